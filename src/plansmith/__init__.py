@@ -1,0 +1,71 @@
+"""Plansmith turns a request into a checked, approved plan and runs it.
+
+Importing this package loads nothing; a name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from plansmith.dialects.native import read_plan
+    from plansmith.errors import PlansmithError
+    from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+    from plansmith.plan.diff import apply_diff, diff_plans
+    from plansmith.plan.fold import fold
+    from plansmith.plan.merge import merge_plans
+    from plansmith.plan.plan import Plan, plan_hash
+    from plansmith.plan.problem import Problem
+    from plansmith.plan.run import Run, RunStatus, StepStatus
+    from plansmith.planner.check import check_plan
+
+__all__ = [
+    "AgentSpec",
+    "Effect",
+    "Plan",
+    "PlansmithError",
+    "Problem",
+    "Run",
+    "RunStatus",
+    "StepStatus",
+    "ToolSpec",
+    "apply_diff",
+    "check_plan",
+    "diff_plans",
+    "fold",
+    "merge_plans",
+    "plan_hash",
+    "read_plan",
+]
+
+_HOMES = {
+    "AgentSpec": "plan.capability",
+    "Effect": "plan.capability",
+    "Plan": "plan.plan",
+    "PlansmithError": "errors",
+    "Problem": "plan.problem",
+    "Run": "plan.run",
+    "RunStatus": "plan.run",
+    "StepStatus": "plan.run",
+    "ToolSpec": "plan.capability",
+    "apply_diff": "plan.diff",
+    "check_plan": "planner.check",
+    "diff_plans": "plan.diff",
+    "fold": "plan.fold",
+    "merge_plans": "plan.merge",
+    "plan_hash": "plan.plan",
+    "read_plan": "dialects.native",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'plansmith' has no attribute {name!r}")
+    value: object = getattr(import_module(f"plansmith.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,218 @@
+"""Plansmith's own plan language: JSON and YAML in and out, and its flat JSON Schema."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+
+from plansmith.dialects.text import read_text, write_yaml
+from plansmith.plan.data import Flaw, Json, Path, flaws
+from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan, Schedule
+from plansmith.plan.problem import Problem, problem
+from plansmith.plan.refs import FROM, PATH
+from plansmith.plan.steps import KINDS, STEP_TYPES, MapStep, StepFields
+
+_FLAW_CODES: Final = {"deep": "PS007", "text": "PS008", "number": "PS009", "kind": "PS005"}
+_FLAW_HINTS: Final = {
+    "deep": "flatten the value, or pass it by file",
+    "text": "remove the broken character",
+    "number": "use a finite number or null",
+    "kind": "use plain JSON: objects, lists, text, numbers, true, false, null",
+}
+_FORMS: Final[dict[str | int, str]] = {
+    "id": "use up to 64 letters, digits, - and _",
+    "daily_at": "use hours and minutes, such as 09:30",
+}
+_MOST_PROBLEMS: Final = 100
+
+
+def read_plan(source: object) -> Plan | list[Problem]:
+    """A plan from JSON or YAML text, bytes or a plain value; or what keeps it from being one."""
+    if isinstance(source, Plan):
+        return source
+    if isinstance(source, (str, bytes)):
+        reading = read_text(source)
+        return reading.problems or read(reading.value)
+    return read(source)
+
+
+def read(value: object) -> Plan | list[Problem]:
+    """A plan from a plain value."""
+    found = [_flaw_problem(flaw) for flaw in flaws(value)]
+    if found:
+        return _shortened(found)
+    if not isinstance(value, dict):
+        kind = type(value).__name__
+        hint = 'give an object with "goal" and "steps"'
+        return [problem("PS001", f"a plan is an object, not a {kind}", hint=hint)]
+    return _read_object(cast("dict[str, Json]", value))
+
+
+def _read_object(value: dict[str, Json]) -> Plan | list[Problem]:
+    version, steps = value.get("schema_version", SCHEMA_VERSION), value.get("steps")
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        message = f"the plan language is {SCHEMA_VERSION} here and {version} in the plan"
+        return [problem("PS012", message, hint="upgrade Plansmith", path=("schema_version",))]
+    if "steps" not in value:
+        hint = 'give the steps as a list under "steps"'
+        return [problem("PS004", "the plan has no steps", hint=hint, path=("steps",))]
+    if isinstance(steps, list) and len(steps) > MAX_STEPS:
+        message = f"the plan has {len(steps):,} steps, more than {MAX_STEPS:,}"
+        return [problem("PS006", message, hint="use map steps or templates", path=("steps",))]
+    try:
+        return Plan.model_validate(value)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_input=False)
+        return _shortened([_problem_of(detail, value) for detail in details])
+
+
+def write(plan: Plan) -> dict[str, Json]:
+    """The plan as a plain value."""
+    return plan.to_json()
+
+
+def to_json(plan: Plan) -> str:
+    """The plan as JSON for people and files."""
+    return json.dumps(plan.to_json(), indent=2, ensure_ascii=False) + "\n"
+
+
+def to_yaml(plan: Plan) -> str:
+    """The plan as YAML for people to edit."""
+    return write_yaml(plan.to_json())
+
+
+def _shortened(problems: list[Problem]) -> list[Problem]:
+    rest = len(problems) - _MOST_PROBLEMS
+    if rest <= 0:
+        return problems
+    last = problem("PS001", f"and {rest:,} more problems", hint="mend these first")
+    return [*problems[:_MOST_PROBLEMS], last]
+
+
+def _flaw_problem(flaw: Flaw) -> Problem:
+    code, hint = _FLAW_CODES[flaw.kind], _FLAW_HINTS[flaw.kind]
+    return problem(code, flaw.message, hint=hint, path=flaw.path)
+
+
+def _problem_of(detail: Mapping[str, Any], value: dict[str, Json]) -> Problem:
+    """One of pydantic's errors, in our words and with the step it is about."""
+    path = _without_tags(detail["loc"])
+    step, inside = _split_step(path, value)
+    name = path[-1] if path else ""
+    match detail["type"]:
+        case "extra_forbidden":
+            hint = _nearest(str(name), _field_names(inside[:-1], in_step="steps" in path[:1]))
+            found = "PS003", f"unknown field {name!r}", hint
+        case "missing":
+            found = "PS004", f"the field {name!r} is missing", f"add {name!r}"
+        case "union_tag_not_found" | "union_tag_invalid" | "model_attributes_type":
+            hint = f'give "kind" as one of {", ".join(KINDS)}'
+            found = "PS005", "this is not a step of a known kind", hint
+        case _:
+            what = str(detail["msg"]).removeprefix("Value error, ")
+            hint = _FORMS.get(name, "`plansmith schema` shows what is allowed")
+            found = "PS005", f"{name!r} does not fit: {what[:1].lower()}{what[1:]}", hint
+    code, message, hint = found
+    return problem(code, message, hint=hint, step=step, path=inside)
+
+
+def _without_tags(loc: tuple[str | int, ...]) -> Path:
+    """The place as a reader sees it, without the names pydantic gives to the kinds."""
+    path: list[str | int] = []
+    for index, part in enumerate(loc):
+        behind_step = index == 2 and loc[0] == "steps"
+        behind_each = index > 2 and loc[index - 1] == "each" and loc[index - 2] == "map"
+        if not (part in KINDS and (behind_step or behind_each)):
+            path.append(part)
+    return tuple(path)
+
+
+def _split_step(path: Path, value: dict[str, Json]) -> tuple[str | None, Path]:
+    steps = value.get("steps")
+    match path:
+        case ("steps", int(index), *rest) if isinstance(steps, list) and index < len(steps):
+            step = steps[index]
+            name = step.get("id") if isinstance(step, dict) else None
+            return (name, tuple(rest)) if isinstance(name, str) else (None, path)
+        case _:
+            return None, path
+
+
+def _field_names(place: Path, *, in_step: bool) -> Iterable[str]:
+    if not in_step:
+        return Schedule.model_fields if place == ("schedule",) else Plan.model_fields
+    return [name for kind in STEP_TYPES for name in kind.model_fields]
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else "remove it, or put it into inputs"
+
+
+def schema() -> dict[str, Json]:
+    """The JSON Schema of a plan, flat: no references, no unions, one object for all steps.
+
+    Decoders that constrain a model handle few features of JSON Schema; what this one lets
+    through too much (a tool step without `tool`) the reader catches.
+    """
+    step = _flat(STEP_TYPES)
+    inner = [kind for kind in STEP_TYPES if kind.model_fields["kind"].default in _INNER_KINDS]
+    cast("dict[str, Json]", step["properties"])["each"] = cast("Json", _flat(inner))
+    properties = {name: _simple(each) for name, each in _properties(Plan).items()}
+    properties["schedule"] = {
+        "type": "object",
+        "properties": {name: _simple(each) for name, each in _properties(Schedule).items()},
+        "additionalProperties": False,
+    }
+    properties["steps"] = {"type": "array", "maxItems": MAX_STEPS, "items": step}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Plansmith plan",
+        "type": "object",
+        "properties": properties,
+        "required": ["goal", "steps"],
+        "additionalProperties": False,
+    }
+
+
+_INNER_KINDS: Final = frozenset({"tool", "agent", "plan", "reply"})
+
+
+def _flat(kinds: Iterable[type[StepFields]]) -> dict[str, Json]:
+    properties: dict[str, Json] = {}
+    names: list[Json] = []
+    for kind in kinds:
+        names.append(str(kind.model_fields["kind"].default))
+        for name, each in _properties(kind).items():
+            properties.setdefault(name, _simple(each))
+    properties["kind"] = {"type": "string", "enum": names}
+    if MapStep in kinds:
+        properties["over"] = {"description": f'a list, or {{"{FROM}": step, "{PATH}": [...]}}'}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": ["id", "kind"],
+        "additionalProperties": False,
+    }
+
+
+def _properties(model: type[Any]) -> dict[str, dict[str, Any]]:
+    return cast("dict[str, dict[str, Any]]", model.model_json_schema()["properties"])
+
+
+_KEPT: Final = ("type", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "minLength")
+
+
+def _simple(field: dict[str, Any]) -> Json:
+    """A field's schema without titles, defaults and the choice of null."""
+    for choice in field.get("anyOf", []):
+        if choice.get("type") != "null":
+            return _simple({**choice, **{k: v for k, v in field.items() if k != "anyOf"}})
+    kept: dict[str, Json] = {key: field[key] for key in _KEPT if key in field}
+    if field.get("type") == "array":
+        kept["items"] = {"type": "string"}
+    return kept

@@ -1,0 +1,53 @@
+"""Tool lists as other systems write them: MCP, OpenAI functions, SAGE's table, JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import cast
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.capability import ToolSpec, tool_spec
+from plansmith.plan.data import Json
+
+_HINT = 'give {"name": {"description", "input_schema"}}, a list of tools, or JSON lines'
+
+
+def read_tools(text: str) -> list[ToolSpec]:
+    """The tools of a text in any of the usual shapes; names must be distinct."""
+    specs = [tool_spec(entry) for entry in _entries(_load(text))]
+    seen: set[str] = set()
+    for spec in specs:
+        if spec.name in seen:
+            raise Misconfigured(f"two tools are called {spec.name!r}", hint="rename one of them")
+        seen.add(spec.name)
+    return specs
+
+
+def _load(text: str) -> Json:
+    try:
+        return cast("Json", json.loads(text))
+    except (ValueError, RecursionError) as whole:
+        try:
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        except (ValueError, RecursionError):
+            raise Misconfigured(f"the tools are not JSON: {whole}", hint=_HINT) from None
+
+
+def _entries(value: Json) -> list[Mapping[str, Json]]:
+    if isinstance(value, dict) and isinstance(value.get("tools"), list):
+        value = value["tools"]
+    if isinstance(value, dict) and isinstance(value.get("name"), str):
+        value = [value]
+    if isinstance(value, dict):
+        value = [{**_entry(each), "name": name} for name, each in value.items()]
+    if not isinstance(value, list):
+        raise Misconfigured("the tools are neither a table nor a list", hint=_HINT)
+    return [_entry(each) for each in value]
+
+
+def _entry(value: Json) -> Mapping[str, Json]:
+    if not isinstance(value, dict):
+        raise Misconfigured(f"{str(value)[:40]!r} is not a tool", hint=_HINT)
+    inner = value.get("function")
+    return inner if isinstance(inner, dict) else value

@@ -1,0 +1,113 @@
+"""The error tree, ground floor: everything Plansmith raises on purpose.
+
+    PlansmithError
+    ├── UnreadableText      no JSON or YAML value could be read from a text
+    ├── InvalidPlan         a plan is not usable; carries its problems
+    ├── ReferenceFailed     a reference points at a value that is not there
+    ├── Misconfigured       a setting is missing or wrong; says what to set
+    ├── ModelFailed         a language model gave no usable answer
+    │   ├── ModelBusy           worth another try: rate limit, time-out, 5xx, cut stream
+    │   ├── ModelRefused        the provider said no: key, model name, content
+    │   ├── PromptTooLong       the prompt does not fit the model's limit
+    │   └── ScriptMismatch      a scripted or recorded model met a call it does not know
+    ├── ToolFailed          a tool or an agent gave no usable result
+    │   └── ToolBusy            worth another try
+    └── JournalError        events do not fit together
+        ├── StaleWriter         someone else appended first
+        └── JournalDamaged      a stored event is missing, altered or out of order
+
+What is wrong with a *plan* is data (`plansmith.plan.problem.Problem`), not an exception:
+`InvalidPlan` is raised only where a caller asked for a usable plan and there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class PlansmithError(Exception):
+    """Any failure a caller of Plansmith may want to handle."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class UnreadableText(PlansmithError):
+    """No value could be read from a text."""
+
+
+class _Problem(Protocol):
+    """The part of a plan's problem that an error message shows."""
+
+    @property
+    def code(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+
+
+class InvalidPlan(PlansmithError):
+    """A usable plan was asked for and there is none; `problems` says why."""
+
+    def __init__(self, problems: Sequence[_Problem]) -> None:
+        first = "; ".join(f"{problem.code} {problem.message}" for problem in problems[:3])
+        more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
+        super().__init__(f"the plan is not usable: {first}{more}")
+        self.problems = tuple(problems)
+
+
+class ReferenceFailed(PlansmithError):
+    """A reference points at a value that is not there."""
+
+
+class Misconfigured(PlansmithError):
+    """A setting is missing or wrong; the hint says what to set."""
+
+
+class ModelFailed(PlansmithError):
+    """A language model gave no usable answer."""
+
+
+class ModelBusy(ModelFailed):
+    """A passing failure of a model; `retry_after` is the provider's own wish in seconds."""
+
+    def __init__(self, message: str, *, hint: str = "", retry_after: float | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
+
+
+class ModelRefused(ModelFailed):
+    """The provider said no, and would say no again."""
+
+
+class PromptTooLong(ModelFailed):
+    """The prompt does not fit the model's limit."""
+
+
+class ScriptMismatch(ModelFailed):
+    """A scripted or recorded model met a call it does not know, or kept an answer."""
+
+
+class ToolFailed(PlansmithError):
+    """A tool or an agent gave no usable result."""
+
+
+class ToolBusy(ToolFailed):
+    """A passing failure of a tool, worth another try."""
+
+
+class JournalError(PlansmithError):
+    """Events do not fit together."""
+
+
+class StaleWriter(JournalError):
+    """Someone else appended to the run first."""
+
+
+class JournalDamaged(JournalError):
+    """A stored event is missing, altered or out of order."""

@@ -1,0 +1,1 @@
+"""What a plan is: pure data and functions, nothing that waits (floor 1)."""

@@ -1,0 +1,94 @@
+"""What a plan may use: tools and agents, and what calling them does to the world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+from pydantic import Field, ValidationError
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.data import Flag, Json, Number, Record
+
+
+class Effect(StrEnum):
+    """What a call does: `read` changes nothing, `write` can be undone, `final` cannot."""
+
+    READ = "read"
+    WRITE = "write"
+    FINAL = "final"
+
+    @property
+    def rank(self) -> int:
+        """How far-reaching the effect is: 0 for read, 2 for final."""
+        return _RANK[self]
+
+
+_RANK: Final = {Effect.READ: 0, Effect.WRITE: 1, Effect.FINAL: 2}
+
+
+class ToolSpec(Record):
+    """A tool as a planner sees it. Nothing said means: it writes, anywhere, once only."""
+
+    name: str = Field(min_length=1, max_length=200)
+    description: str = ""
+    input_schema: dict[str, Json] = {"type": "object"}
+    output_schema: dict[str, Json] | None = None
+    effect: Effect = Effect.WRITE
+    open_world: Flag = True
+    idempotent: Flag = False
+    search: Flag = False
+    timeout_s: Number | None = Field(default=None, gt=0)
+    tags: tuple[str, ...] = ()
+
+
+class Skill(Record):
+    """One thing an agent's card says it can do."""
+
+    name: str
+    description: str = ""
+    examples: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+
+class AgentSpec(Record):
+    """An agent as a planner sees it: its card, and how the planner may use it."""
+
+    name: str = Field(min_length=1, max_length=200)
+    description: str = ""
+    skills: tuple[Skill, ...] = ()
+    examples: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    passthrough: Flag = False
+    hidden: Flag = False
+    enabled: Flag = True
+    effect: Effect = Effect.WRITE
+
+
+Tools = Sequence[ToolSpec] | Mapping[str, Mapping[str, object] | ToolSpec]
+_SCHEMA_NAMES: Final = ("input_schema", "inputSchema", "parameters")
+
+
+def tool_specs(tools: Tools) -> tuple[ToolSpec, ...]:
+    """Tools given as specs, or as `{name: {"description", "input_schema"}}`, as specs."""
+    if not isinstance(tools, Mapping):
+        return tuple(tools)
+    return tuple(
+        entry if isinstance(entry, ToolSpec) else tool_spec({**entry, "name": name})
+        for name, entry in tools.items()
+    )
+
+
+def tool_spec(entry: Mapping[str, object]) -> ToolSpec:
+    """A tool from a description in one of the usual shapes; what is no part of a spec is left."""
+    known = {key: entry[key] for key in ToolSpec.model_fields if entry.get(key) is not None}
+    schemas = (entry[name] for name in _SCHEMA_NAMES if isinstance(entry.get(name), dict))
+    known["input_schema"] = next(schemas, dict[str, object]())
+    try:
+        return ToolSpec.model_validate(known)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        name = entry.get("name", "?")
+        raise Misconfigured(f"the tool {name!r} is not usable: {field}: {first['msg']}") from None

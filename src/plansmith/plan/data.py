@@ -1,0 +1,122 @@
+"""JSON values: their type, limits, canonical text and hash; the words all other modules use."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self, cast
+
+from pydantic import BaseModel, ConfigDict, JsonValue, Strict
+
+Json = JsonValue
+Flag = Annotated[bool, Strict()]
+Whole = Annotated[int, Strict()]
+Number = Annotated[float, Strict()]
+Path = tuple[str | int, ...]
+
+MAX_DEPTH: Final = 64
+MAX_INTEGER_BITS: Final = 4096
+
+
+class Record(BaseModel):
+    """An immutable value, equal to another one when both say the same in JSON."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def to_json(self) -> dict[str, Json]:
+        """The value as plain JSON, without fields that are at their default."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with other values in some fields, validated like a new one."""
+        return type(self).model_validate({**dict(self), **changes})
+
+    # pydantic would call True, 1 and 1.0 equal; to a tool they are not.
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Record):
+            return NotImplemented
+        return type(self) is type(other) and self._canonical() == other._canonical()
+
+    def __hash__(self) -> int:
+        return hash(self._canonical())
+
+    def _canonical(self) -> bytes:
+        return canonical_json(self.model_dump(mode="json"))
+
+
+def canonical_json(value: object) -> bytes:
+    """The one text of a JSON value: sorted keys, no spaces, UTF-8."""
+    text = json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return text.encode()
+
+
+def content_hash(value: object) -> str:
+    """The SHA-256 of a value's canonical text, in hexadecimal."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def same(left: Json, right: Json) -> bool:
+    """Whether two JSON values are the same; True, 1 and 1.0 are three values."""
+    return canonical_json(left) == canonical_json(right)
+
+
+class Flaw(NamedTuple):
+    """Why a Python value is not usable JSON, and where."""
+
+    kind: Literal["deep", "text", "number", "kind"]
+    path: Path
+    message: str
+
+
+def flaws(value: object) -> Iterator[Flaw]:
+    """Walk any Python value, without recursion, and name what JSON cannot hold."""
+    stack: list[tuple[object, Path]] = [(value, ())]
+    while stack:
+        node, path = stack.pop()
+        if not isinstance(node, (dict, list)):
+            flaw = _scalar_flaw(node, path)
+        elif len(path) >= MAX_DEPTH:
+            yield Flaw("deep", path[:8], f"values are nested more than {MAX_DEPTH} levels deep")
+            return
+        elif isinstance(node, list):
+            children = cast("list[object]", node)
+            stack.extend((child, (*path, index)) for index, child in enumerate(children))
+            continue
+        else:
+            table = cast("dict[object, object]", node)
+            flaw = next((found for key in table if (found := _key_flaw(key, path))), None)
+            stack.extend((child, (*path, str(key))) for key, child in table.items())
+        if flaw is not None:
+            yield flaw
+
+
+def _key_flaw(key: object, path: Path) -> Flaw | None:
+    if not isinstance(key, str):
+        return Flaw("kind", path, f"the key {key!r} is not text")
+    return None if _is_text(key) else Flaw("text", path, f"the key {key!r} is not valid text")
+
+
+def _scalar_flaw(node: object, path: Path) -> Flaw | None:
+    if node is None or isinstance(node, bool):
+        return None
+    if isinstance(node, str):
+        return None if _is_text(node) else Flaw("text", path, "the text has a lone surrogate")
+    if isinstance(node, int):
+        fits = node.bit_length() <= MAX_INTEGER_BITS
+        return None if fits else Flaw("number", path, "the number has too many digits")
+    if isinstance(node, float):
+        finite = math.isfinite(node)
+        return None if finite else Flaw("number", path, f"{node} is not a JSON number")
+    return Flaw("kind", path, f"a {type(node).__name__} is not a JSON value")
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

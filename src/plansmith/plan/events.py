@@ -1,0 +1,338 @@
+"""What happened to a run: typed, numbered events with who and when, chained by hash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Annotated, Literal, get_args
+
+from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, ValidationError
+
+from plansmith.errors import JournalDamaged
+from plansmith.plan.data import Json, Record, content_hash
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem
+from plansmith.plan.steps import Inputs, Value
+
+Instant = Annotated[AwareDatetime, AfterValidator(lambda at: at.astimezone(UTC))]
+
+
+class Actor(Record):
+    """Who caused an event."""
+
+    kind: Literal["person", "model", "system"]
+    name: str = ""
+
+
+class RunCreated(Record):
+    """A request came in."""
+
+    type: Literal["run_created"] = "run_created"
+    request: str
+    locale: str = "en"
+
+
+class Triaged(Record):
+    """Triage decided what a request needs."""
+
+    type: Literal["triaged"] = "triaged"
+    decision: Literal["answer", "plan", "ask", "refuse"]
+    reason: str = ""
+    query: str = ""
+
+
+class PlanProposed(Record):
+    """A plan, first or revised, stands with its problems."""
+
+    type: Literal["plan_proposed"] = "plan_proposed"
+    plan: Plan
+    problems: tuple[Problem, ...] = ()
+    origin: Literal["model", "person", "submitted", "template"] = "model"
+    cause: str = ""
+
+
+class ReviewAsked(Record):
+    """A person is asked to approve a plan."""
+
+    type: Literal["review_asked"] = "review_asked"
+    hash: str
+    reasons: tuple[str, ...] = ()
+
+
+class PlanApproved(Record):
+    """A person approved the plan of this hash."""
+
+    type: Literal["plan_approved"] = "plan_approved"
+    hash: str
+
+
+class PlanRejected(Record):
+    """A person rejected the plan."""
+
+    type: Literal["plan_rejected"] = "plan_rejected"
+    reason: str = ""
+
+
+class ChangesAsked(Record):
+    """A person wants another plan and says how it should differ."""
+
+    type: Literal["changes_asked"] = "changes_asked"
+    text: str
+
+
+class QuestionAsked(Record):
+    """A person is asked something, for a step or while planning."""
+
+    type: Literal["question_asked"] = "question_asked"
+    question: str
+    text: str
+    options: tuple[str, ...] = ()
+    answer_schema: Inputs | None = None
+    step: str | None = None
+
+
+class QuestionAnswered(Record):
+    """A question got its answer; `no_answer` when its time limit passed without one."""
+
+    type: Literal["question_answered"] = "question_answered"
+    question: str
+    answer: Value = None
+    no_answer: bool = False
+
+
+class QuestionWithdrawn(Record):
+    """A question no longer needs an answer."""
+
+    type: Literal["question_withdrawn"] = "question_withdrawn"
+    question: str
+    reason: str = ""
+
+
+class RunStarted(Record):
+    """Steps of the plan of this hash may run."""
+
+    type: Literal["run_started"] = "run_started"
+    hash: str
+    reason: str = ""
+
+
+class StepStarted(Record):
+    """A step is about to be called under this key; durable before the call."""
+
+    type: Literal["step_started"] = "step_started"
+    step: str
+    attempt: int = Field(default=1, ge=1)
+    key: str
+    inputs: str = ""
+
+
+class StepProgressed(Record):
+    """A running step says how far it is."""
+
+    type: Literal["step_progressed"] = "step_progressed"
+    step: str
+    text: str
+
+
+class StepDone(Record):
+    """A step gave a result, stored under its content hash."""
+
+    type: Literal["step_done"] = "step_done"
+    step: str
+    result: str
+    size: int = Field(default=0, ge=0)
+
+
+class StepFailed(Record):
+    """A step's call failed; `again` when it will be tried once more."""
+
+    type: Literal["step_failed"] = "step_failed"
+    step: str
+    error: str
+    again: bool = False
+
+
+class StepSkipped(Record):
+    """A step will not run."""
+
+    type: Literal["step_skipped"] = "step_skipped"
+    step: str
+    reason: str = ""
+
+
+class StepCancelled(Record):
+    """A step was stopped."""
+
+    type: Literal["step_cancelled"] = "step_cancelled"
+    step: str
+    reason: str = ""
+
+
+class StepUnknown(Record):
+    """A step died in mid-effect: nobody knows whether it happened."""
+
+    type: Literal["step_unknown"] = "step_unknown"
+    step: str
+    reason: str = ""
+
+
+class StepReset(Record):
+    """A step goes back to waiting, to run again."""
+
+    type: Literal["step_reset"] = "step_reset"
+    step: str
+    reason: str = ""
+
+
+class RunPaused(Record):
+    """No new step starts until the run is resumed."""
+
+    type: Literal["run_paused"] = "run_paused"
+    reason: str = ""
+
+
+class RunResumed(Record):
+    """A paused run goes on."""
+
+    type: Literal["run_resumed"] = "run_resumed"
+
+
+class CancelAsked(Record):
+    """The run is to stop."""
+
+    type: Literal["cancel_asked"] = "cancel_asked"
+    reason: str = ""
+
+
+class ReplanStarted(Record):
+    """The plan is being revised while the run is under way."""
+
+    type: Literal["replan_started"] = "replan_started"
+    cause: str
+
+
+class ReportStarted(Record):
+    """The report is being composed."""
+
+    type: Literal["report_started"] = "report_started"
+
+
+class ReportMade(Record):
+    """The report stands, stored under its content hash."""
+
+    type: Literal["report_made"] = "report_made"
+    result: str
+
+
+class RunFinished(Record):
+    """The run is over."""
+
+    type: Literal["run_finished"] = "run_finished"
+    status: Literal["done", "partly_done", "failed", "cancelled", "answered"]
+    reason: str = ""
+
+
+AnyBody = (
+    RunCreated
+    | Triaged
+    | PlanProposed
+    | ReviewAsked
+    | PlanApproved
+    | PlanRejected
+    | ChangesAsked
+    | QuestionAsked
+    | QuestionAnswered
+    | QuestionWithdrawn
+    | RunStarted
+    | StepStarted
+    | StepProgressed
+    | StepDone
+    | StepFailed
+    | StepSkipped
+    | StepCancelled
+    | StepUnknown
+    | StepReset
+    | RunPaused
+    | RunResumed
+    | CancelAsked
+    | ReplanStarted
+    | ReportStarted
+    | ReportMade
+    | RunFinished
+)
+Body = Annotated[AnyBody, Field(discriminator="type")]
+EVENT_TYPES: tuple[type[Record], ...] = get_args(AnyBody)
+
+
+class Event(Record):
+    """One entry of a run's journal."""
+
+    run: str
+    number: int = Field(ge=1)
+    at: Instant
+    by: Actor
+    body: Body
+    before: str = ""
+    hash: str
+
+    def to_json(self) -> dict[str, Json]:
+        """The event as it is stored, streamed and hashed."""
+        body: dict[str, Json] = {"type": self.body.type} | self.body.to_json()
+        return _envelope(self.run, self.number, self.at, self.by, body, self.before) | {
+            "hash": self.hash
+        }
+
+
+def next_event(
+    body: AnyBody, *, run: str, by: Actor, at: datetime, last: Event | None = None
+) -> Event:
+    """The event that follows the last one of a run."""
+    number, before = (last.number + 1, last.hash) if last else (1, "")
+    at = at.astimezone(UTC)
+    dumped: dict[str, Json] = {"type": body.type} | body.to_json()
+    digest = content_hash(_envelope(run, number, at, by, dumped, before))
+    return Event(run=run, number=number, at=at, by=by, body=body, before=before, hash=digest)
+
+
+def read_event(value: object) -> Event:
+    """An event from its stored form."""
+    try:
+        return _READER.validate_python(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise JournalDamaged(
+            f"an event cannot be read: {place}: {first['msg']}",
+            hint="it may be damaged, or written by a newer Plansmith",
+        ) from None
+
+
+def verify_chain(events: Iterable[Event], last: Event | None = None) -> Event | None:
+    """Check numbers, links and hashes, return the last event, or say what was altered."""
+    for event in events:
+        number, before = (last.number + 1, last.hash) if last else (1, "")
+        if event.number != number or (last and event.run != last.run):
+            raise JournalDamaged(f"event {number} of run {event.run} is missing")
+        stored = event.to_json()
+        digest = stored.pop("hash")
+        if event.before != before or content_hash(stored) != digest:
+            raise JournalDamaged(f"event {number} of run {event.run} was altered")
+        last = event
+    return last
+
+
+def _envelope(
+    run: str, number: int, at: datetime, by: Actor, body: dict[str, Json], before: str
+) -> dict[str, Json]:
+    when = at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return {
+        "run": run,
+        "number": number,
+        "at": when,
+        "by": by.to_json(),
+        "body": body,
+        "before": before,
+    }
+
+
+_READER: TypeAdapter[Event] = TypeAdapter(Event)

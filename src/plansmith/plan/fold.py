@@ -1,0 +1,215 @@
+"""`fold`: a run is nothing but its events, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from plansmith.errors import JournalDamaged
+from plansmith.plan import events as e
+from plansmith.plan.graph import needs
+from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+
+_WAITING: Final = frozenset({StepStatus.WAITING})
+_CALLED: Final = frozenset({StepStatus.RUNNING, StepStatus.ASKING})
+_UNSURE: Final = frozenset({StepStatus.UNKNOWN})
+_OPEN: Final = _WAITING | _CALLED
+_ENDED: Final = frozenset(StepStatus) - _OPEN
+
+
+def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
+    """The run after these events; folding half and then the rest gives the same."""
+    folding = _Fold(run) if run else None
+    for event in events:
+        folding = folding or _Fold(Run(id=event.run))
+        folding.take(event)
+    if folding is None:
+        raise JournalDamaged("a run without any event is not a run")
+    return folding.result()
+
+
+class _Fold:
+    """A run under construction; the method named like an event's type applies it."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.questions = dict(run.questions)
+        self.steps = {
+            name: replace(step, status=StepStatus.WAITING)
+            if step.status is StepStatus.READY
+            else step
+            for name, step in run.steps.items()
+        }
+
+    def take(self, event: e.Event) -> None:
+        self._check_place(event)
+        apply = cast("Callable[[e.Event, Any], None]", getattr(self, event.body.type))
+        apply(event, event.body)
+        self.run = replace(self.run, last=event, updated_at=event.at)
+
+    def result(self) -> Run:
+        return replace(self.run, steps=self._with_ready(), questions=self.questions)
+
+    def _with_ready(self) -> dict[str, StepState]:
+        if self.run.plan is None or self.run.phase is not RunStatus.RUNNING:
+            return self.steps
+        done = {name for name, step in self.steps.items() if step.status is StepStatus.DONE}
+        return self.steps | {
+            name: replace(self.steps[name], status=StepStatus.READY)
+            for name, before in needs(self.run.plan).items()
+            if self.steps[name].status is StepStatus.WAITING and before <= done
+        }
+
+    def _check_place(self, event: e.Event) -> None:
+        number = self.run.last.number + 1 if self.run.last else 1
+        if event.run != self.run.id or event.number != number:
+            raise _misfit(event, f"expected event {number} of run {self.run.id}")
+        if (event.number == 1) != isinstance(event.body, e.RunCreated):
+            raise _misfit(event, "a run begins with run_created, once")
+        if self.run.phase.over:
+            raise _misfit(event, "the run is over")
+
+    def _check_hash(self, event: e.Event, digest: str) -> None:
+        if self.run.plan is None or self.run.plan.hash != digest:
+            raise _misfit(event, "its hash is not that of the current plan")
+
+    def _step(self, event: e.Event, name: str, allowed: frozenset[StepStatus]) -> StepState:
+        step = self.steps.get(name)
+        if step is None:
+            raise _misfit(event, f"the plan has no step {name!r}")
+        if step.status not in allowed:
+            raise _misfit(event, f"step {name!r} is {step.status}")
+        return step
+
+    def run_created(self, event: e.Event, body: e.RunCreated) -> None:
+        self.run = replace(self.run, request=body.request, locale=body.locale, created_at=event.at)
+
+    def triaged(self, _: e.Event, body: e.Triaged) -> None:
+        self.run = replace(self.run, phase=RunStatus.PLANNING, reason=body.reason)
+
+    def plan_proposed(self, _: e.Event, body: e.PlanProposed) -> None:
+        self.steps = {step.id: self.steps.get(step.id, StepState()) for step in body.plan.steps}
+        replanning = self.run.phase is RunStatus.REPLANNING
+        self.run = replace(
+            self.run,
+            plan=body.plan,
+            problems=body.problems,
+            revisions=self.run.revisions + 1,
+            phase=RunStatus.REPLANNING if replanning else RunStatus.PLANNING,
+            running_hash="",
+        )
+
+    def review_asked(self, event: e.Event, body: e.ReviewAsked) -> None:
+        self._check_hash(event, body.hash)
+        self.run = replace(self.run, phase=RunStatus.REVIEWING)
+
+    def plan_approved(self, event: e.Event, body: e.PlanApproved) -> None:
+        self._check_hash(event, body.hash)
+        if event.by.kind != "person":
+            raise _misfit(event, f"a {event.by.kind} cannot approve a plan")
+        self.run = replace(self.run, approved=body.hash)
+
+    def plan_rejected(self, _: e.Event, body: e.PlanRejected) -> None:
+        self.run = replace(self.run, approved="", reason=body.reason)
+
+    def changes_asked(self, _: e.Event, body: e.ChangesAsked) -> None:
+        self.run = replace(self.run, approved="", phase=RunStatus.PLANNING, reason=body.text)
+
+    def question_asked(self, event: e.Event, body: e.QuestionAsked) -> None:
+        if body.question in self.questions:
+            raise _misfit(event, f"question {body.question!r} is open already")
+        self.questions[body.question] = body
+        if body.step is not None:
+            step = self._step(event, body.step, _OPEN | _UNSURE)
+            if step.status is not StepStatus.UNKNOWN:
+                self.steps[body.step] = replace(step, status=StepStatus.ASKING)
+
+    def question_answered(self, event: e.Event, body: e.QuestionAnswered) -> None:
+        self._close(event, body.question)
+
+    def question_withdrawn(self, event: e.Event, body: e.QuestionWithdrawn) -> None:
+        self._close(event, body.question)
+
+    def _close(self, event: e.Event, question: str) -> None:
+        if self.questions.pop(question, None) is None:
+            raise _misfit(event, f"question {question!r} is not open")
+
+    def run_started(self, event: e.Event, body: e.RunStarted) -> None:
+        self._check_hash(event, body.hash)
+        self.run = replace(self.run, phase=RunStatus.RUNNING, running_hash=body.hash)
+
+    def step_started(self, event: e.Event, body: e.StepStarted) -> None:
+        self._step(event, body.step, _WAITING)
+        self.steps[body.step] = StepState(
+            status=StepStatus.RUNNING,
+            attempts=body.attempt,
+            key=body.key,
+            inputs=body.inputs,
+            started_at=event.at,
+        )
+
+    def step_progressed(self, event: e.Event, body: e.StepProgressed) -> None:
+        step = self._step(event, body.step, _CALLED)
+        self.steps[body.step] = replace(step, progress=body.text)
+
+    def step_done(self, event: e.Event, body: e.StepDone) -> None:
+        step = self._step(event, body.step, _CALLED | _UNSURE)
+        self.steps[body.step] = replace(
+            step, status=StepStatus.DONE, result=body.result, error="", finished_at=event.at
+        )
+
+    def step_failed(self, event: e.Event, body: e.StepFailed) -> None:
+        again = StepStatus.WAITING if body.again else StepStatus.FAILED
+        self._end(event, body.step, again, body.error, _OPEN | _UNSURE)
+
+    def step_skipped(self, event: e.Event, body: e.StepSkipped) -> None:
+        self._end(event, body.step, StepStatus.SKIPPED, body.reason, _WAITING)
+
+    def step_cancelled(self, event: e.Event, body: e.StepCancelled) -> None:
+        self._end(event, body.step, StepStatus.CANCELLED, body.reason, _OPEN)
+
+    def step_unknown(self, event: e.Event, body: e.StepUnknown) -> None:
+        self._end(event, body.step, StepStatus.UNKNOWN, body.reason, _CALLED)
+
+    def _end(
+        self,
+        event: e.Event,
+        name: str,
+        status: StepStatus,
+        error: str,
+        allowed: frozenset[StepStatus],
+    ) -> None:
+        step = self._step(event, name, allowed)
+        self.steps[name] = replace(step, status=status, error=error, finished_at=event.at)
+
+    def step_reset(self, event: e.Event, body: e.StepReset) -> None:
+        self._step(event, body.step, _ENDED)
+        self.steps[body.step] = StepState()
+
+    def run_paused(self, _: e.Event, body: e.RunPaused) -> None:
+        self.run = replace(self.run, paused=True, reason=body.reason)
+
+    def run_resumed(self, _: e.Event, __: e.RunResumed) -> None:
+        self.run = replace(self.run, paused=False, reason="")
+
+    def cancel_asked(self, _: e.Event, body: e.CancelAsked) -> None:
+        self.run = replace(self.run, cancel_asked=True, reason=body.reason)
+
+    def replan_started(self, _: e.Event, body: e.ReplanStarted) -> None:
+        self.run = replace(self.run, phase=RunStatus.REPLANNING, reason=body.cause)
+
+    def report_started(self, _: e.Event, __: e.ReportStarted) -> None:
+        self.run = replace(self.run, phase=RunStatus.REPORTING)
+
+    def report_made(self, _: e.Event, body: e.ReportMade) -> None:
+        self.run = replace(self.run, report=body.result)
+
+    def run_finished(self, _: e.Event, body: e.RunFinished) -> None:
+        self.questions = {}
+        status = RunStatus(body.status)
+        self.run = replace(self.run, phase=status, reason=body.reason, paused=False)
+
+
+def _misfit(event: e.Event, why: str) -> JournalDamaged:
+    return JournalDamaged(f"event {event.number} ({event.body.type}) does not fit: {why}")

@@ -1,0 +1,46 @@
+"""Sortable unique ids: UUID version 7, from a clock reading and random bits."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+_RANDOM_BITS: Final = 74
+
+
+def uuid7(milliseconds: int, randomness: int) -> str:
+    """The UUID of a Unix time in milliseconds and 74 random bits."""
+    high = (milliseconds & (1 << 48) - 1) << 80
+    upper, lower = randomness >> 62 & 0xFFF, randomness & (1 << 62) - 1
+    return str(UUID(int=high | 7 << 76 | upper << 64 | 2 << 62 | lower))
+
+
+class Ids:
+    """A source of ids, each one greater than the last, safe to share between threads."""
+
+    def __init__(
+        self,
+        *,
+        milliseconds: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        randomness: Callable[[int], int] = secrets.randbits,
+    ) -> None:
+        self._milliseconds = milliseconds
+        self._randomness = randomness
+        self._lock = threading.Lock()
+        self._last = (0, 0)
+
+    def __call__(self) -> str:
+        """The next id; within one millisecond, or when the clock steps back, it counts on."""
+        with self._lock:
+            now, (last, bits) = self._milliseconds(), self._last
+            if now > last:
+                self._last = now, self._randomness(_RANDOM_BITS - 1)
+            elif bits + 1 < 1 << _RANDOM_BITS:
+                self._last = last, bits + 1
+            else:
+                self._last = last + 1, self._randomness(_RANDOM_BITS - 1)
+            return uuid7(*self._last)

@@ -1,0 +1,85 @@
+"""The plan: goal, steps, and the hash of what would run."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Any, Final, Self
+
+from pydantic import Field, model_validator
+
+from plansmith.plan.data import Flag, Json, Record, Whole, content_hash
+from plansmith.plan.steps import AnyStep, MapStep, Step, StepFields, Text
+
+SCHEMA_VERSION: Final = 1
+MAX_STEPS: Final = 10_000
+PROSE: Final = frozenset({"title", "why"})
+
+
+class Schedule(Record):
+    """When a plan runs again: exactly one of four ways, in a time zone."""
+
+    every_minutes: Whole | None = Field(default=None, ge=1)
+    daily_at: str | None = Field(default=None, pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")
+    cron: str | None = Field(default=None, min_length=9)
+    once_at: str | None = Field(default=None, min_length=10)
+    timezone: str = "UTC"
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        ways = (self.every_minutes, self.daily_at, self.cron, self.once_at)
+        if sum(way is not None for way in ways) != 1:
+            raise ValueError("give exactly one of every_minutes, daily_at, cron, once_at")
+        return self
+
+
+class Plan(Record):
+    """What would be done for a goal, as a graph of steps."""
+
+    schema_version: Whole = Field(default=SCHEMA_VERSION, ge=1)
+    id: Text | None = None
+    revision: Whole = Field(default=1, ge=1)
+    goal: Text = ""
+    locale: Text = "en"
+    thought: Text = ""
+    assumptions: tuple[Text, ...] = ()
+    steps: Annotated[tuple[Step, ...], Field(max_length=MAX_STEPS)] = ()
+    enough_context: Flag = False
+    degraded: Text | None = None
+    schedule: Schedule | None = None
+
+    @property
+    def hash(self) -> str:
+        """The hash an approval is bound to; computed anew, since inputs are plain dicts."""
+        return plan_hash(self)
+
+    @cached_property
+    def by_id(self) -> dict[str, AnyStep]:
+        """The steps by id; of two with the same id, the first."""
+        table: dict[str, AnyStep] = {}
+        for step in self.steps:
+            table.setdefault(step.id, step)
+        return table
+
+    def to_json(self) -> dict[str, Json]:
+        """The plan as plain JSON, version and goal first, defaults left out."""
+        value: dict[str, Json] = {"schema_version": self.schema_version, "goal": self.goal}
+        value |= self.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
+        value["steps"] = [step.to_json() for step in self.steps]
+        return value
+
+
+def plan_hash(plan: Plan) -> str:
+    """The hash of what would run: steps, arguments, order and schedule; not of prose.
+
+    Fields at their default are left out, so that a field added to the language later does
+    not change the hash of a plan approved earlier.
+    """
+    steps = sorted((_substance(step) for step in plan.steps), key=lambda each: str(each["id"]))
+    schedule = plan.schedule.to_json() if plan.schedule else None
+    return content_hash({"plansmith": plan.schema_version, "steps": steps, "schedule": schedule})
+
+
+def _substance(step: StepFields) -> dict[str, Any]:
+    needs: dict[str, Any] = {"needs": sorted(step.needs())}
+    own = {name: value for name, value in step.to_json().items() if name not in PROSE | {"after"}}
+    return own | needs | ({"each": _substance(step.each)} if isinstance(step, MapStep) else {})

@@ -1,0 +1,106 @@
+"""What can be wrong with a plan, as data: a stable code, the place, the reason and the mend."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from plansmith.plan.data import Path, Record
+
+
+class Severity(StrEnum):
+    """How bad a problem is: an error stops the plan, a warning is shown, a note tells."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Code(NamedTuple):
+    """A kind of problem; `docs/problems.md` has a paragraph on each."""
+
+    name: str
+    severity: Severity
+    meaning: str
+
+
+_E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
+
+CODES: Final[dict[str, Code]] = {
+    "PS001": Code("not-a-plan", _E, "The input is not a plan at all."),
+    "PS002": Code("syntax", _E, "The text is neither valid JSON nor valid YAML."),
+    "PS003": Code("unknown-field", _E, "A field that the plan language does not have."),
+    "PS004": Code("missing-field", _E, "A required field is not there."),
+    "PS005": Code("wrong-value", _E, "A field holds a value of the wrong type or form."),
+    "PS006": Code("too-large", _E, "The plan is larger than Plansmith reads."),
+    "PS007": Code("too-deep", _E, "Values are nested too deeply."),
+    "PS008": Code("bad-text", _E, "A text is not valid Unicode."),
+    "PS009": Code(
+        "bad-number", _E, "A number that JSON cannot hold: NaN, infinity, endless digits."
+    ),
+    "PS010": Code("duplicate-key", _E, "The same key stands twice in one object."),
+    "PS011": Code("yaml-feature", _E, "A YAML feature that has no meaning in a plan."),
+    "PS012": Code("newer-version", _E, "The plan was written for a newer plan language."),
+    "PS101": Code("unknown-tool", _E, "No tool of this name is available."),
+    "PS102": Code("unknown-agent", _E, "No agent of this name is available."),
+    "PS103": Code("unknown-template", _E, "No template of this name is available."),
+    "PS301": Code("cycle", _E, "Steps wait for each other in a ring."),
+    "PS302": Code("dangling-reference", _E, "A step refers to something that does not exist."),
+    "PS303": Code(
+        "malformed-reference", _E, "Something meant as a reference cannot be read as one."
+    ),
+    "PS304": Code("duplicate-id", _E, "Two steps have the same id."),
+    "PS305": Code("self-reference", _E, "A step waits for itself."),
+    "PS306": Code("reserved-id", _E, "A step has an id that the plan language keeps for itself."),
+    "PS307": Code("empty-plan", _E, "The plan has no step that would run."),
+    "PS308": Code("disabled-source", _E, "A step uses the output of a step that is switched off."),
+    "PS309": Code("not-a-list", _E, "A map step goes over something that is not a list."),
+    "PS310": Code("inner-order", _E, "The inner step of a map step has an order of its own."),
+    "PS311": Code("braces-in-text", _W, "Double braces that are no reference stay as they are."),
+    "PS312": Code(
+        "merge-conflict",
+        _N,
+        "A person and a replan changed the same thing; the person's edit stands.",
+    ),
+}
+
+
+class Problem(Record):
+    """One thing that is wrong with a plan, and what to do about it."""
+
+    code: str
+    severity: Severity
+    message: str
+    hint: str = ""
+    step: str | None = None
+    path: Path = ()
+
+    @property
+    def name(self) -> str:
+        """The readable name of the code, such as `unknown-tool`."""
+        return CODES[self.code].name
+
+    def __str__(self) -> str:
+        place = ".".join(str(part) for part in ((self.step,) if self.step else ()) + self.path)
+        where = f" {place}:" if place else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.severity} {self.code} {self.name}:{where} {self.message}{hint}"
+
+
+def problem(
+    code: str, message: str, *, hint: str = "", step: str | None = None, path: Path = ()
+) -> Problem:
+    """A problem of a known code, with the severity of that code."""
+    return Problem(
+        code=code,
+        severity=CODES[code].severity,
+        message=message,
+        hint=hint,
+        step=step,
+        path=path,
+    )
+
+
+def has_errors(problems: list[Problem]) -> bool:
+    """Whether any of the problems stops the plan."""
+    return any(each.severity is Severity.ERROR for each in problems)

@@ -1,0 +1,235 @@
+"""References: inputs that come out of other steps, found in and filled into plain JSON.
+
+In JSON a reference is `{"$from": "step", "$path": ["items", 0]}`; in text it is
+`{{step.items[0]}}`. Data that looks like one is kept apart by `{"$literal": …}` in JSON
+and by a quoted text in text: `{{"{{"}}` stands for two braces.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple, cast
+
+from plansmith.errors import ReferenceFailed
+from plansmith.plan.data import Json, Path
+
+FROM: Final = "$from"
+PATH: Final = "$path"
+LITERAL: Final = "$literal"
+ITEM: Final = "item"
+PARAMS: Final = "params"
+RESERVED: Final = frozenset({ITEM, PARAMS})
+
+STEP_ID: Final = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}"
+_QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
+_KEY: Final = r"""[^\s.\[\]{}"]+"""
+_PART: Final = re.compile(rf"\.({_KEY})|\[(\d{{1,9}})\]|\[({_QUOTED})\]")
+_TOKEN: Final = re.compile(
+    rf"\{{\{{\s*(?:({_QUOTED})|({STEP_ID})((?:\.{_KEY}|\[\d{{1,9}}\]|\[{_QUOTED}\])*))\s*\}}\}}"
+)
+_BRACES: Final = re.compile(r"\{\{([^{}]*)\}\}")
+_PLAIN_KEY: Final = re.compile(_KEY)
+
+
+class Ref(NamedTuple):
+    """The output of a step, or a part of it."""
+
+    step: str
+    path: Path = ()
+
+    def __str__(self) -> str:
+        return "{{" + self.step + "".join(map(_path_text, self.path)) + "}}"
+
+    def to_json(self) -> dict[str, Json]:
+        """The reference as it stands in JSON inputs."""
+        value: dict[str, Json] = {FROM: self.step}
+        if self.path:
+            value[PATH] = list(self.path)
+        return value
+
+
+class Found(NamedTuple):
+    """A reference, or something that was meant as one, and where it stands."""
+
+    where: Path
+    ref: Ref | None
+    flaw: str = ""
+
+
+def find(template: Json, where: Path = ()) -> Iterator[Found]:
+    """Every reference in a JSON template, malformed ones with their flaw."""
+    if isinstance(template, str):
+        for found in find_in_text(template):
+            yield found._replace(where=where)
+    elif isinstance(template, list):
+        for index, child in enumerate(template):
+            yield from find(child, (*where, index))
+    elif isinstance(template, dict):
+        yield from _find_in_object(template, where)
+
+
+def _find_in_object(template: dict[str, Json], where: Path) -> Iterator[Found]:
+    if FROM in template:
+        parsed = _parse(template)
+        yield Found(where, parsed) if isinstance(parsed, Ref) else Found(where, None, parsed)
+    elif not _is_literal(template):
+        for key, child in template.items():
+            yield from find(child, (*where, key))
+
+
+def find_in_text(text: str) -> Iterator[Found]:
+    """Every reference in a text; braces that hold anything else are flaws."""
+    for piece in pieces(text):
+        if isinstance(piece, Ref):
+            yield Found((), piece)
+    if "{{" in text:
+        for braces in _BRACES.finditer(_TOKEN.sub("", text)):
+            yield Found((), None, f"{braces.group()} is not a reference such as {{{{step.name}}}}")
+
+
+def pieces(text: str) -> list[str | Ref]:
+    """A text cut into plain pieces and references."""
+    if "{{" not in text:
+        return [text]
+    result: list[str | Ref] = []
+    end = 0
+    for token in _TOKEN.finditer(text):
+        literal, step, path = token.groups()
+        piece = _unquote(literal) if literal else Ref(step, _parse_path(path))
+        if piece is not None:
+            result += [text[end : token.start()], piece]
+            end = token.end()
+    return [piece for piece in [*result, text[end:]] if piece != ""] or [""]
+
+
+def fill(template: Json, values: Mapping[str, Json]) -> Json:
+    """The template with every reference replaced; what is put in is never looked at again.
+
+    A text that is one reference and nothing else becomes the value itself.
+    """
+    if isinstance(template, str):
+        parts = pieces(template)
+        only = parts[0]
+        if len(parts) == 1 and isinstance(only, Ref):
+            return lookup(only, values)
+        return _join(parts, values)
+    if isinstance(template, list):
+        return [fill(child, values) for child in template]
+    if not isinstance(template, dict):
+        return template
+    if FROM in template:
+        parsed = _parse(template)
+        if not isinstance(parsed, Ref):
+            raise ReferenceFailed(parsed)
+        return lookup(parsed, values)
+    if _is_literal(template):
+        return template[LITERAL]
+    return {key: fill(child, values) for key, child in template.items()}
+
+
+def fill_text(text: str, values: Mapping[str, Json]) -> str:
+    """The text with every reference replaced by its value's text."""
+    return _join(pieces(text), values)
+
+
+def lookup(ref: Ref, values: Mapping[str, Json]) -> Json:
+    """The value a reference points at."""
+    if ref.step not in values:
+        raise ReferenceFailed(f"{ref}: there is no result of {ref.step!r}")
+    value = values[ref.step]
+    for depth, key in enumerate(ref.path):
+        try:
+            value = _member(value, key)
+        except (KeyError, IndexError, TypeError):
+            here = Ref(ref.step, ref.path[:depth])
+            hint = f"{here} has {_members(value)}"
+            raise ReferenceFailed(f"{ref}: nothing at {_path_text(key)}", hint=hint) from None
+    return value
+
+
+def escape_text(text: str) -> str:
+    """A text in which nothing can be taken for a reference."""
+    return text.replace("{{", '{{"{{"}}')
+
+
+def literal(value: Json) -> Json:
+    """A JSON value in which nothing can be taken for a reference."""
+    text = json.dumps(value)
+    marks = (f'"{FROM}"', f'"{LITERAL}"', "{{")
+    return {LITERAL: value} if any(mark in text for mark in marks) else value
+
+
+def value_text(value: Json) -> str:
+    """How a value reads inside a text."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _join(parts: list[str | Ref], values: Mapping[str, Json]) -> str:
+    return "".join(
+        value_text(lookup(part, values)) if isinstance(part, Ref) else part for part in parts
+    )
+
+
+def _is_literal(template: dict[str, Json]) -> bool:
+    return len(template) == 1 and LITERAL in template
+
+
+def _parse(template: dict[str, Json]) -> Ref | str:
+    step, path = template[FROM], template.get(PATH, [])
+    strangers = sorted(template.keys() - {FROM, PATH})
+    if strangers:
+        return f'a reference has only "$from" and "$path", not {strangers[0]!r}'
+    if not isinstance(step, str) or not re.fullmatch(STEP_ID, step):
+        return '"$from" must be the id of a step'
+    if not isinstance(path, list):
+        return '"$path" must be a list of keys and positions'
+    keys: list[str | int] = []
+    for key in path:
+        if isinstance(key, bool) or not isinstance(key, (str, int)):
+            return f'"$path" may hold keys and positions only, not {json.dumps(key)}'
+        if isinstance(key, int) and key < 0:
+            return f'a position in "$path" counts from 0, so {key} is none'
+        keys.append(key)
+    return Ref(step, tuple(keys))
+
+
+def _parse_path(text: str) -> Path:
+    keys: list[str | int] = []
+    for key, position, quoted in _PART.findall(text):
+        if position:
+            keys.append(int(position))
+        else:
+            keys.append(key or _unquote(quoted) or "")
+    return tuple(keys)
+
+
+def _unquote(text: str) -> str | None:
+    try:
+        return cast("str", json.loads(text, strict=False))
+    except ValueError:
+        return None
+
+
+def _path_text(key: str | int) -> str:
+    if isinstance(key, int):
+        return f"[{key}]"
+    return f".{key}" if _PLAIN_KEY.fullmatch(key) else f"[{json.dumps(key, ensure_ascii=False)}]"
+
+
+def _member(value: Json, key: str | int) -> Json:
+    if isinstance(value, dict):
+        return value[str(key)]
+    if isinstance(value, list) and (isinstance(key, int) or (key.isascii() and key.isdigit())):
+        return value[int(key)]
+    raise TypeError(type(value))
+
+
+def _members(value: Json) -> str:
+    if isinstance(value, dict):
+        names = ", ".join(list(value)[:8])
+        return f"the keys {names}" if names else "no keys"
+    if isinstance(value, list):
+        return f"{len(value)} items"
+    return f"no parts: it is {value_text(value)[:40]!r}"

@@ -1,0 +1,110 @@
+"""Where a run and its steps stand: the closed statuses, and the state that `fold` makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from plansmith.plan.events import Event, QuestionAsked
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem
+
+
+class RunStatus(StrEnum):
+    """Where a run stands; the same words in engine, API, command line and page."""
+
+    TRIAGING = "triaging"
+    PLANNING = "planning"
+    ASKING = "asking"
+    REVIEWING = "reviewing"
+    RUNNING = "running"
+    PAUSED = "paused"
+    REPLANNING = "replanning"
+    REPORTING = "reporting"
+    DONE = "done"
+    PARTLY_DONE = "partly_done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    ANSWERED = "answered"
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more can happen."""
+        return self in _OVER
+
+
+class StepStatus(StrEnum):
+    """Where a step stands; `unknown` died in mid-effect and a person decides."""
+
+    WAITING = "waiting"
+    READY = "ready"
+    RUNNING = "running"
+    ASKING = "asking"
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+
+
+_OVER: Final = frozenset(
+    {
+        RunStatus.DONE,
+        RunStatus.PARTLY_DONE,
+        RunStatus.FAILED,
+        RunStatus.CANCELLED,
+        RunStatus.ANSWERED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepState:
+    """What is known of one step."""
+
+    status: StepStatus = StepStatus.WAITING
+    attempts: int = 0
+    key: str = ""
+    inputs: str = ""
+    result: str = ""
+    error: str = ""
+    progress: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as it stands after its last event; make one with `fold`."""
+
+    id: str
+    request: str = ""
+    locale: str = "en"
+    phase: RunStatus = RunStatus.TRIAGING
+    reason: str = ""
+    plan: Plan | None = None
+    problems: tuple[Problem, ...] = ()
+    revisions: int = 0
+    approved: str = ""
+    running_hash: str = ""
+    paused: bool = False
+    cancel_asked: bool = False
+    steps: Mapping[str, StepState] = field(default_factory=dict[str, StepState])
+    questions: Mapping[str, QuestionAsked] = field(default_factory=dict[str, QuestionAsked])
+    report: str = ""
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    last: Event | None = None
+
+    @property
+    def status(self) -> RunStatus:
+        """The phase, unless a person is waited for or the run is paused."""
+        if self.phase.over:
+            return self.phase
+        if self.paused:
+            return RunStatus.PAUSED
+        busy = any(step.status is StepStatus.RUNNING for step in self.steps.values())
+        return RunStatus.ASKING if self.questions and not busy else self.phase

@@ -1,0 +1,207 @@
+"""The six kinds of steps: tool, agent, ask, map, plan, reply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Final, Literal, cast, get_args
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    model_serializer,
+    model_validator,
+)
+
+from plansmith.plan.data import Flag, Json, Number, Path, Record, Whole, flaws
+from plansmith.plan.refs import RESERVED, STEP_ID, Found, Ref, find
+
+
+def _plain(value: object) -> object:
+    """Refuse what JSON cannot hold before pydantic would bend it."""
+    flaw = next(flaws(value), None)
+    if flaw is not None:
+        place = ".".join(map(str, flaw.path))
+        raise ValueError(f"{flaw.message} (at {place})" if place else flaw.message)
+    return value
+
+
+def _text(value: str) -> str:
+    _plain(value)
+    return value
+
+
+Text = Annotated[str, AfterValidator(_text)]
+Filled = Annotated[str, AfterValidator(_text), Field(min_length=1)]
+Value = Annotated[Json, BeforeValidator(_plain)]
+Inputs = Annotated[dict[str, Json], BeforeValidator(_plain)]
+StepId = Annotated[str, Field(pattern=f"^{STEP_ID}$")]
+Place = tuple[Path, Json]
+
+
+class StepFields(Record):
+    """What every step has; `after` adds order to what references imply."""
+
+    id: StepId
+    title: Text = ""
+    why: Text = ""
+    after: tuple[Text, ...] = ()
+    timeout_s: Number | None = Field(default=None, gt=0)
+    disabled: Flag = False
+
+    def templates(self) -> Iterator[Place]:
+        """The places of the step that may hold references."""
+        yield from ()
+
+    def found(self) -> Iterator[Found]:
+        """Every reference of the step, and whatever was meant as one."""
+        for path, template in self.templates():
+            yield from find(template, path)
+
+    def refs(self) -> Iterator[Ref]:
+        """Every well-formed reference of the step."""
+        return (found.ref for found in self.found() if found.ref is not None)
+
+    def needs(self) -> frozenset[str]:
+        """The ids of all steps that must be done first."""
+        return frozenset(self.after) | {ref.step for ref in self.refs()} - RESERVED
+
+    # The kind is at its default in every step, and still no step is readable without it.
+    @model_serializer(mode="wrap")
+    def _with_kind(self, dump: SerializerFunctionWrapHandler) -> dict[str, Json]:
+        return {"id": self.id, "kind": kind_of(self)} | cast("dict[str, Json]", dump(self))
+
+
+class ToolStep(StepFields):
+    """Call a tool."""
+
+    kind: Literal["tool"] = "tool"
+    tool: Filled
+    inputs: Inputs = Field(default_factory=dict)
+
+    def templates(self) -> Iterator[Place]:
+        yield ("inputs",), self.inputs
+
+
+class AgentStep(StepFields):
+    """Give a task to an agent."""
+
+    kind: Literal["agent"] = "agent"
+    agent: Filled
+    task: Filled
+    inputs: Inputs = Field(default_factory=dict)
+
+    def templates(self) -> Iterator[Place]:
+        yield ("task",), self.task
+        yield ("inputs",), self.inputs
+
+
+class AskStep(StepFields):
+    """Ask the person; the answer is the step's output."""
+
+    kind: Literal["ask"] = "ask"
+    question: Filled
+    options: tuple[Text, ...] = ()
+    answer_schema: Inputs | None = None
+
+    def templates(self) -> Iterator[Place]:
+        yield ("question",), self.question
+
+
+class PlanStep(StepFields):
+    """Run a template, a saved plan, with parameters."""
+
+    kind: Literal["plan"] = "plan"
+    template: Filled
+    version: Whole | None = Field(default=None, ge=1)
+    inputs: Inputs = Field(default_factory=dict)
+
+    def templates(self) -> Iterator[Place]:
+        yield ("inputs",), self.inputs
+
+
+class ReplyStep(StepFields):
+    """Compose a text for the person once the steps it uses have run."""
+
+    kind: Literal["reply"] = "reply"
+    instruction: Filled
+
+    def templates(self) -> Iterator[Place]:
+        yield ("instruction",), self.instruction
+
+
+_SIGNS: Final = {
+    "over": "map",
+    "each": "map",
+    "tool": "tool",
+    "agent": "agent",
+    "question": "ask",
+    "template": "plan",
+    "instruction": "reply",
+}
+
+
+def kind_of(value: object) -> str | None:
+    """The kind a step says it is, or else the kind its fields can only be."""
+    if isinstance(value, StepFields):
+        return cast("str", getattr(value, "kind", None))
+    if not isinstance(value, Mapping):
+        return None
+    fields = cast("Mapping[str, object]", value)
+    if "kind" in fields:
+        kind = fields["kind"]
+        return kind if isinstance(kind, str) else None
+    return next((kind for sign, kind in _SIGNS.items() if sign in fields), None)
+
+
+InnerStep = Annotated[
+    Annotated[ToolStep, Tag("tool")]
+    | Annotated[AgentStep, Tag("agent")]
+    | Annotated[PlanStep, Tag("plan")]
+    | Annotated[ReplyStep, Tag("reply")],
+    Discriminator(kind_of),
+]
+
+
+class MapStep(StepFields):
+    """Run one inner step for every item of a list; `item` names the item in its references."""
+
+    kind: Literal["map"] = "map"
+    over: Value
+    each: InnerStep
+    width: Whole = Field(default=4, ge=1, le=256)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_inner(cls, value: object) -> object:
+        """An inner step without an id is called after the map step."""
+        if not isinstance(value, dict):
+            return value
+        fields = cast("dict[str, object]", value)
+        each = fields.get("each")
+        if not isinstance(each, dict) or "id" in each:
+            return fields
+        inner = cast("dict[str, object]", each)
+        return fields | {"each": {"id": f"{str(fields.get('id'))[:59]}_each"} | inner}
+
+    def templates(self) -> Iterator[Place]:
+        yield ("over",), self.over
+        for path, template in self.each.templates():
+            yield ("each", *path), template
+
+
+Step = Annotated[
+    Annotated[ToolStep, Tag("tool")]
+    | Annotated[AgentStep, Tag("agent")]
+    | Annotated[AskStep, Tag("ask")]
+    | Annotated[MapStep, Tag("map")]
+    | Annotated[PlanStep, Tag("plan")]
+    | Annotated[ReplyStep, Tag("reply")],
+    Discriminator(kind_of),
+]
+AnyStep = ToolStep | AgentStep | AskStep | MapStep | PlanStep | ReplyStep
+STEP_TYPES: Final[tuple[type[StepFields], ...]] = get_args(AnyStep)
+KINDS: Final = tuple(str(each.model_fields["kind"].default) for each in STEP_TYPES)

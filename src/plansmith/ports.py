@@ -1,0 +1,179 @@
+"""The ports: what Plansmith asks of the outside world, as Protocols nobody inherits (floor 2)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal, Protocol
+
+from plansmith.plan.capability import AgentSpec, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a prompt."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a model call took; `cost` in US dollars, None when the price is unknown."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of text, as it is written."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentsDelta:
+    """A piece of the arguments of a tool call, as they are written."""
+
+    tool: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDone:
+    """The end of an answer: always the last piece, exactly once."""
+
+    usage: Usage
+    model: str = ""
+
+
+Delta = TextDelta | ArgumentsDelta | ModelDone
+
+
+class ChatModel(Protocol):
+    """A language model. Failures are `ModelFailed`, worth a retry if `ModelBusy`."""
+
+    @property
+    def name(self) -> str:
+        """The model's name, for people and for prices."""
+        ...
+
+    def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        tools: Sequence[ToolSpec] = (),
+    ) -> AsyncIterator[Delta]:
+        """The answer piece by piece; in the form of the schema where the model can."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The circumstances of one call of a tool or an agent."""
+
+    key: str
+    attempt: int = 1
+    progress: Callable[[str], None] = lambda _: None
+
+
+class ToolSource(Protocol):
+    """Somewhere tools come from. A call fails with `ToolFailed`, or `ToolBusy` if passing."""
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        """The tools there are now."""
+        ...
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        """The tool's result."""
+        ...
+
+
+class Agent(Protocol):
+    """Someone who takes a task in words. Fails like a tool."""
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The agent's card."""
+        ...
+
+    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+        """The task's result."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ContextBlock:
+    """Something a planner should know: data, never instructions."""
+
+    title: str
+    text: str
+    source: str = ""
+
+
+class ContextSource(Protocol):
+    """Somewhere background comes from: documents, a database's schema, a search."""
+
+    async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
+        """What is worth knowing for a query, within a limit."""
+        ...
+
+
+class Ranker(Protocol):
+    """Something that tells how well texts fit a query."""
+
+    def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """One number a text, larger is better."""
+        ...
+
+
+class PlanStore(Protocol):
+    """Where journals and results are kept."""
+
+    async def append(self, events: Sequence[Event]) -> None:
+        """Keep events that follow the last one of their run, all or none; else `StaleWriter`."""
+        ...
+
+    async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
+        """The events of a run behind a number; none for an unknown run."""
+        ...
+
+    async def runs(self) -> Sequence[str]:
+        """The ids of all runs, oldest first."""
+        ...
+
+    async def put(self, value: Json) -> str:
+        """Keep a value once, and return its content hash."""
+        ...
+
+    async def get(self, digest: str) -> Json:
+        """The value of a content hash; `JournalDamaged` when it is not there."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of what the store holds open; harmless when done twice."""
+        ...
+
+
+class Clock(Protocol):
+    """The time, and waiting for it to pass."""
+
+    def now(self) -> datetime:
+        """The time in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since some moment; never steps back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from plansmith import Plan, Run, RunStatus, StepStatus, fold
+from plansmith.errors import JournalDamaged
+from plansmith.plan import events as e
+from plansmith.plan.events import EVENT_TYPES, Event, next_event, read_event, verify_chain
+from plansmith.plan.fold import _Fold
+
+PLAN = Plan.model_validate(
+    {"steps": [{"id": "a", "tool": "t"}, {"id": "b", "tool": "t", "after": ["a"]}]}
+)
+PERSON = e.Actor(kind="person", name="ada")
+BEGINNING: tuple[e.AnyBody, ...] = (
+    e.RunCreated(request="do it", locale="zh"),
+    e.Triaged(decision="plan"),
+    e.PlanProposed(plan=PLAN),
+)
+RUNNING: tuple[e.AnyBody, ...] = (*BEGINNING, e.RunStarted(hash=PLAN.hash))
+
+
+def journal(*bodies: e.AnyBody, by: e.Actor = PERSON) -> list[Event]:
+    events: list[Event] = []
+    for number, body in enumerate(bodies):
+        at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number)
+        events.append(next_event(body, run="r", by=by, at=at, last=events[-1] if events else None))
+    return events
+
+
+def run(*bodies: e.AnyBody) -> Run:
+    return fold(journal(*bodies))
+
+
+@pytest.mark.parametrize(
+    ("bodies", "status"),
+    [
+        (BEGINNING[:1], "triaging"),
+        (BEGINNING[:2], "planning"),
+        (BEGINNING, "planning"),
+        ((*BEGINNING, e.QuestionAsked(question="q", text="?")), "asking"),
+        ((*BEGINNING, e.ReviewAsked(hash=PLAN.hash)), "reviewing"),
+        (RUNNING, "running"),
+        ((*RUNNING, e.RunPaused(reason="budget")), "paused"),
+        ((*RUNNING, e.RunPaused(), e.RunResumed()), "running"),
+        ((*RUNNING, e.ReplanStarted(cause="failed")), "replanning"),
+        ((*RUNNING, e.ReplanStarted(cause="x"), e.PlanProposed(plan=PLAN)), "replanning"),
+        ((*RUNNING, e.ReportStarted()), "reporting"),
+        ((*RUNNING, e.RunFinished(status="partly_done")), "partly_done"),
+        ((*BEGINNING[:2], e.RunFinished(status="answered")), "answered"),
+        ((*BEGINNING, e.ReviewAsked(hash=PLAN.hash), e.ChangesAsked(text="no")), "planning"),
+    ],
+)
+def test_the_status_follows_the_events(bodies: tuple[e.AnyBody, ...], status: str) -> None:
+    assert run(*bodies).status == status
+
+
+def test_steps_wait_then_are_ready_then_run_and_end() -> None:
+    assert run(*BEGINNING).steps["a"].status is StepStatus.WAITING
+    now = run(*RUNNING)
+    assert [step.status.value for step in now.steps.values()] == ["ready", "waiting"]
+    now = run(*RUNNING, e.StepStarted(step="a", key="k", attempt=1))
+    assert (now.steps["a"].status, now.steps["a"].key) == (StepStatus.RUNNING, "k")
+    now = run(*RUNNING, e.StepStarted(step="a", key="k"), e.StepDone(step="a", result="h"))
+    assert [step.status.value for step in now.steps.values()] == ["done", "ready"]
+    assert now.steps["a"].finished_at == now.updated_at
+
+
+def test_a_failed_step_that_is_tried_again_waits() -> None:
+    started = (*RUNNING, e.StepStarted(step="a", key="k"))
+    again = run(*started, e.StepFailed(step="a", error="busy", again=True))
+    assert (again.steps["a"].status, again.steps["a"].error) == (StepStatus.READY, "busy")
+    assert run(*started, e.StepFailed(step="a", error="no")).steps["a"].status == "failed"
+
+
+def test_an_unknown_step_is_settled_by_a_person() -> None:
+    lost = (*RUNNING, e.StepStarted(step="a", key="k"), e.StepUnknown(step="a"))
+    asked = (*lost, e.QuestionAsked(question="q", text="did it happen?", step="a"))
+    assert run(*asked).status is RunStatus.ASKING
+    assert run(*asked).steps["a"].status is StepStatus.UNKNOWN
+    answered = (*asked, e.QuestionAnswered(question="q", answer="done"))
+    assert run(*answered, e.StepDone(step="a", result="h")).steps["a"].status == "done"
+    assert run(*answered, e.StepReset(step="a")).steps["a"].status == "ready"
+
+
+def test_a_run_that_asks_while_another_step_runs_is_running() -> None:
+    both = Plan.model_validate({"steps": [{"id": "a", "tool": "t"}, {"id": "q", "question": "?"}]})
+    asking = run(
+        *BEGINNING[:2],
+        e.PlanProposed(plan=both),
+        e.RunStarted(hash=both.hash),
+        e.StepStarted(step="a", key="k"),
+        e.QuestionAsked(question="1", text="?", step="q"),
+    )
+    assert asking.status is RunStatus.RUNNING
+    assert asking.steps["q"].status is StepStatus.ASKING
+
+
+def test_a_replan_keeps_what_is_known_of_the_steps_that_stay() -> None:
+    revised = Plan.model_validate({"steps": [{"id": "a", "tool": "t"}, {"id": "c", "tool": "t"}]})
+    now = run(
+        *RUNNING,
+        e.StepStarted(step="a", key="k"),
+        e.StepDone(step="a", result="h"),
+        e.ReplanStarted(cause="b is not needed"),
+        e.PlanProposed(plan=revised, origin="model"),
+    )
+    assert {name: step.status.value for name, step in now.steps.items()} == {
+        "a": "done",
+        "c": "waiting",
+    }
+    assert now.revisions == 2
+
+
+def test_the_end_of_a_run_withdraws_its_questions() -> None:
+    ended = run(
+        *RUNNING, e.QuestionAsked(question="q", text="?"), e.RunFinished(status="cancelled")
+    )
+    assert not ended.questions
+
+
+@pytest.mark.parametrize(
+    ("bodies", "why"),
+    [
+        ((), "without any event"),
+        (BEGINNING[1:], "begins with run_created"),
+        ((*BEGINNING, e.RunCreated(request="again")), "begins with run_created"),
+        ((*RUNNING, e.RunFinished(status="done"), e.RunPaused()), "the run is over"),
+        ((*RUNNING, e.StepDone(step="a", result="h")), "step 'a' is waiting"),
+        ((*RUNNING, e.StepStarted(step="z", key="k")), "no step 'z'"),
+        ((*RUNNING, e.StepUnknown(step="b")), "step 'b' is waiting"),
+        ((*RUNNING, e.StepReset(step="a")), "step 'a' is waiting"),
+        ((*RUNNING, e.QuestionAnswered(question="q")), "'q' is not open"),
+        ((*RUNNING, *[e.QuestionAsked(question="q", text="?")] * 2), "open already"),
+        ((*BEGINNING, e.PlanApproved(hash="f" * 64)), "not that of the current plan"),
+        ((*BEGINNING[:2], e.RunStarted(hash=PLAN.hash)), "not that of the current plan"),
+    ],
+)
+def test_events_that_do_not_fit_are_refused(bodies: tuple[e.AnyBody, ...], why: str) -> None:
+    with pytest.raises(JournalDamaged, match=why):
+        run(*bodies)
+
+
+@pytest.mark.parametrize("kind", ["model", "system"])
+def test_only_a_person_can_approve(kind: str) -> None:
+    events = journal(*BEGINNING)
+    actor = e.Actor.model_validate({"kind": kind})
+    forged = next_event(
+        e.PlanApproved(hash=PLAN.hash), run="r", by=actor, at=events[-1].at, last=events[-1]
+    )
+    with pytest.raises(JournalDamaged, match="cannot approve"):
+        fold([*events, forged])
+
+
+def test_the_approval_is_bound_to_the_hash() -> None:
+    approved = run(*BEGINNING, e.ReviewAsked(hash=PLAN.hash), e.PlanApproved(hash=PLAN.hash))
+    assert approved.approved == PLAN.hash
+    changed = PLAN.replace(steps=PLAN.steps[:1])
+    bodies = (*BEGINNING, e.PlanApproved(hash=PLAN.hash), e.PlanProposed(plan=changed))
+    assert run(*bodies).approved != changed.hash
+
+
+def test_every_event_type_can_be_folded() -> None:
+    names = {str(each.model_fields["type"].default) for each in EVENT_TYPES}
+    assert all(callable(getattr(_Fold, name, None)) for name in names)
+    assert len(names) == len(EVENT_TYPES)
+
+
+def test_an_event_is_stored_in_utc_whatever_zone_it_came_in() -> None:
+    east = timezone(timedelta(hours=8))
+    event = next_event(
+        e.RunCreated(request="x"), run="r", by=PERSON, at=datetime(2026, 1, 1, 8, tzinfo=east)
+    )
+    assert event.to_json()["at"] == "2026-01-01T00:00:00.000000Z"
+    assert verify_chain([read_event(event.to_json())]) == event
+
+
+def test_an_event_of_an_unknown_type_is_refused_with_a_hint() -> None:
+    stored = journal(*BEGINNING)[0].to_json()
+    with pytest.raises(JournalDamaged, match="newer Plansmith"):
+        read_event(stored | {"body": {"type": "from_the_future"}})
+
+
+def test_events_of_two_runs_do_not_chain() -> None:
+    first, second = journal(*BEGINNING)[:2]
+    with pytest.raises(JournalDamaged):
+        verify_chain([first, second.replace(run="other")])

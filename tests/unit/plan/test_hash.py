@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from typing import Any
+
+from plansmith import Plan, plan_hash
+
+BASE: dict[str, Any] = {
+    "steps": [{"id": "a", "tool": "t", "inputs": {"x": 1}}, {"id": "b", "tool": "u"}]
+}
+
+
+def test_the_hash_of_a_plan_never_changes_between_releases() -> None:
+    # Approvals are stored with this hash: if this fails, every stored approval is void.
+    plan = Plan.model_validate(BASE | {"schedule": {"daily_at": "09:30"}})
+    assert plan_hash(plan) == "80a40c4722dcdd0e4cf48e23718cbb05e4421b5c9a65d5fd43e48d115a3142dd"
+    assert plan.hash == plan_hash(plan)
+
+
+def test_needs_count_and_not_how_they_are_written() -> None:
+    steps = BASE["steps"]
+    plain = Plan.model_validate({"steps": [steps[0], steps[1] | {"inputs": {"y": "{{a}}"}}]})
+    twice = Plan.model_validate(
+        {"steps": [steps[0], steps[1] | {"inputs": {"y": "{{a}}"}, "after": ["a"]}]}
+    )
+    assert plain.hash == twice.hash
+    assert plain != twice
+
+
+def test_order_switches_time_limits_and_schedules_count() -> None:
+    plan = Plan.model_validate(BASE)
+    variants = [
+        BASE["steps"][1] | {"after": ["a"]},
+        BASE["steps"][1] | {"disabled": True},
+        BASE["steps"][1] | {"timeout_s": 5.0},
+        BASE["steps"][1] | {"tool": "v"},
+    ]
+    hashes = {Plan.model_validate({"steps": [BASE["steps"][0], each]}).hash for each in variants}
+    hashes.add(Plan.model_validate(BASE | {"schedule": {"every_minutes": 5}}).hash)
+    assert len(hashes) == 5
+    assert plan.hash not in hashes
+
+
+def test_the_inner_step_of_a_map_counts_and_its_title_does_not() -> None:
+    def plan(**inner: str) -> Plan:
+        each = {"tool": "t"} | inner
+        return Plan.model_validate({"steps": [{"id": "m", "over": [1], "each": each}]})
+
+    assert plan(title="x").hash == plan().hash
+    assert plan(tool="u").hash != plan().hash

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID
+
+from plansmith.plan.ids import Ids, uuid7
+
+
+def test_an_id_is_a_version_7_uuid_of_its_time() -> None:
+    made = UUID(uuid7(0x0123456789AB, (1 << 74) - 1))
+    assert (made.version, made.variant) == (7, "specified in RFC 4122")
+    assert made.int >> 80 == 0x0123456789AB
+
+
+def test_ids_rise_within_one_millisecond_and_when_the_clock_steps_back() -> None:
+    times = iter([5, 5, 5, 3, 4, 6])
+    ids = Ids(milliseconds=lambda: next(times), randomness=lambda bits: (1 << bits) - 1)
+    made = [ids() for _ in range(6)]
+    assert made == sorted(set(made))
+
+
+def test_ids_rise_even_when_a_millisecond_has_no_more_room() -> None:
+    ids = Ids(milliseconds=lambda: 5, randomness=lambda _: (1 << 74) - 2)
+    made = [ids() for _ in range(4)]
+    assert made == sorted(set(made))
+
+
+def test_many_threads_get_distinct_ids() -> None:
+    ids = Ids()
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: ids(), range(4000)))
+    assert len(set(made)) == 4000

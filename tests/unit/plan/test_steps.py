@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from plansmith.plan.plan import Plan
+from plansmith.plan.steps import (
+    KINDS,
+    AgentStep,
+    AskStep,
+    MapStep,
+    PlanStep,
+    ReplyStep,
+    ToolStep,
+    kind_of,
+)
+
+ONE_OF_EACH: dict[str, Any] = {
+    "tool": {"id": "s", "tool": "t"},
+    "agent": {"id": "s", "agent": "a", "task": "do"},
+    "ask": {"id": "s", "question": "which?"},
+    "map": {"id": "s", "over": [1], "each": {"tool": "t"}},
+    "plan": {"id": "s", "template": "weekly"},
+    "reply": {"id": "s", "instruction": "say"},
+}
+
+
+def test_there_are_six_kinds() -> None:
+    assert set(KINDS) == set(ONE_OF_EACH)
+
+
+@pytest.mark.parametrize("kind", ONE_OF_EACH)
+def test_the_fields_tell_the_kind(kind: str) -> None:
+    [step] = Plan.model_validate({"steps": [ONE_OF_EACH[kind]]}).steps
+    assert step.kind == kind == kind_of(step)
+    assert list(step.to_json())[:2] == ["id", "kind"]
+    [same] = Plan.model_validate({"steps": [ONE_OF_EACH[kind] | {"kind": kind}]}).steps
+    assert same == step
+
+
+def test_a_step_from_python_is_the_step_from_json() -> None:
+    from_python = (
+        ToolStep(id="a", tool="t", inputs={"x": {"$from": "b"}}),
+        AgentStep(id="b", agent="g", task="do {{a}}"),
+        AskStep(id="c", question="?", options=("x", "y")),
+        MapStep(id="d", over="{{a}}", each=ToolStep(id="d_each", tool="t")),
+        PlanStep(id="e", template="w", version=2),
+        ReplyStep(id="f", instruction="say"),
+    )
+    plan = Plan(steps=from_python)
+    assert Plan.model_validate(plan.to_json()) == plan
+    assert plan.steps == from_python
+
+
+def test_true_one_and_one_point_zero_are_three_arguments() -> None:
+    steps = [ToolStep(id="a", tool="t", inputs={"x": value}) for value in (True, 1, 1.0)]
+    assert len(set(steps)) == 3
+    assert len({Plan(steps=(step,)).hash for step in steps}) == 3
+
+
+def test_needs_come_from_after_and_from_references_everywhere() -> None:
+    step = MapStep(
+        id="m",
+        over={"$from": "a"},
+        after=("b",),
+        each=ToolStep(id="e", tool="t", inputs={"x": "{{item.y}} {{c.z}}"}),
+    )
+    assert step.needs() == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [{"x": math.nan}, {"x": math.inf}, {"x": "\ud800"}, {"x": (1,)}, {"x": {1: 2}}, {"x": b""}],
+)
+def test_what_json_cannot_hold_is_refused_from_python_too(inputs: Any) -> None:
+    with pytest.raises(ValidationError):
+        ToolStep(id="a", tool="t", inputs=inputs)
+
+
+def test_a_later_change_of_the_callers_dictionary_does_not_reach_the_plan() -> None:
+    given: dict[str, Any] = {"x": [1]}
+    step = ToolStep(id="a", tool="t", inputs=given)
+    before = Plan(steps=(step,)).hash
+    given["x"].append(2)
+    assert Plan(steps=(step,)).hash == before
+
+
+def test_fields_cannot_be_assigned() -> None:
+    with pytest.raises(ValidationError):
+        ToolStep(id="a", tool="t").tool = "other"
+
+
+def test_replace_validates_like_a_new_one() -> None:
+    plan = Plan(goal="a")
+    assert plan.replace(goal="b").goal == "b"
+    with pytest.raises(ValidationError):
+        plan.replace(revision=0)
