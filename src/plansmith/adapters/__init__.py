@@ -1,0 +1,1 @@
+"""Real implementations of the ports, one folder a port (floor 6)."""

@@ -1,0 +1,163 @@
+"""Model calls on record: one JSON line a call, written once, played back byte for byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import asdict
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, cast
+
+from plansmith.errors import ModelBusy, ModelFailed, ModelRefused, PromptTooLong, ScriptMismatch
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json, content_hash
+from plansmith.ports import (
+    ArgumentsDelta,
+    ChatModel,
+    Delta,
+    Message,
+    ModelDone,
+    TextDelta,
+    Usage,
+)
+
+_FAILURES: Mapping[str, type[ModelFailed]] = {
+    each.__name__: each for each in (ModelFailed, ModelBusy, ModelRefused, PromptTooLong)
+}
+
+
+class RecordingModel:
+    """Passes calls on to another model and appends each one, as it ends, to a file."""
+
+    def __init__(self, model: ChatModel, path: Path) -> None:
+        self._model = model
+        self._path = path
+
+    @property
+    def name(self) -> str:
+        """The name of the model behind."""
+        return self._model.name
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        tools: Sequence[ToolSpec] = (),
+    ) -> AsyncIterator[Delta]:
+        """What the model behind says, kept on record, a failure too."""
+        deltas: list[Json] = []
+        line: dict[str, Json] = {
+            "model": self.name,
+            "request": _request(messages, schema, tools),
+            "deltas": deltas,
+        }
+        try:
+            async for delta in self._model.stream(messages, schema=schema, tools=tools):
+                deltas.append(_to_json(delta))
+                yield delta
+        except ModelFailed as failure:
+            line["failure"] = {"kind": type(failure).__name__, "message": failure.message}
+            raise
+        finally:
+            self._write(line)
+
+    def _write(self, line: dict[str, Json]) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+class RecordedModel:
+    """Plays calls back from a file: the same request gets the same pieces, in order."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lines = [_read_line(path, number, text) for number, text in _lines(path)]
+        self._used = [False] * len(self._lines)
+
+    @property
+    def name(self) -> str:
+        """The name of the model that was recorded."""
+        return str(self._lines[0]["model"]) if self._lines else "recorded"
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        tools: Sequence[ToolSpec] = (),
+    ) -> AsyncIterator[Delta]:
+        """The recorded answer to this very request."""
+        line = self._find(_request(messages, schema, tools))
+        for delta in line["deltas"]:
+            yield _from_json(delta)
+        failure = line.get("failure")
+        if failure:
+            raise _FAILURES.get(failure["kind"], ModelFailed)(failure["message"])
+
+    def _find(self, request: dict[str, Json]) -> dict[str, Any]:
+        wanted = content_hash(request)
+        for index, line in enumerate(self._lines):
+            if not self._used[index] and content_hash(line["request"]) == wanted:
+                self._used[index] = True
+                return line
+        last = str(cast("list[dict[str, Json]]", request["messages"])[-1]["text"])[:200]
+        raise ScriptMismatch(
+            f"{self._path.name} has no unused record of this call: {last!r}",
+            hint="record it again with the model behind",
+        )
+
+    def finish(self) -> None:
+        """Complain about records that nobody asked for."""
+        left = self._used.count(False)
+        if left:
+            raise ScriptMismatch(f"{left} recorded calls of {self._path.name} were not made")
+
+
+def _lines(path: Path) -> list[tuple[int, str]]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+
+
+def _read_line(path: Path, number: int, text: str) -> dict[str, Any]:
+    try:
+        line = json.loads(text)
+        return {"model": line["model"], "request": line["request"], "deltas": line["deltas"]} | (
+            {"failure": line["failure"]} if "failure" in line else {}
+        )
+    except (ValueError, KeyError, TypeError):
+        message = f"line {number} of {path.name} is not a recorded call"
+        raise ScriptMismatch(message, hint="remove the line, or record it again") from None
+
+
+def _request(
+    messages: Sequence[Message], schema: Mapping[str, Json] | None, tools: Sequence[ToolSpec]
+) -> dict[str, Json]:
+    return {
+        "messages": [{"role": each.role, "text": each.text} for each in messages],
+        "schema": None if schema is None else dict(schema),
+        "tools": [each.to_json() for each in tools],
+    }
+
+
+def _to_json(delta: Delta) -> Json:
+    match delta:
+        case TextDelta(text):
+            return {"text": text}
+        case ArgumentsDelta(tool, text):
+            return {"tool": tool, "arguments": text}
+        case ModelDone(usage, model):
+            cost = None if usage.cost is None else str(usage.cost)
+            return {"done": model, "usage": asdict(usage) | {"cost": cost}}
+
+
+def _from_json(value: dict[str, Any]) -> Delta:
+    if "text" in value:
+        return TextDelta(value["text"])
+    if "arguments" in value:
+        return ArgumentsDelta(value["tool"], value["arguments"])
+    usage = dict(value["usage"])
+    cost = usage.pop("cost")
+    return ModelDone(Usage(**usage, cost=None if cost is None else Decimal(cost)), value["done"])

@@ -1,0 +1,92 @@
+"""A model that says what it was told to say: for tests and demonstrations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from plansmith.errors import ModelFailed, ScriptMismatch
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import ArgumentsDelta, Delta, Message, ModelDone, TextDelta, Usage
+
+Expectation = str | Callable[[Sequence[Message]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One scripted answer: text, a JSON value, or a failure.
+
+    `expects` must occur in the prompt, or hold for it. `tool` makes it a tool call.
+    """
+
+    says: Json | ModelFailed
+    expects: Expectation | None = None
+    tool: str = ""
+    chunk: int = 20
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def text(self) -> str:
+        """What is streamed."""
+        return self.says if isinstance(self.says, str) else json.dumps(self.says)
+
+    def fits(self, messages: Sequence[Message]) -> bool:
+        """Whether the prompt is the expected one."""
+        if self.expects is None:
+            return True
+        if isinstance(self.expects, str):
+            return any(self.expects in message.text for message in messages)
+        return self.expects(messages)
+
+
+class ScriptedModel:
+    """Gives its answers in order. An unexpected call, or an answer left over, is an error."""
+
+    def __init__(self, *answers: Answer | Json | ModelFailed, name: str = "scripted") -> None:
+        self._name = name
+        self._answers = [each if isinstance(each, Answer) else Answer(each) for each in answers]
+        self.prompts: list[list[Message]] = []
+
+    @property
+    def name(self) -> str:
+        """The name given at the start."""
+        return self._name
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        tools: Sequence[ToolSpec] = (),
+    ) -> AsyncIterator[Delta]:
+        """The next answer, in pieces."""
+        del schema, tools
+        self.prompts.append(list(messages))
+        answer = self._next(messages)
+        if isinstance(answer.says, ModelFailed):
+            raise answer.says
+        text = answer.text
+        for start in range(0, len(text), answer.chunk):
+            piece = text[start : start + answer.chunk]
+            yield ArgumentsDelta(answer.tool, piece) if answer.tool else TextDelta(piece)
+        yield ModelDone(answer.usage, self._name)
+
+    def _next(self, messages: Sequence[Message]) -> Answer:
+        last = messages[-1].text[:200] if messages else ""
+        if not self._answers:
+            count = len(self.prompts)
+            raise ScriptMismatch(f"call {count} of the scripted model has no answer: {last!r}")
+        if not self._answers[0].fits(messages):
+            wanted = self._answers[0].expects
+            raise ScriptMismatch(f"the scripted model expected {wanted!r}, the prompt is {last!r}")
+        return self._answers.pop(0)
+
+    def finish(self) -> None:
+        """Complain about answers that nobody asked for."""
+        if self._answers:
+            left = len(self._answers)
+            raise ScriptMismatch(
+                f"{left} scripted answers were never asked for, first: {self._answers[0].text!r}"
+            )

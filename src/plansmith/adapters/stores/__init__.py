@@ -1,0 +1,1 @@
+"""Stores of runs and results behind the PlanStore port."""

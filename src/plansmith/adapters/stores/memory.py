@@ -1,0 +1,57 @@
+"""A store that lasts as long as the process: for tests, trials and one-off scripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import cast
+
+from plansmith.errors import JournalDamaged, StaleWriter
+from plansmith.plan.data import Json, canonical_json, content_hash
+from plansmith.plan.events import Event
+
+
+class MemoryStore:
+    """Journals and results in dictionaries."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, list[Event]] = {}
+        self._values: dict[str, bytes] = {}
+
+    async def append(self, events: Sequence[Event]) -> None:
+        """Keep events that follow the last one of their run, all or none."""
+        if not events:
+            return
+        run = events[0].run
+        journal = self._events.get(run, [])
+        for number, event in enumerate(events, start=len(journal) + 1):
+            if event.run != run or event.number != number:
+                raise StaleWriter(
+                    f"event {event.number} of run {event.run} does not follow event {number - 1}",
+                    hint="read the run again and decide anew",
+                )
+        self._events[run] = [*journal, *events]
+
+    async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
+        """The events of a run behind a number; none for an unknown run."""
+        return self._events.get(run, [])[max(after, 0) :]
+
+    async def runs(self) -> Sequence[str]:
+        """The ids of all runs, oldest first."""
+        return list(self._events)
+
+    async def put(self, value: Json) -> str:
+        """Keep a value once, and return its content hash."""
+        digest = content_hash(value)
+        # Kept as text, so that nobody can change it through a shared dictionary.
+        self._values.setdefault(digest, canonical_json(value))
+        return digest
+
+    async def get(self, digest: str) -> Json:
+        """The value of a content hash."""
+        if digest not in self._values:
+            raise JournalDamaged(f"no value is stored under {digest}")
+        return cast("Json", json.loads(self._values[digest]))
+
+    async def close(self) -> None:
+        """Nothing is held open."""

@@ -1,0 +1,105 @@
+"""`plansmith`: finds the command, loads only its module, and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Final, NamedTuple, Protocol, cast
+
+from plansmith.cli.exits import Exit
+from plansmith.errors import InvalidPlan, ModelFailed, PlansmithError
+from plansmith.wiring import load
+
+
+class Command(Protocol):
+    """What a command's module offers."""
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+        ...
+
+    def main(self, args: argparse.Namespace) -> int:
+        """Do the work; return the exit code."""
+        ...
+
+
+class Entry(NamedTuple):
+    """A line of the command table."""
+
+    dotted: str
+    summary: str
+
+
+COMMANDS: Final = {
+    "ask": Entry("plansmith.cli.ask:COMMAND", "make a plan for a request and show it"),
+    "show": Entry("plansmith.cli.plans:SHOW", "show a plan file, or convert it"),
+    "check": Entry("plansmith.cli.plans:CHECK", "say what is wrong with a plan file"),
+    "diff": Entry("plansmith.cli.plans:DIFF", "compare two plan files step by step"),
+    "graph": Entry("plansmith.cli.plans:GRAPH", "draw a plan's graph"),
+    "schema": Entry("plansmith.cli.plans:SCHEMA", "print the JSON Schema of a plan"),
+    "explain": Entry("plansmith.cli.plans:EXPLAIN", "say what a problem code means"),
+}
+
+_HELP: Final = """usage: plansmith COMMAND [OPTIONS]
+
+Turns a request into a checked, approved plan and runs it.
+
+commands:
+{commands}
+
+plansmith COMMAND --help tells more; --version tells the version.
+exit codes: 0 ok, 1 run failed, 2 usage, 3 plan invalid, 4 refused, 5 waiting for a person,
+            6 budget, 7 partly done, 130 interrupted
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help", "help"):
+        rows = (f"  {name:<10}{entry.summary}" for name, entry in COMMANDS.items())
+        sys.stdout.write(_HELP.format(commands="\n".join(rows)))
+        return Exit.OK if words else Exit.USAGE
+    if words[0] in ("-V", "--version"):
+        sys.stdout.write(f"plansmith {version('plansmith')}\n")
+        return Exit.OK
+    if words[0] not in COMMANDS:
+        sys.stderr.write(f"plansmith: there is no command {words[0]!r}; try plansmith --help\n")
+        return Exit.USAGE
+    return _guarded(words[0], words[1:])
+
+
+def _guarded(name: str, words: Sequence[str]) -> int:
+    try:
+        code = _run(name, words)
+        sys.stdout.flush()
+    except InvalidPlan as error:
+        return _fail(error, Exit.INVALID)
+    except ModelFailed as error:
+        return _fail(error, Exit.FAILED)
+    except PlansmithError as error:
+        return _fail(error, Exit.USAGE)
+    except KeyboardInterrupt:
+        sys.stderr.write("plansmith: interrupted\n")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has gone; writing the rest of the buffer would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    return code
+
+
+def _run(name: str, words: Sequence[str]) -> int:
+    entry = COMMANDS[name]
+    command = cast("Command", load(entry.dotted))
+    parser = argparse.ArgumentParser(prog=f"plansmith {name}", description=entry.summary)
+    command.configure(parser)
+    return command.main(parser.parse_args(words))
+
+
+def _fail(error: PlansmithError, code: Exit) -> int:
+    sys.stderr.write(f"plansmith: {error}\n")
+    return code

@@ -1,0 +1,73 @@
+"""Reading files and writing results: data to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TextIO
+
+from plansmith.dialects.native import read_plan
+from plansmith.errors import InvalidPlan, Misconfigured
+from plansmith.plan.plan import Plan
+from plansmith.review.render import safe
+
+
+def read_file(name: str) -> bytes:
+    """The bytes of a file, or of standard input for `-`."""
+    if name == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise Misconfigured(f"cannot read {name}: {reason}", hint="check the path") from None
+
+
+def load_plan(name: str) -> Plan:
+    """The plan of a file; `InvalidPlan` when it is none."""
+    found = read_plan(read_file(name))
+    if isinstance(found, Plan):
+        return found
+    raise InvalidPlan(found)
+
+
+def print_json(value: object) -> None:
+    """A JSON value on stdout."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Lines on stdout, coloured by their first mark on a terminal."""
+    colours = use_colour(sys.stdout)
+    for line in lines:
+        sys.stdout.write((_coloured(line) if colours else line) + "\n")
+
+
+def use_colour(stream: TextIO) -> bool:
+    """Whether to colour: on a terminal, unless NO_COLOR is set."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+_COLOURS = {"+ ": "32", "- ": "31", "~ ": "33", "> ": "36", "error": "31", "warning": "33"}
+
+
+def _coloured(line: str) -> str:
+    code = next((code for mark, code in _COLOURS.items() if line.startswith(mark)), None)
+    return f"\x1b[{code}m{line}\x1b[0m" if code else line
+
+
+class Progress:
+    """Plain progress lines on stderr, each with the seconds since the start."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        """Tell one thing."""
+        elapsed = int(time.monotonic() - self._start)
+        sys.stderr.write(f"[{elapsed // 60:02d}:{elapsed % 60:02d}] {safe(text)}\n")
+        sys.stderr.flush()

@@ -1,0 +1,142 @@
+"""Commands on plan files: show, check, diff, graph, schema, explain."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from plansmith.cli.exits import Exit
+from plansmith.cli.output import load_plan, print_json, print_lines, read_file
+from plansmith.dialects.native import read_plan, schema, to_json, to_yaml
+from plansmith.dialects.tools import read_tools
+from plansmith.errors import Misconfigured
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.diff import diff_plans
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import CODES, Problem, has_errors
+from plansmith.planner.check import check_plan
+from plansmith.review.draw import mermaid, tree
+from plansmith.review.render import diff_lines, plan_lines, problem_lines
+
+
+class FileCommand(NamedTuple):
+    """A command made of two functions."""
+
+    configure: Callable[[argparse.ArgumentParser], None]
+    main: Callable[[argparse.Namespace], int]
+
+
+def _plan_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", metavar="PLAN", help="a plan as JSON or YAML; - for stdin")
+
+
+def _configure_show(parser: argparse.ArgumentParser) -> None:
+    _plan_argument(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print it as JSON")
+    form.add_argument("--yaml", action="store_true", help="print it as YAML")
+
+
+def _show(args: argparse.Namespace) -> int:
+    plan = load_plan(args.plan)
+    if args.json or args.yaml:
+        sys.stdout.write(to_json(plan) if args.json else to_yaml(plan))
+    else:
+        print_lines(plan_lines(plan))
+    return Exit.OK
+
+
+def _configure_check(parser: argparse.ArgumentParser) -> None:
+    _plan_argument(parser)
+    parser.add_argument("--tools", metavar="FILE", help="the tools there are, as JSON")
+    parser.add_argument("--json", action="store_true", help="print the problems as JSON")
+
+
+def _check(args: argparse.Namespace) -> int:
+    plan = read_plan(read_file(args.plan))
+    tools = read_tools(read_file(args.tools).decode("utf-8", "replace")) if args.tools else None
+    problems = _problems(plan, tools) if isinstance(plan, Plan) else plan
+    bad = has_errors(problems)
+    if args.json:
+        print_json(
+            {
+                "ok": not bad,
+                "hash": plan.hash if isinstance(plan, Plan) else None,
+                "problems": [each.to_json() | {"name": each.name} for each in problems],
+            }
+        )
+    elif problems:
+        print_lines(problem_lines(problems))
+    else:
+        print_lines(["no problems"])
+    return Exit.INVALID if bad else Exit.OK
+
+
+def _problems(plan: Plan, tools: list[ToolSpec] | None) -> list[Problem]:
+    """Without a list of tools nothing can be said of a tool's name, so nothing is."""
+    found = check_plan(plan, tools or [])
+    return found if tools is not None else [each for each in found if each.code != "PS101"]
+
+
+def _configure_diff(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("before", metavar="A", help="a plan as JSON or YAML")
+    parser.add_argument("after", metavar="B", help="the plan to compare it with")
+    parser.add_argument("--json", action="store_true", help="print the changes as JSON")
+
+
+def _diff(args: argparse.Namespace) -> int:
+    before, after = load_plan(args.before), load_plan(args.after)
+    diff = diff_plans(before, after)
+    if args.json:
+        print_json(diff.to_json())
+    elif not diff:
+        print_lines(["the plans are equal"])
+    else:
+        print_lines(diff_lines(diff))
+        if before.hash == after.hash:
+            print_lines(["both would run the same"])
+    return Exit.OK
+
+
+def _configure_graph(parser: argparse.ArgumentParser) -> None:
+    _plan_argument(parser)
+    parser.add_argument("--mermaid", action="store_true", help="print Mermaid instead of a tree")
+
+
+def _graph(args: argparse.Namespace) -> int:
+    plan = load_plan(args.plan)
+    sys.stdout.write(mermaid(plan) if args.mermaid else tree(plan))
+    return Exit.OK
+
+
+def _nothing(_: argparse.ArgumentParser) -> None:
+    """No arguments."""
+
+
+def _schema(_: argparse.Namespace) -> int:
+    print_json(schema())
+    return Exit.OK
+
+
+def _configure_explain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("code", nargs="?", metavar="CODE", help="such as PS301; all when left out")
+
+
+def _explain(args: argparse.Namespace) -> int:
+    wanted = args.code.upper() if args.code else None
+    if wanted is not None and wanted not in CODES:
+        raise Misconfigured(f"there is no problem code {args.code!r}", hint="plansmith explain")
+    for code, about in CODES.items():
+        if wanted in (None, code):
+            print_lines([f"{code} {about.name} ({about.severity}): {about.meaning}"])
+    return Exit.OK
+
+
+SHOW = FileCommand(_configure_show, _show)
+CHECK = FileCommand(_configure_check, _check)
+DIFF = FileCommand(_configure_diff, _diff)
+GRAPH = FileCommand(_configure_graph, _graph)
+SCHEMA = FileCommand(_nothing, _schema)
+EXPLAIN = FileCommand(_configure_explain, _explain)

@@ -1,0 +1,87 @@
+"""The plan's graph, drawn: as a tree for terminals, as Mermaid for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plansmith.plan.graph import Needs, levels, needs
+from plansmith.plan.plan import Plan
+from plansmith.plan.steps import StepFields
+from plansmith.review.render import action, clip, safe
+
+_SHAPES = {
+    "tool": ("[", "]"),
+    "agent": ("([", "])"),
+    "ask": ("{{", "}}"),
+    "map": ("[[", "]]"),
+    "plan": ("[/", "/]"),
+    "reply": (">", "]"),
+}
+
+
+def mermaid(plan: Plan) -> str:
+    """The graph as a Mermaid flow chart."""
+    graph = needs(plan)
+    place = {step_id: number for number, step_id in enumerate(graph)}
+    names = {step_id: f"s{number}" for step_id, number in place.items()}
+    lines = ["flowchart TD"]
+    for step_id, name in names.items():
+        step = plan.by_id[step_id]
+        left, right = _SHAPES[step.kind]
+        lines.append(f'  {name}{left}"{_label(step)}"{right}')
+    for step_id, before in graph.items():
+        lines += [
+            f"  {names[need]} --> {names[step_id]}"
+            for need in sorted(before, key=place.__getitem__)
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _label(step: StepFields) -> str:
+    text = f"{step.id}: {clip(step.title or action(step), 60)}"
+    # Mermaid reads these as markup; its own entities are safe everywhere.
+    return "".join(letter if letter not in _MARKUP else f"#{ord(letter)};" for letter in safe(text))
+
+
+_MARKUP = frozenset('"#;<>&`{}[]()|\\')
+
+
+def tree(plan: Plan) -> str:
+    """The graph as a tree: each step once, under the need that comes latest."""
+    graph = needs(plan)
+    place = {step_id: number for number, step_id in enumerate(graph)}
+    level = {step_id: depth for depth, row in enumerate(levels(graph)) for step_id in row}
+    parent = {
+        step_id: max(before, key=lambda need: (level[need], -place[need]))
+        for step_id, before in graph.items()
+        if before
+    }
+    children: dict[str, list[str]] = {step_id: [] for step_id in graph}
+    for step_id, above in parent.items():
+        children[above].append(step_id)
+    roots = [step_id for step_id in graph if step_id not in parent]
+    return "\n".join(_branches(plan, graph, children, parent, roots)) + "\n"
+
+
+def _branches(
+    plan: Plan,
+    graph: Needs,
+    children: dict[str, list[str]],
+    parent: dict[str, str],
+    roots: list[str],
+) -> Iterator[str]:
+    stack = [(root, "", "", "") for root in reversed(roots)]
+    while stack:
+        step_id, lead, mark, below = stack.pop()
+        also = sorted(safe(need) for need in graph[step_id] if need != parent.get(step_id))
+        joins = f"  ⇠ {', '.join(also)}" if also else ""
+        step = plan.by_id[step_id]
+        yield f"{lead}{mark}● {safe(step_id)}  {clip(action(step), 60)}{joins}"
+        heirs = children[step_id]
+        # A chain stays in its column: a thousand steps must not drift off the screen.
+        if len(heirs) == 1:
+            stack.append((heirs[0], lead + below, "", ""))
+            continue
+        for position, heir in reversed(list(enumerate(heirs))):
+            last = position == len(heirs) - 1
+            stack.append((heir, lead + below, "╰─" if last else "├─", "  " if last else "│ "))

@@ -1,0 +1,147 @@
+"""Plans, problems and differences as lines of plain text, safe to print on a terminal."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+from plansmith.plan.data import Json, Path
+from plansmith.plan.diff import FieldChange, PlanDiff
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, Severity
+from plansmith.plan.refs import find
+from plansmith.plan.steps import (
+    AgentStep,
+    AskStep,
+    MapStep,
+    PlanStep,
+    ReplyStep,
+    StepFields,
+    ToolStep,
+    kind_of,
+)
+
+_WIDTH = 160
+
+
+def safe(text: str) -> str:
+    """A text on one line in which nothing steers a terminal or hides what it says."""
+    return "".join(_safe_letter(letter) for letter in text)
+
+
+def _safe_letter(letter: str) -> str:
+    if letter in "\n\t":
+        return " "
+    # Control and format characters: escape sequences, bidirectional overrides, zero width.
+    hidden = unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return f"\\u{ord(letter):04x}" if hidden else letter
+
+
+def clip(text: str, width: int = _WIDTH) -> str:
+    """A text cut to a width, with a mark that says so."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def value_line(value: Json, width: int = _WIDTH) -> str:
+    """A JSON value on one line; a reference as it is written in text."""
+    refs = [found.ref for found in find(value) if found.where == ()]
+    if isinstance(value, dict) and refs and refs[0] is not None:
+        return clip(safe(str(refs[0])), width)
+    return clip(safe(json.dumps(value, ensure_ascii=False)), width)
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """A plan as a person reads it before approving."""
+    yield f"Plan: {clip(safe(plan.goal)) or '(no goal given)'}"
+    count = len(plan.steps)
+    yield f"      {count} step{'s' * (count != 1)} · revision {plan.revision} · {plan.hash[:12]}"
+    if plan.degraded:
+        yield f"      degraded: {clip(safe(plan.degraded))}"
+    for assumption in plan.assumptions:
+        yield f"      assumes: {clip(safe(assumption))}"
+    for number, step in enumerate(plan.steps, start=1):
+        yield ""
+        yield from step_lines(step, f"{number}.")
+
+
+def step_lines(step: StepFields, mark: str) -> Iterator[str]:
+    """One step: what it is, what it does, what it waits for."""
+    title = f" — {clip(safe(step.title))}" if step.title else ""
+    off = " (switched off)" if step.disabled else ""
+    yield f"{mark:>4} {safe(step.id)}{title}{off}"
+    yield f"     {action(step)}"
+    for name, value in _inputs(step).items():
+        yield f"       {safe(name)} = {value_line(value)}"
+    if isinstance(step, MapStep):
+        yield from (f"  {line}" for line in step_lines(step.each, "·"))
+    if step.needs():
+        yield f"     after {', '.join(sorted(map(safe, step.needs())))}"
+    if step.why:
+        yield f"     because {clip(safe(step.why))}"
+
+
+def action(step: StepFields) -> str:
+    """What a step does, in a few words."""
+    match step:
+        case ToolStep():
+            return f"tool {safe(step.tool)}"
+        case AgentStep():
+            return f"agent {safe(step.agent)}: {clip(safe(step.task))}"
+        case AskStep():
+            options = f" [{' / '.join(map(safe, step.options))}]" if step.options else ""
+            return f"ask: {clip(safe(step.question))}{options}"
+        case MapStep():
+            return f"for each item of {value_line(step.over, 80)}, {step.width} at a time:"
+        case PlanStep():
+            version = f" version {step.version}" if step.version else ""
+            return f"template {safe(step.template)}{version}"
+        case ReplyStep():
+            return f"reply: {clip(safe(step.instruction))}"
+        case _:
+            return str(kind_of(step))
+
+
+def _inputs(step: StepFields) -> dict[str, Json]:
+    return step.inputs if isinstance(step, (ToolStep, AgentStep, PlanStep)) else {}
+
+
+def problem_lines(problems: Sequence[Problem]) -> Iterator[str]:
+    """Problems, one a line, with a count at the end."""
+    for each in problems:
+        yield safe(str(each))
+    errors = sum(each.severity is Severity.ERROR for each in problems)
+    yield f"{errors} error{'s' * (errors != 1)}, {len(problems) - errors} other"
+
+
+def diff_lines(diff: PlanDiff) -> Iterator[str]:
+    """A difference, one change a line: + added, - removed, ~ changed, > moved."""
+    for change in diff.plan:
+        yield f"~ plan {_change(change)}"
+    for gone in diff.removed:
+        yield f"- {safe(gone.step.id)}: {action(gone.step)}"
+    for new in diff.added:
+        yield f"+ {safe(new.step.id)}: {action(new.step)}"
+        for name, value in _inputs(new.step).items():
+            yield f"+   {safe(name)} = {value_line(value)}"
+    for step in diff.changed:
+        yield from (f"~ {safe(step.id)} {_change(change)}" for change in step.fields)
+    for move in diff.moved:
+        yield f"> {safe(move.id)}: from place {move.before + 1} to {move.after + 1}"
+
+
+def _change(change: FieldChange) -> str:
+    place = safe(path_text(change.path))
+    match change.change:
+        case "added":
+            return f"{place}: + {value_line(change.after)}"
+        case "removed":
+            return f"{place}: - {value_line(change.before)}"
+        case _:
+            return f"{place}: {value_line(change.before, 70)} -> {value_line(change.after, 70)}"
+
+
+def path_text(path: Path) -> str:
+    """A path as people write it: `inputs.items[0]`."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")

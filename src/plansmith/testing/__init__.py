@@ -1,0 +1,18 @@
+"""Fakes and contract suites for whoever builds on Plansmith (floor 8)."""
+
+from plansmith.adapters.models.recorded import RecordedModel, RecordingModel
+from plansmith.adapters.models.scripted import Answer, ScriptedModel
+from plansmith.adapters.stores.memory import MemoryStore
+from plansmith.testing.clock import FakeClock
+from plansmith.testing.tools import FakeTool, FakeTools
+
+__all__ = [
+    "Answer",
+    "FakeClock",
+    "FakeTool",
+    "FakeTools",
+    "MemoryStore",
+    "RecordedModel",
+    "RecordingModel",
+    "ScriptedModel",
+]

@@ -1,0 +1,56 @@
+"""A clock that stands still until a test moves it."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+
+class FakeClock:
+    """Time passes only by `advance`, which wakes sleepers in the order of their time."""
+
+    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        self._start = start
+        self._elapsed = 0.0
+        self._order = count()
+        self._sleepers: list[tuple[float, int, asyncio.Event]] = []
+
+    def now(self) -> datetime:
+        """The time in UTC."""
+        return self._start + timedelta(seconds=self._elapsed)
+
+    def monotonic(self) -> float:
+        """Seconds since the start."""
+        return self._elapsed
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait until the clock has been advanced far enough."""
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        woken = asyncio.Event()
+        heapq.heappush(self._sleepers, (self._elapsed + seconds, next(self._order), woken))
+        await woken.wait()
+
+    @property
+    def sleepers(self) -> int:
+        """How many tasks wait for the clock."""
+        return len(self._sleepers)
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass, giving each woken task its turn at its own moment."""
+        await settle()
+        end = self._elapsed + seconds
+        while self._sleepers and self._sleepers[0][0] <= end:
+            self._elapsed, _, woken = heapq.heappop(self._sleepers)
+            woken.set()
+            await settle()
+        self._elapsed = end
+
+
+async def settle(turns: int = 20) -> None:
+    """Give every task that can go on a chance to do so."""
+    for _ in range(turns):
+        await asyncio.sleep(0)

@@ -1,0 +1,299 @@
+"""What every implementation of a port must do, as suites to inherit in a test module.
+
+    from plansmith.testing.contracts import PlanStoreContract
+
+    class TestMyStore(PlanStoreContract):
+        def make_store(self): return MyStore()
+
+The suites need nothing but pytest: each test runs its own event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from plansmith.errors import JournalDamaged, StaleWriter, ToolFailed
+from plansmith.plan.data import Json
+from plansmith.plan.events import (
+    Actor,
+    AnyBody,
+    Event,
+    RunCreated,
+    RunPaused,
+    next_event,
+    verify_chain,
+)
+from plansmith.ports import (
+    Agent,
+    Call,
+    ChatModel,
+    Clock,
+    ContextSource,
+    Delta,
+    Message,
+    ModelDone,
+    PlanStore,
+    Ranker,
+    TextDelta,
+    ToolSource,
+)
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def journal(run: str, length: int) -> list[Event]:
+    """A well-formed journal of some length."""
+    events: list[Event] = []
+    for number in range(length):
+        body: AnyBody = RunPaused(reason=f"{number}") if number else RunCreated(request="请求 ✓")
+        last = events[-1] if events else None
+        at = _START + timedelta(microseconds=number)
+        actor = Actor(kind="system", name="contract")
+        events.append(next_event(body, run=run, by=actor, at=at, last=last))
+    return events
+
+
+class PlanStoreContract:
+    """For stores; give `make_store`."""
+
+    def make_store(self) -> PlanStore:
+        """A new, empty store."""
+        raise NotImplementedError
+
+    def test_events_come_back_as_they_were_appended(self) -> None:
+        async def story(store: PlanStore) -> None:
+            events = journal("a", 3)
+            await store.append(events[:2])
+            await store.append(events[2:])
+            assert list(await store.events("a")) == events
+            verify_chain(await store.events("a"))
+
+        self._with_store(story)
+
+    def test_events_are_read_behind_a_number(self) -> None:
+        async def story(store: PlanStore) -> None:
+            events = journal("a", 5)
+            await store.append(events)
+            assert list(await store.events("a", after=3)) == events[3:]
+            assert list(await store.events("a", after=9)) == []
+            assert list(await store.events("unknown")) == []
+
+        self._with_store(story)
+
+    def test_a_stale_writer_is_refused_and_changes_nothing(self) -> None:
+        async def story(store: PlanStore) -> None:
+            events = journal("a", 4)
+            await store.append(events[:3])
+            for stale in ([events[1]], events[1:3], events[2:4], journal("b", 2)[1:]):
+                with pytest.raises(StaleWriter):
+                    await store.append(stale)
+            assert list(await store.events("a")) == events[:3]
+            assert list(await store.events("b")) == []
+
+        self._with_store(story)
+
+    def test_of_two_writers_exactly_one_wins(self) -> None:
+        async def story(store: PlanStore) -> None:
+            events = journal("a", 2)
+            await store.append(events[:1])
+            rivals = [store.append(events[1:]) for _ in range(5)]
+            outcomes = await asyncio.gather(*rivals, return_exceptions=True)
+            assert outcomes.count(None) == 1
+            assert sum(isinstance(each, StaleWriter) for each in outcomes) == 4
+            assert list(await store.events("a")) == events
+
+        self._with_store(story)
+
+    def test_runs_are_listed_oldest_first(self) -> None:
+        async def story(store: PlanStore) -> None:
+            for run in ("0001", "0002", "0003"):
+                await store.append(journal(run, 1))
+            await store.append(journal("0001", 2)[1:])
+            assert list(await store.runs()) == ["0001", "0002", "0003"]
+
+        self._with_store(story)
+
+    def test_nothing_to_append_is_nothing(self) -> None:
+        async def story(store: PlanStore) -> None:
+            await store.append([])
+            assert list(await store.runs()) == []
+
+        self._with_store(story)
+
+    @pytest.mark.parametrize(
+        "value", [None, True, 1, 1.5, "文字 \u0000 \U0001f600", [1, [2]], {"b": {"a": []}}]
+    )
+    def test_a_value_comes_back_by_its_hash(self, value: Json) -> None:
+        async def story(store: PlanStore) -> None:
+            digest = await store.put(value)
+            assert await store.put(value) == digest
+            back = await store.get(digest)
+            assert back == value
+            assert type(back) is type(value)
+
+        self._with_store(story)
+
+    def test_a_stored_value_cannot_be_changed_from_outside(self) -> None:
+        async def story(store: PlanStore) -> None:
+            value: dict[str, Json] = {"a": 1}
+            digest = await store.put(value)
+            value["a"] = 2
+            assert await store.get(digest) == {"a": 1}
+
+        self._with_store(story)
+
+    def test_an_unknown_hash_is_an_error(self) -> None:
+        async def story(store: PlanStore) -> None:
+            with pytest.raises(JournalDamaged):
+                await store.get("0" * 64)
+
+        self._with_store(story)
+
+    def _with_store(self, story: Any) -> None:
+        async def scene() -> None:
+            store = self.make_store()
+            try:
+                await story(store)
+            finally:
+                await store.close()
+                await store.close()
+
+        asyncio.run(scene())
+
+
+class ChatModelContract:
+    """For models; give `make_model`, of which any answer is good."""
+
+    def make_model(self) -> ChatModel:
+        """A model that answers at least once."""
+        raise NotImplementedError
+
+    def test_an_answer_is_pieces_of_text_and_one_end(self) -> None:
+        deltas = asyncio.run(_collect(self.make_model().stream([Message("user", "hello")])))
+        assert isinstance(deltas[-1], ModelDone)
+        assert sum(isinstance(each, ModelDone) for each in deltas) == 1
+        assert "".join(each.text for each in deltas if isinstance(each, TextDelta))
+        assert deltas[-1].usage.input_tokens >= 0
+
+    def test_a_model_has_a_name(self) -> None:
+        assert self.make_model().name
+
+    def test_an_answer_may_be_left_half_way(self) -> None:
+        async def story() -> None:
+            stream = self.make_model().stream([Message("user", "hello")])
+            async for _ in stream:
+                break
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+
+        asyncio.run(story())
+
+
+async def _collect(stream: AsyncIterator[Delta]) -> list[Delta]:
+    return [delta async for delta in stream]
+
+
+class ToolSourceContract:
+    """For tool sources; give `make_source`, and one call that works."""
+
+    good_call: tuple[str, Mapping[str, Json]]
+
+    def make_source(self) -> ToolSource:
+        """A source of at least one tool."""
+        raise NotImplementedError
+
+    def test_tools_have_distinct_names_and_object_schemas(self) -> None:
+        tools = asyncio.run(_tools(self.make_source()))
+        assert tools
+        assert len({tool.name for tool in tools}) == len(tools)
+        assert all(tool.input_schema.get("type", "object") == "object" for tool in tools)
+
+    def test_a_good_call_gives_a_result(self) -> None:
+        tool, arguments = self.good_call
+        asyncio.run(_call(self.make_source(), tool, arguments))
+
+    def test_a_call_of_no_tool_fails_as_a_tool(self) -> None:
+        with pytest.raises(ToolFailed):
+            asyncio.run(_call(self.make_source(), "no such tool", {}))
+
+
+async def _tools(source: ToolSource) -> Sequence[Any]:
+    return await source.tools()
+
+
+async def _call(source: ToolSource, tool: str, arguments: Mapping[str, Json]) -> Json:
+    return await source.call(tool, arguments, Call(key="contract"))
+
+
+class AgentContract:
+    """For agents; give `make_agent`, which can do the task `hello`."""
+
+    def make_agent(self) -> Agent:
+        """An agent."""
+        raise NotImplementedError
+
+    def test_an_agent_has_a_card_and_does_a_task(self) -> None:
+        agent = self.make_agent()
+        assert agent.spec.name
+        assert asyncio.run(_work(agent)) is not None
+
+
+async def _work(agent: Agent) -> Json:
+    return await agent.work("hello", {}, Call(key="contract"))
+
+
+class ContextSourceContract:
+    """For context sources; give `make_source`."""
+
+    def make_source(self) -> ContextSource:
+        """A source."""
+        raise NotImplementedError
+
+    def test_blocks_have_titles_and_keep_to_the_limit(self) -> None:
+        async def story() -> None:
+            blocks = await self.make_source().gather("hello", token_limit=50)
+            assert all(block.title for block in blocks)
+            assert sum(len(block.text.split()) for block in blocks) <= 50
+
+        asyncio.run(story())
+
+
+class RankerContract:
+    """For rankers; give `make_ranker`."""
+
+    def make_ranker(self) -> Ranker:
+        """A ranker."""
+        raise NotImplementedError
+
+    def test_every_text_gets_a_score_and_the_same_text_the_best(self) -> None:
+        texts = ["send an email", "the weather in a city", ""]
+        scores = list(self.make_ranker().scores("the weather in a city", texts))
+        assert len(scores) == 3
+        assert max(range(3), key=scores.__getitem__) == 1
+
+    def test_no_texts_give_no_scores(self) -> None:
+        assert list(self.make_ranker().scores("anything", [])) == []
+
+
+class ClockContract:
+    """For clocks that move by themselves; give `make_clock`."""
+
+    def make_clock(self) -> Clock:
+        """A clock."""
+        raise NotImplementedError
+
+    def test_time_is_utc_and_goes_forward_over_a_sleep(self) -> None:
+        async def story() -> None:
+            clock = self.make_clock()
+            before, mark = clock.now(), clock.monotonic()
+            await clock.sleep(0.001)
+            assert before.utcoffset() == timedelta(0)
+            assert clock.monotonic() > mark
+
+        asyncio.run(story())

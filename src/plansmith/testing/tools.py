@@ -1,0 +1,73 @@
+"""Tools that do what a test says: results, failures and delays, one entry a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from plansmith.errors import PlansmithError, ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import Call, Clock
+from plansmith.testing.clock import FakeClock
+
+Outcome = Json | PlansmithError | Callable[[Mapping[str, Json]], Json]
+
+
+@dataclass
+class FakeTool:
+    """A tool that answers with its outcomes in turn, the last one for ever."""
+
+    name: str
+    outcomes: Sequence[Outcome] = (None,)
+    effect: Effect = Effect.READ
+    delay: float = 0.0
+    input_schema: dict[str, Json] = field(default_factory=dict[str, Json])
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as a planner sees it."""
+        return ToolSpec(
+            name=self.name,
+            description=f"the fake tool {self.name}",
+            input_schema=self.input_schema or {"type": "object"},
+            effect=self.effect,
+        )
+
+
+@dataclass(frozen=True)
+class Called:
+    """One call that a fake tool got."""
+
+    tool: str
+    arguments: Mapping[str, Json]
+    key: str
+
+
+class FakeTools:
+    """A tool source that records its calls; delays pass on the given clock."""
+
+    def __init__(self, *tools: FakeTool, clock: Clock | None = None) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._clock = clock or FakeClock()
+        self._turns: dict[str, int] = {}
+        self.calls: list[Called] = []
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        """The tools there are."""
+        return [tool.spec for tool in self._tools.values()]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        """The tool's next outcome."""
+        fake = self._tools.get(tool)
+        if fake is None:
+            raise ToolFailed(f"there is no tool called {tool!r}")
+        turn = self._turns.get(tool, 0)
+        self._turns[tool] = turn + 1
+        self.calls.append(Called(tool, dict(arguments), call.key))
+        if fake.delay:
+            await self._clock.sleep(fake.delay)
+        outcome = fake.outcomes[min(turn, len(fake.outcomes) - 1)]
+        if isinstance(outcome, PlansmithError):
+            raise outcome
+        return outcome(arguments) if callable(outcome) else outcome

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plansmith.cli.main import COMMANDS, main
+
+Capture = pytest.CaptureFixture[str]
+PLAN: dict[str, Any] = {
+    "goal": "Compare",
+    "steps": [
+        {"id": "a", "tool": "weather", "inputs": {"city": "Oslo"}},
+        {"id": "b", "tool": "weather", "inputs": {"city": "{{a.twin}}"}},
+    ],
+}
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, Any], str]:
+    def make(name: str, value: Any) -> str:
+        path = tmp_path / name
+        text = value if isinstance(value, str) else json.dumps(value)
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return make
+
+
+Write = Callable[[str, Any], str]
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"]])
+def test_help_lists_every_command(words: list[str], capsys: Capture) -> None:
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_of_its_own(name: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([name, "--help"])
+    assert stop.value.code == 0
+    assert f"plansmith {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [[], ["frobnicate"], ["show"], ["diff", "a"], ["ask", " "]])
+def test_wrong_usage_exits_with_2(words: list[str], capsys: Capture) -> None:
+    try:
+        code = main(words)
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    assert code == 2
+
+
+def test_the_version_is_told(capsys: Capture) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("plansmith 0.")
+
+
+def test_a_plan_is_shown_and_converted_and_means_the_same(write: Write, capsys: Capture) -> None:
+    path = write("plan.json", PLAN)
+    assert main(["show", path]) == 0
+    assert 'city = "Oslo"' in capsys.readouterr().out
+    assert main(["show", path, "--yaml"]) == 0
+    yaml = write("plan.yaml", capsys.readouterr().out)
+    assert main(["show", yaml, "--json"]) == 0
+    again = write("again.json", capsys.readouterr().out)
+    assert main(["diff", path, again]) == 0
+    assert capsys.readouterr().out == "the plans are equal\n"
+
+
+def test_a_plan_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(json.dumps(PLAN).encode()))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert main(["show", "-"]) == 0
+    assert "2 steps" in capsys.readouterr().out
+
+
+def test_a_good_plan_checks_with_0_and_a_bad_one_with_3(write: Write, capsys: Capture) -> None:
+    plan = write("plan.json", PLAN)
+    tools = write("tools.json", {"weather": {"description": "d", "input_schema": {}}})
+    assert main(["check", plan, "--tools", tools]) == 0
+    assert main(["check", plan]) == 0
+    assert capsys.readouterr().out == "no problems\n" * 2
+    assert main(["check", plan, "--tools", write("none.json", {})]) == 3
+    assert "PS101" in capsys.readouterr().out
+    assert main(["check", write("broken.json", "{"), "--json"]) == 3
+    told = json.loads(capsys.readouterr().out)
+    assert (told["ok"], told["hash"], told["problems"][0]["code"]) == (False, None, "PS002")
+
+
+def test_check_as_json_has_the_hash_an_approval_needs(write: Write, capsys: Capture) -> None:
+    assert main(["check", write("plan.json", PLAN), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["ok"] is True
+    assert len(told["hash"]) == 64
+
+
+def test_a_warning_does_not_fail_a_check(write: Write, capsys: Capture) -> None:
+    plan = {"steps": [{"id": "a", "tool": "t", "inputs": {"x": "{{ 1 + 1 }}"}}]}
+    assert main(["check", write("p.json", plan)]) == 0
+    assert "PS311" in capsys.readouterr().out
+
+
+def test_a_diff_is_told_and_whether_it_matters(write: Write, capsys: Capture) -> None:
+    titled = {**PLAN, "steps": [PLAN["steps"][0] | {"title": "T"}, PLAN["steps"][1]]}
+    before, after = write("a.json", PLAN), write("b.json", titled)
+    assert main(["diff", before, after]) == 0
+    assert capsys.readouterr().out == '~ a title: + "T"\nboth would run the same\n'
+    assert main(["diff", before, after, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["changed"][0]["id"] == "a"
+
+
+def test_the_graph_is_drawn_both_ways(write: Write, capsys: Capture) -> None:
+    path = write("plan.json", PLAN)
+    assert main(["graph", path]) == 0
+    assert main(["graph", path, "--mermaid"]) == 0
+    drawn = capsys.readouterr().out
+    assert "● a" in drawn
+    assert "s0 --> s1" in drawn
+
+
+def test_a_ring_cannot_be_drawn_and_says_why(write: Write, capsys: Capture) -> None:
+    ring = {"steps": [{"id": "a", "tool": "t", "after": ["a"]}]}
+    assert main(["graph", write("ring.json", ring)]) == 3
+    assert "waits for itself" in capsys.readouterr().err
+
+
+def test_the_schema_is_printed(capsys: Capture) -> None:
+    assert main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "Plansmith plan"
+
+
+def test_a_code_is_explained(capsys: Capture) -> None:
+    assert main(["explain", "ps301"]) == 0
+    assert "cycle" in capsys.readouterr().out
+    assert main(["explain"]) == 0
+    assert "PS001" in capsys.readouterr().out
+    assert main(["explain", "PS999"]) == 2
+
+
+@pytest.mark.parametrize("words", [["show"], ["check"], ["graph"]])
+def test_a_file_that_is_not_there_exits_with_2(words: list[str], capsys: Capture) -> None:
+    assert main([*words, "/no/such/file"]) == 2
+    assert "cannot read /no/such/file" in capsys.readouterr().err
+
+
+def test_ask_shows_a_plan_says_it_is_a_demo_and_keeps_stdout_clean(capsys: Capture) -> None:
+    assert main(["ask", "Which files are here?", "--json"]) == 0
+    captured = capsys.readouterr()
+    told = json.loads(captured.out)
+    assert told["plan"]["goal"] == "Which files are here?"
+    assert told["problems"] == []
+    assert "scripted demo model" in captured.err
+    assert main(["ask", "Which files are here?"]) == 0
+    assert "● list" in capsys.readouterr().out
+
+
+def test_an_unknown_model_is_named(capsys: Capture) -> None:
+    assert main(["ask", "x", "--model", "nope"]) == 2
+    assert "known models: demo" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_early_is_no_error(write: Write) -> None:
+    steps = [{"id": f"s{number}", "tool": "t"} for number in range(5_000)]
+    path = write("big.json", {"steps": steps})
+    command = f"{sys.executable} -m plansmith show {path} | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Plan:")
+    assert done.stderr == ""

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from plansmith import Plan, diff_plans
+from plansmith.review.draw import mermaid, tree
+from plansmith.review.render import diff_lines, plan_lines, safe
+
+PLAN = Plan.model_validate(
+    {
+        "goal": "Compare\nthe weather",
+        "assumptions": ["metric units"],
+        "degraded": "no model",
+        "steps": [
+            {"id": "oslo", "tool": "weather", "inputs": {"city": "Oslo"}, "title": "Ask"},
+            {"id": "rome", "tool": "weather", "disabled": True, "why": "for comparison"},
+            {"id": "who", "agent": "desk", "task": "find out", "inputs": {"n": 1}},
+            {"id": "q", "question": "Which?", "options": ["a", "b"]},
+            {"id": "m", "over": {"$from": "who", "$path": ["all", 0]}, "each": {"tool": "mail"}},
+            {"id": "w", "template": "weekly", "version": 2},
+            {"id": "say", "instruction": "Tell {{oslo.temp}} and {{m}}", "after": ["q"]},
+        ],
+    }
+)
+
+
+def test_a_plan_shows_all_a_person_needs_to_decide() -> None:
+    text = "\n".join(plan_lines(PLAN))
+    for part in (
+        "Compare the weather",
+        "assumes: metric units",
+        "degraded: no model",
+        '       city = "Oslo"',
+        "rome (switched off)",
+        "because for comparison",
+        "agent desk: find out",
+        "ask: Which? [a / b]",
+        "for each item of {{who.all[0]}}, 4 at a time:",
+        "tool mail",
+        "template weekly version 2",
+        "reply: Tell {{oslo.temp}} and {{m}}",
+        "after m, oslo, q",
+        PLAN.hash[:12],
+    ):
+        assert part in text
+
+
+def test_nothing_in_a_plan_can_steer_the_terminal_or_hide() -> None:
+    hostile = "\x1b[2J\x07\u202e\u200b\r\n\u2028\x9b31m"
+    plan = Plan.model_validate(
+        {
+            "goal": hostile,
+            "steps": [
+                {"id": "a", "tool": hostile, "inputs": {hostile: hostile}, "title": hostile},
+                {"id": "b", "instruction": hostile, "after": [hostile]},
+                {"id": "c", "question": hostile, "options": [hostile]},
+            ],
+        }
+    )
+    empty = Plan()
+    shown = [*plan_lines(plan), *diff_lines(diff_plans(empty, plan)), tree(plan), mermaid(plan)]
+    for line in "\n".join(shown).split("\n"):
+        assert line.isprintable()
+    assert "\\u001b" in safe(hostile)
+
+
+def test_a_long_text_is_cut_with_a_mark() -> None:
+    plan = Plan.model_validate({"steps": [{"id": "a", "tool": "t", "inputs": {"x": "y" * 9999}}]})
+    assert all(len(line) < 200 for line in plan_lines(plan))
+    assert "…" in "\n".join(plan_lines(plan))
+
+
+def test_a_diff_is_one_change_a_line() -> None:
+    after = Plan.model_validate(
+        {
+            "goal": "Compare",
+            "steps": [
+                {"id": "new", "tool": "t", "inputs": {"x": 1}},
+                {"id": "oslo", "tool": "weather", "inputs": {"city": "Bergen"}},
+            ],
+        }
+    )
+    before = Plan.model_validate(
+        {
+            "steps": [
+                {"id": "oslo", "tool": "weather", "title": "Ask", "inputs": {"city": "Oslo"}},
+                {"id": "gone", "question": "?"},
+            ]
+        }
+    )
+    assert list(diff_lines(diff_plans(before, after))) == [
+        '~ plan goal: "" -> "Compare"',
+        "- gone: ask: ?",
+        "+ new: tool t",
+        "+   x = 1",
+        '~ oslo title: - "Ask"',
+        '~ oslo inputs.city: "Oslo" -> "Bergen"',
+    ]
+
+
+def test_the_tree_draws_each_step_once_and_names_its_other_needs() -> None:
+    drawn = tree(PLAN)
+    assert drawn.count("●") == len(PLAN.steps)
+    assert "● say  reply: Tell {{oslo.temp}} and {{m}}  ⇠ oslo, q" in drawn
+
+
+def test_a_chain_does_not_drift_to_the_right() -> None:
+    steps = [{"id": "s0", "tool": "t"}] + [
+        {"id": f"s{number}", "tool": "t", "after": [f"s{number - 1}"]} for number in range(1, 500)
+    ]
+    drawn = tree(Plan.model_validate({"steps": steps}))
+    assert all(line.startswith("● s") for line in drawn.splitlines())
+
+
+def test_mermaid_escapes_what_it_would_read_as_markup() -> None:
+    plan = Plan.model_validate({"steps": [{"id": "a", "tool": '"]; click x "javascript:1"'}]})
+    body = mermaid(plan).splitlines()[1]
+    assert body.count('"') == 2
+    assert "<" not in body
