@@ -1,0 +1,168 @@
+"""The rules of the house, where no linter keeps them."""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import plansmith
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "plansmith"
+FILES = sorted(SOURCE.rglob("*.py"))
+HEAVY = (
+    "mcp",
+    "a2a",
+    "openai",
+    "pydantic_ai",
+    "starlette",
+    "uvicorn",
+    "dbos",
+    "xllamacpp",
+    "httpx",
+)
+VAGUE = {"core", "base", "common", "helpers", "manager", "utils", "util", "misc"}
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_a_file_is_at_most_400_lines_and_its_functions_at_most_40(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 400
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert node.end_lineno is not None
+            assert node.end_lineno - node.lineno < 40, node.name
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_a_module_says_what_it_is_in_its_docstring(path: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert docstring
+    assert len(docstring.splitlines()[0]) <= 100
+
+
+def test_the_median_file_is_short() -> None:
+    lengths = [len(path.read_text(encoding="utf-8").splitlines()) for path in FILES]
+    assert statistics.median(lengths) <= 150
+
+
+def test_no_file_has_a_vague_name() -> None:
+    assert not [path for path in FILES if path.stem in VAGUE or path.parent.name in VAGUE]
+
+
+def test_the_ground_floor_never_waits() -> None:
+    for path in sorted((SOURCE / "plan").glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        waits = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
+        assert not [node for node in ast.walk(tree) if isinstance(node, waits)], path
+
+
+def test_modules_are_loaded_by_name_in_the_tables_only() -> None:
+    loaders = {"__init__.py", "wiring.py"}
+    users = {name(path) for path in FILES if "import_module" in path.read_text(encoding="utf-8")}
+    assert {user for user in users if not user.startswith("adapters/")} <= loaders
+
+
+def _modules_after(code: str) -> set[str]:
+    script = f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import plansmith",
+        "from plansmith import *",
+        "import plansmith.testing",
+        "from plansmith.cli.main import main; main(['--version'])",
+    ],
+)
+def test_no_heavy_module_is_loaded_before_it_is_used(code: str) -> None:
+    assert not _modules_after(code) & set(HEAVY)
+
+
+def test_importing_the_package_loads_nothing_at_all() -> None:
+    loaded = {each for each in _modules_after("import plansmith") if "plansmith" in each}
+    assert loaded == {"plansmith"}
+    assert "pydantic" not in _modules_after("from plansmith.cli.main import main; main(['-h'])")
+
+
+PUBLIC = {
+    "AgentSpec",
+    "Effect",
+    "Plan",
+    "PlansmithError",
+    "Problem",
+    "Run",
+    "RunStatus",
+    "StepStatus",
+    "ToolSpec",
+    "apply_diff",
+    "check_plan",
+    "diff_plans",
+    "fold",
+    "merge_plans",
+    "plan_hash",
+    "read_plan",
+}
+
+
+def test_the_public_names_are_these() -> None:
+    assert set(plansmith.__all__) == PUBLIC
+    assert all(getattr(plansmith, each).__module__.startswith("plansmith.") for each in PUBLIC)
+    assert set(dir(plansmith)) >= PUBLIC
+    with pytest.raises(AttributeError):
+        plansmith.no_such_name  # noqa: B018
+
+
+def test_the_architecture_page_draws_the_tree_that_is_there() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    block = page.split("```text\n")[1].split("```")[0]
+    drawn = set(re.findall(r"^  ([\w./]+)", block, re.MULTILINE))
+    packages = {f"{path.parent.name}/" for path in SOURCE.glob("*/__init__.py")}
+    modules = {path.name for path in SOURCE.glob("*.py")} - {"__init__.py", "__main__.py"}
+    assert drawn == packages | modules
+
+
+def test_the_architecture_page_names_every_module_of_every_package() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    missing = [
+        name(path)
+        for path in FILES
+        if path.stem not in ("__init__", "__main__")
+        and not re.search(rf"`{path.stem}`|\b{path.name}\b", page)
+    ]
+    assert missing == []
+
+
+def test_the_repository_speaks_of_the_project_alone() -> None:
+    done = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    hosts = re.compile(
+        r"https?://(pypi|files\.pythonhosted|registry\.npmjs|deb\.debian)", re.IGNORECASE
+    )
+    homes = re.compile(r"(?<![\w/])/(root|home/\w+|work)/")
+    for line in done.stdout.splitlines():
+        path = ROOT / line
+        if path.suffix in (".py", ".md", ".toml", ".txt", "") and path.is_file():
+            text = path.read_text(encoding="utf-8", errors="replace")
+            assert not hosts.search(text), line
+            assert not homes.search(text), line

@@ -1,0 +1,88 @@
+"""Random plans, journals and JSON, for property tests."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+from hypothesis import strategies as st
+
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
+    ["no", "1e5", "007", "2020-01-01", "~", "null", "{{a}}", "- x", "a\nb\n", " a", "#"]
+)
+NUMBERS = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
+SCALARS = st.none() | st.booleans() | NUMBERS | TEXT
+JSON: st.SearchStrategy[Json] = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+IDS = st.text(string.ascii_lowercase + string.digits + "_-", min_size=1, max_size=4).filter(
+    lambda name: name[0] != "-" and name not in ("item", "params")
+)
+
+
+@st.composite
+def inputs(draw: Any, sources: list[str]) -> dict[str, Json]:
+    """Arguments made of plain data, escaped data and references to the sources."""
+    plain: dict[str, Json] = draw(st.dictionaries(TEXT, JSON.map(_literal), max_size=3))
+    if sources and draw(st.booleans()):
+        source = draw(st.sampled_from(sources))
+        path = draw(st.lists(TEXT | st.integers(0, 9), max_size=2))
+        plain["ref"] = {"$from": source, "$path": [*path]}
+    if sources and draw(st.booleans()):
+        plain["text"] = "see {{" + draw(st.sampled_from(sources)) + ".a[0]}} there"
+    return plain
+
+
+def _literal(value: Json) -> Json:
+    return {"$literal": value} if isinstance(value, (dict, list)) else value
+
+
+@st.composite
+def steps(draw: st.DrawFn, step_id: str, earlier: list[str]) -> dict[str, Any]:
+    """One step that uses only earlier ones."""
+    fields: dict[str, Any] = {"id": step_id, "title": draw(TEXT), "why": draw(TEXT)}
+    if earlier:
+        fields["after"] = draw(st.lists(st.sampled_from(earlier), max_size=2, unique=True))
+    kind = draw(st.sampled_from(["tool", "agent", "ask", "map", "plan", "reply"]))
+    word = st.sampled_from(["alpha", "beta", "查天气"])
+    match kind:
+        case "tool":
+            fields |= {"tool": draw(word), "inputs": draw(inputs(earlier))}
+        case "agent":
+            fields |= {"agent": draw(word), "task": "do it", "inputs": draw(inputs(earlier))}
+        case "ask":
+            fields |= {"question": "which?", "options": draw(st.lists(TEXT, max_size=2))}
+        case "map":
+            each = {"tool": draw(word), "inputs": draw(inputs([*earlier, "item"]))}
+            fields |= {"over": [1, 2], "each": each, "width": draw(st.integers(1, 9))}
+        case "plan":
+            fields |= {"template": draw(word), "inputs": draw(inputs(earlier))}
+        case _:
+            fields |= {"instruction": "say it"}
+    return fields | ({"kind": kind} if draw(st.booleans()) else {})
+
+
+@st.composite
+def plan_values(draw: st.DrawFn, max_steps: int = 6) -> dict[str, Any]:
+    """A sound plan as plain JSON; its steps stand in any order."""
+    ids = draw(st.lists(IDS, max_size=max_steps, unique=True))
+    made = [draw(steps(step_id, ids[:place])) for place, step_id in enumerate(ids)]
+    value: dict[str, Any] = {
+        "goal": draw(TEXT),
+        "steps": draw(st.permutations(made)),
+        "assumptions": draw(st.lists(TEXT, max_size=2)),
+        "revision": draw(st.integers(1, 9)),
+    }
+    if draw(st.booleans()):
+        value["schedule"] = {"every_minutes": draw(st.integers(1, 90))}
+    return value
+
+
+def plans(max_steps: int = 6) -> st.SearchStrategy[Plan]:
+    """Sound plans."""
+    return plan_values(max_steps).map(Plan.model_validate)

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.property.strategies import JSON, TEXT, plans, steps
+
+from plansmith import apply_diff, diff_plans, merge_plans
+from plansmith.plan.data import Json, same
+from plansmith.plan.diff import Change
+from plansmith.plan.plan import Plan
+
+
+@st.composite
+def edited(draw: st.DrawFn, plan: Plan) -> Plan:
+    """A plan after a few edits: changed, added, removed and moved steps."""
+    value: Any = plan.to_json()
+    made: list[Any] = list(value["steps"])
+    for _ in range(draw(st.integers(0, 3))):
+        made = draw(_edit(made))
+    goal = draw(st.just(value["goal"]) | TEXT)
+    return Plan.model_validate(value | {"steps": made, "goal": goal})
+
+
+@st.composite
+def _edit(draw: st.DrawFn, made: list[Any]) -> list[Any]:
+    deed = draw(st.sampled_from(["change", "remove", "add", "move"]))
+    if deed == "add" or not made:
+        new = draw(st.sampled_from(["x1", "x2", "x3"]))
+        if any(each["id"] == new for each in made):
+            return made
+        place = draw(st.integers(0, len(made)))
+        return [*made[:place], draw(steps(new, [])), *made[place:]]
+    place = draw(st.integers(0, len(made) - 1))
+    rest = [*made[:place], *made[place + 1 :]]
+    if deed == "remove":
+        return rest
+    if deed == "move":
+        other = draw(st.integers(0, len(rest)))
+        return [*rest[:other], made[place], *rest[other:]]
+    return [*made[:place], draw(_changed(made[place])), *made[place + 1 :]]
+
+
+@st.composite
+def _changed(draw: st.DrawFn, step: dict[str, Any]) -> dict[str, Any]:
+    if "inputs" in step and draw(st.booleans()):
+        value = draw(JSON)
+        name = draw(st.sampled_from(sorted(step["inputs"])) | TEXT)
+        return step | {"inputs": step["inputs"] | {name: value}}
+    return step | {"title": draw(TEXT), "disabled": draw(st.booleans())}
+
+
+PAIRS = plans().flatmap(lambda plan: st.tuples(st.just(plan), edited(plan)))
+TRIPLES = plans().flatmap(lambda plan: st.tuples(st.just(plan), edited(plan), edited(plan)))
+
+
+@given(PAIRS)
+def test_a_diff_is_empty_exactly_for_equal_plans(pair: tuple[Plan, Plan]) -> None:
+    before, after = pair
+    assert bool(diff_plans(before, after)) == (before != after)
+    assert len(diff_plans(before, after)) == 0 or before != after
+    assert not diff_plans(before, before)
+
+
+@given(PAIRS)
+def test_applying_a_diff_gives_the_other_plan(pair: tuple[Plan, Plan]) -> None:
+    before, after = pair
+    assert apply_diff(before, diff_plans(before, after)) == after
+    assert apply_diff(after, diff_plans(after, before)) == before
+
+
+@given(plans(), plans())
+def test_applying_a_diff_works_between_any_two_plans(before: Plan, after: Plan) -> None:
+    assert apply_diff(before, diff_plans(before, after)) == after
+
+
+@given(TRIPLES)
+def test_a_merge_keeps_every_edit_of_the_person(triple: tuple[Plan, Plan, Plan]) -> None:
+    base, person, replan = triple
+    merged = merge_plans(base, person, replan).plan
+    edits = diff_plans(base, person)
+    for gone in edits.removed:
+        assert gone.step.id not in merged.by_id
+    for added in edits.added:
+        assert merged.by_id[added.step.id] == added.step
+    for step in edits.changed:
+        value: Json = merged.by_id[step.id].to_json()
+        for change in step.fields:
+            _assert_kept(value, change.path, change.change, change.after)
+    for change in edits.plan:
+        _assert_kept(merged.to_json(), change.path, change.change, change.after)
+
+
+def _assert_kept(value: Json, path: tuple[str | int, ...], change: Change, wanted: Json) -> None:
+    for key in path[:-1]:
+        value = value[key]  # type: ignore[index]
+    if change is Change.REMOVED:
+        assert path[-1] not in value  # type: ignore[operator]
+    else:
+        assert same(value[path[-1]], wanted)  # type: ignore[index]
+
+
+@given(TRIPLES)
+def test_a_merge_keeps_the_order_a_person_chose(triple: tuple[Plan, Plan, Plan]) -> None:
+    base, person, replan = triple
+    if not diff_plans(base, person).moved:
+        return
+    merged = [step.id for step in merge_plans(base, person, replan).plan.steps]
+    wanted = [step.id for step in person.steps]
+    assert [step_id for step_id in merged if step_id in person.by_id] == wanted or set(
+        wanted
+    ) - set(merged)
+
+
+@given(PAIRS)
+def test_a_merge_with_one_idle_side_is_the_other_side(pair: tuple[Plan, Plan]) -> None:
+    base, other = pair
+    assert merge_plans(base, base, other).plan == other
+    assert merge_plans(base, other, other).plan == other
+    alone = merge_plans(base, other, base)
+    assert alone.plan == other
+    assert not alone.notes
