@@ -1,0 +1,1 @@
+"""Side-by-side measurements; `scripts/bench` lists them. Never part of the tests."""

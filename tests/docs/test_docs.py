@@ -1,0 +1,94 @@
+"""Every command and code block of the documentation runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from plansmith import Plan, check_plan, read_plan
+from plansmith.plan.problem import CODES
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# The test command would run itself; the others take long, change files or need a network.
+NOT_RUN = ("scripts/test", "scripts/check", "scripts/bench", "scripts/lock", "scripts/fix")
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    return [
+        (f"{page.name}-{number}", text)
+        for page in PAGES
+        for number, (tag, text) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")))
+        if tag == language
+    ]
+
+
+PYTHON, SHELL = blocks("python"), blocks("bash")
+
+
+@pytest.mark.parametrize(("place", "code"), PYTHON, ids=[place for place, _ in PYTHON])
+def test_the_python_of_the_documentation_runs(place: str, code: str) -> None:
+    exec(compile(code, place, "exec"), {"__name__": place})
+
+
+@pytest.mark.parametrize(("place", "script"), SHELL, ids=[place for place, _ in SHELL])
+def test_the_commands_of_the_documentation_run(place: str, script: str, tmp_path: Path) -> None:
+    lines = [line for line in script.splitlines() if not line.startswith(NOT_RUN)]
+    (tmp_path / "scripts").symlink_to(ROOT / "scripts")
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "\n".join(lines)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"NO_COLOR": "1"},
+    )
+    assert done.returncode == 0, f"{place}: {done.stderr}"
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    assert "scripts/test" in [text.strip() for _, text in blocks("bash")]
+    assert "scripts/test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+SECTION = re.compile(r"^## (PS\d{3}) ([\w-]+)\n\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+SECTIONS = SECTION.findall((ROOT / "docs" / "problems.md").read_text(encoding="utf-8"))
+
+
+def test_every_problem_code_has_its_section_and_no_other() -> None:
+    assert [(code, name) for code, name, _ in SECTIONS] == [
+        (code, about.name) for code, about in CODES.items()
+    ]
+    for code, _, text in SECTIONS:
+        assert text.startswith(f"*{CODES[code].severity}.* {CODES[code].meaning}")
+
+
+EXAMPLES = [(code, found.group(2)) for code, _, text in SECTIONS if (found := BLOCK.search(text))]
+
+
+@pytest.mark.parametrize(("code", "text"), EXAMPLES, ids=[code for code, _ in EXAMPLES])
+def test_every_example_of_a_problem_has_that_problem(code: str, text: str) -> None:
+    found = read_plan(text)
+    if isinstance(found, Plan):
+        found = check_plan(
+            found, {"weather": {}}, agents=["researcher"], templates=["weekly-report"]
+        )
+    assert [problem.code for problem in found] == [code]
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_yaml_example_of_the_plan_language_is_a_plan() -> None:
+    page = (ROOT / "docs" / "plan-language.md").read_text(encoding="utf-8")
+    for tag, text in BLOCK.findall(page):
+        if tag == "yaml":
+            assert isinstance(read_plan(text), Plan)
