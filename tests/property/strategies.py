@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
+from plansmith.plan.refs import literal
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
     ["no", "1e5", "007", "2020-01-01", "~", "null", "{{a}}", "- x", "a\nb\n", " a", "#"]
@@ -28,7 +29,7 @@ IDS = st.text(string.ascii_lowercase + string.digits + "_-", min_size=1, max_siz
 @st.composite
 def inputs(draw: Any, sources: list[str]) -> dict[str, Json]:
     """Arguments made of plain data, escaped data and references to the sources."""
-    plain: dict[str, Json] = draw(st.dictionaries(TEXT, JSON.map(_literal), max_size=3))
+    plain: dict[str, Json] = draw(st.dictionaries(TEXT, JSON.map(literal), max_size=3))
     if sources and draw(st.booleans()):
         source = draw(st.sampled_from(sources))
         path = draw(st.lists(TEXT | st.integers(0, 9), max_size=2))
@@ -36,10 +37,6 @@ def inputs(draw: Any, sources: list[str]) -> dict[str, Json]:
     if sources and draw(st.booleans()):
         plain["text"] = "see {{" + draw(st.sampled_from(sources)) + ".a[0]}} there"
     return plain
-
-
-def _literal(value: Json) -> Json:
-    return {"$literal": value} if isinstance(value, (dict, list)) else value
 
 
 @st.composite

@@ -136,11 +136,10 @@ def test_filling_a_plan_puts_a_value_in_place_of_every_reference(plan: Plan) -> 
 
 
 class _Anything(dict[str, Json]):
-    """A value that has every part, and each part is the same text."""
+    """A value that has every part, and each part is itself."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text=text)
-        self.text = text
 
     def __getitem__(self, _: str) -> Json:
-        return self.text
+        return self
