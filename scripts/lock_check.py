@@ -43,7 +43,8 @@ def wanted(project: Mapping[str, Any]) -> dict[str, list[Requirement]]:
     """Say which requirements each lock has to hold."""
     table = project["project"]
     extras: dict[str, list[str]] = table["optional-dependencies"]
-    core = [*table["dependencies"], *project["dependency-groups"]["build"]]
+    build = project["dependency-groups"]["build"]
+    core = [*table["dependencies"], *extras["models"], *build]
     dev = [*core, *extras["dev"]]
     everything = [*dev, *(line for lines in extras.values() for line in lines)]
     return {
