@@ -1,0 +1,167 @@
+"""Finds the JSON value that a text carries, and reads it however badly it is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Final
+
+from plansmith.errors import UnreadableText
+from plansmith.plan.data import Json
+from plansmith.planner.jsontext.chars import (
+    GROUPED,
+    OPENING_QUOTES,
+    QUOTED_KEY,
+    REGEX_LITERAL,
+    number,
+)
+from plansmith.planner.jsontext.mend import Escaped, Mender
+from plansmith.planner.jsontext.nest import TooDeep
+from plansmith.planner.jsontext.scan import Candidate, Scanner, only_gap
+from plansmith.planner.jsontext.strict import Source
+
+Fits = Callable[[Json], float]
+
+_ESCAPED_ONCE = re.compile(r"\\([\"'\\/])")
+_SENTENCE = re.compile(r"[.!?。！？…]\Z|\A[^\w\"'“‘/+.-]+\Z")
+_NOISE = re.compile(r"[\s,;)\]}]*")
+_MAX_BARE_WORDS: Final = 4
+_FLAWS_TO_DOUBT: Final = 12
+
+
+def read_json(text: str, *, fits: Fits | None = None) -> Json:
+    """The JSON value in a text; among several the one that fits best."""
+    try:
+        return Source(text).whole()
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return _read(text.lstrip("\ufeff"), fits)
+    except Escaped:
+        plain = _ESCAPED_ONCE.sub(r"\1", text)
+    except TooDeep as error:
+        raise UnreadableText("the value is nested too deeply") from error
+    try:
+        return _read(plain, fits, again=True)
+    except (Escaped, TooDeep) as error:
+        raise UnreadableText("no JSON value could be read from the text") from error
+
+
+def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
+    whole = _whole(text)
+    if whole is not None:
+        return whole[0]
+    scanner = Scanner(Source(text))
+    found = scanner.candidates()
+    # Quotes with backslashes may also stand in the prose around a proper value.
+    if scanner.escaped and not again and not any(one.fenced and not one.flaws for one in found):
+        raise Escaped
+    if found:
+        return _choose(text, found, fits).value
+    if scanner.too_deep:
+        raise TooDeep
+    return _bare(text)
+
+
+def _whole(text: str) -> list[Json] | None:
+    """The value of a text that is one quoted string, pattern or list of fields as a whole."""
+    body = text.strip()
+    if REGEX_LITERAL.fullmatch(body):
+        return [body]
+    if not body or body[0] not in OPENING_QUOTES or body.startswith("```"):
+        return None
+    if QUOTED_KEY.match(body):
+        return [Mender(Source("{" + body)).read().value]
+    mended = Mender(Source(body)).read()
+    return [mended.value] if not body[mended.end :].strip(" \n\t,;") else None
+
+
+def _choose(text: str, found: Sequence[Candidate], fits: Fits | None) -> Candidate:
+    groups = _groups(text, found)
+    if fits is None:
+        return max(groups, key=_merit)
+    grouped = {id(group) for group in groups}
+    pool = [*groups, *(one for one in found if id(one) not in grouped)]
+    return max(pool, key=lambda one: (not one.thought, fits(one.value), _merit(one)))
+
+
+def _groups(text: str, found: Sequence[Candidate]) -> list[Candidate]:
+    """Values that follow each other without a word between them are one list."""
+    groups: list[list[Candidate]] = []
+    for one in found:
+        last = groups[-1][-1] if groups else None
+        if last and last.thought == one.thought and only_gap(text, last.end, one.start):
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return [
+        _joined(group, alone=len(groups) == 1 and not text[: found[0].start].strip("`json \n"))
+        for group in groups
+    ]
+
+
+def _joined(group: Sequence[Candidate], *, alone: bool) -> Candidate:
+    """One list of the values that have something in them; a footnote beside fields has not."""
+    most = max(_substance(one.value) for one in group)
+    least = 1 if alone else most
+    full = [one for one in group if _substance(one.value) >= max(1, least)]
+    if len(full) < 2:
+        return full[0] if full else group[0]
+    first = full[0]
+    seamless = all(left.end == right.start for left, right in pairwise(full))
+    if seamless and all(isinstance(one.value, list) for one in full):
+        return full[-1]  # an array right behind an array is a second attempt
+    return Candidate(
+        [one.value for one in full], first.start, full[-1].end, sum(one.flaws for one in full),
+        full[-1].closed, first.fenced, first.code, first.thought,
+    )  # fmt: skip
+
+
+def _merit(one: Candidate) -> tuple[bool, bool, bool, int, bool]:
+    """What speaks for a candidate, most important first; ties go to the earlier one."""
+    substance = _substance(one.value)
+    return (
+        not one.thought,
+        substance > 0 and one.flaws <= _FLAWS_TO_DOUBT + (one.end - one.start) // 20,
+        one.fenced and not one.code,
+        substance,
+        one.flaws == 0,
+    )
+
+
+def _substance(value: Json) -> int:
+    """0 for an empty container, 1 for a list of plain values, 2 for anything with fields."""
+    if isinstance(value, dict):
+        return 2 if value else 0
+    if not isinstance(value, list) or not value:
+        return 0
+    return 2 if any(isinstance(item, (dict, list)) and item for item in value) else 1
+
+
+def _bare(text: str) -> Json:
+    """The value of a text without brackets: a word, a number, or a list of them."""
+    body = _unfenced(text).strip()
+    if GROUPED.fullmatch(body):
+        return number(body.replace(",", ""))
+    if not any(char.isalnum() or char in OPENING_QUOTES for char in body):
+        raise UnreadableText("there is no JSON value in the text")
+    values: list[Json] = []
+    words = position = 0
+    source = Source(body)
+    while position < len(body):
+        mended = Mender(source, position).read()
+        piece = body[position : mended.end]
+        quoted = piece[:1] in OPENING_QUOTES
+        words = max(words, 1 if quoted else len(piece.split()))
+        values.append(mended.value)
+        noise = _NOISE.match(body, max(mended.end, position + 1))
+        position = noise.end() if noise else mended.end
+    limit = _MAX_BARE_WORDS if len(values) == 1 else 1
+    if not values or words > limit or (words > 1 and _SENTENCE.search(body)):
+        raise UnreadableText("there is no JSON value in the text")
+    return values[0] if len(values) == 1 else values
+
+
+def _unfenced(text: str) -> str:
+    return re.sub(r"(?:```+|~~~+)\w*", "", text)
