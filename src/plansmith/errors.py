@@ -12,6 +12,8 @@
     │   └── ScriptMismatch      a scripted or recorded model met a call it does not know
     ├── ToolFailed          a tool or an agent gave no usable result
     │   └── ToolBusy            worth another try
+    ├── Refused             what was asked is not possible as things stand
+    │   └── StaleDecision       the decision is about another plan, or was made already
     └── JournalError        events do not fit together
         ├── StaleWriter         someone else appended first
         └── JournalDamaged      a stored event is missing, altered or out of order
@@ -99,6 +101,14 @@ class ToolFailed(PlansmithError):
 
 class ToolBusy(ToolFailed):
     """A passing failure of a tool, worth another try."""
+
+
+class Refused(PlansmithError):
+    """What was asked is not possible as things stand."""
+
+
+class StaleDecision(Refused):
+    """The decision is about another plan than the current one, or was made already."""
 
 
 class JournalError(PlansmithError):

@@ -138,8 +138,11 @@ class Ranker(Protocol):
 class PlanStore(Protocol):
     """Where journals and results are kept."""
 
-    async def append(self, events: Sequence[Event]) -> None:
-        """Keep events that follow the last one of their run, all or none; else `StaleWriter`."""
+    async def append(self, events: Sequence[Event], values: Sequence[Json] = ()) -> None:
+        """Keep events that follow the last one of their run, and values, all or none.
+
+        Events that do not follow are refused with `StaleWriter`.
+        """
         ...
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:

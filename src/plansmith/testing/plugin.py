@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from plansmith.adapters.models.scripted import Answer, ScriptedModel
-from plansmith.errors import ModelFailed
-from plansmith.plan.data import Json
+from plansmith.adapters.models.scripted import ScriptedModel
 from plansmith.testing.clock import FakeClock
 
 pytest.register_assert_rewrite("plansmith.testing.contracts")
@@ -25,7 +23,7 @@ def scripted() -> Iterator[Callable[..., ScriptedModel]]:
     """Makes scripted models; an answer nobody asked for fails the test at its end."""
     models: list[ScriptedModel] = []
 
-    def make(*answers: Answer | Json | ModelFailed) -> ScriptedModel:
+    def make(*answers: object) -> ScriptedModel:
         models.append(ScriptedModel(*answers))
         return models[-1]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -22,7 +23,8 @@ class FakeTool:
     outcomes: Sequence[Outcome] = (None,)
     effect: Effect = Effect.READ
     delay: float = 0.0
-    input_schema: dict[str, Json] = field(default_factory=dict[str, Json])
+    search: bool = False
+    input_schema: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def spec(self) -> ToolSpec:
@@ -32,6 +34,7 @@ class FakeTool:
             description=f"the fake tool {self.name}",
             input_schema=self.input_schema or {"type": "object"},
             effect=self.effect,
+            search=self.search,
         )
 
 

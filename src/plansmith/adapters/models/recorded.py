@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
+from plansmith.adapters.models.streams import closing
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused, PromptTooLong, ScriptMismatch
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, content_hash
@@ -53,12 +54,14 @@ class RecordingModel:
             "request": _request(messages, schema, tools),
             "deltas": deltas,
         }
+        pieces = self._model.stream(messages, schema=schema, tools=tools)
         try:
-            async for delta in self._model.stream(messages, schema=schema, tools=tools):
-                deltas.append(_to_json(delta))
-                yield delta
+            async with closing(pieces):
+                async for delta in pieces:
+                    deltas.append(_to_json(delta))
+                    yield delta
         except ModelFailed as failure:
-            line["failure"] = {"kind": type(failure).__name__, "message": failure.message}
+            line["failure"] = _failure_to_json(failure)
             raise
         finally:
             self._write(line)
@@ -95,7 +98,7 @@ class RecordedModel:
             yield _from_json(delta)
         failure = line.get("failure")
         if failure:
-            raise _FAILURES.get(failure["kind"], ModelFailed)(failure["message"])
+            raise _failure_from_json(failure)
 
     def _find(self, request: dict[str, Json]) -> dict[str, Any]:
         wanted = content_hash(request)
@@ -114,6 +117,23 @@ class RecordedModel:
         left = self._used.count(False)
         if left:
             raise ScriptMismatch(f"{left} recorded calls of {self._path.name} were not made")
+
+
+def _failure_to_json(failure: ModelFailed) -> Json:
+    wish = failure.retry_after if isinstance(failure, ModelBusy) else None
+    return {
+        "kind": type(failure).__name__,
+        "message": failure.message,
+        "hint": failure.hint,
+        "retry_after": wish,
+    }
+
+
+def _failure_from_json(value: dict[str, Any]) -> ModelFailed:
+    kind = _FAILURES.get(value["kind"], ModelFailed)
+    if kind is ModelBusy:
+        return ModelBusy(value["message"], hint=value["hint"], retry_after=value["retry_after"])
+    return kind(value["message"], hint=value["hint"])
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:

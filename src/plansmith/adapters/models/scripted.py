@@ -21,7 +21,7 @@ class Answer:
     `expects` must occur in the prompt, or hold for it. `tool` makes it a tool call.
     """
 
-    says: Json | ModelFailed
+    says: object
     expects: Expectation | None = None
     tool: str = ""
     chunk: int = 20
@@ -44,7 +44,7 @@ class Answer:
 class ScriptedModel:
     """Gives its answers in order. An unexpected call, or an answer left over, is an error."""
 
-    def __init__(self, *answers: Answer | Json | ModelFailed, name: str = "scripted") -> None:
+    def __init__(self, *answers: object, name: str = "scripted") -> None:
         self._name = name
         self._answers = [each if isinstance(each, Answer) else Answer(each) for each in answers]
         self.prompts: list[list[Message]] = []

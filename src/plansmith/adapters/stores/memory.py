@@ -18,8 +18,8 @@ class MemoryStore:
         self._events: dict[str, list[Event]] = {}
         self._values: dict[str, bytes] = {}
 
-    async def append(self, events: Sequence[Event]) -> None:
-        """Keep events that follow the last one of their run, all or none."""
+    async def append(self, events: Sequence[Event], values: Sequence[Json] = ()) -> None:
+        """Keep events that follow the last one of their run, and values, all or none."""
         if not events:
             return
         run = events[0].run
@@ -30,7 +30,9 @@ class MemoryStore:
                     f"event {event.number} of run {event.run} does not follow event {number - 1}",
                     hint="read the run again and decide anew",
                 )
-        self._events[run] = [*journal, *events]
+        for value in values:
+            await self.put(value)
+        self._events.setdefault(run, []).extend(events)
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         """The events of a run behind a number; none for an unknown run."""

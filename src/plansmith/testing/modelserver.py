@@ -1,0 +1,399 @@
+"""A language model on a real socket: an OpenAI-compatible server that says what it was told.
+
+    async with ModelServer(Reply("Hello"), Refusal(429, retry_after="1")) as server:
+        model = ProviderModel("openai:test", base_url=server.url)
+
+From synchronous code: `with ModelServer(Reply("Hello")).in_thread() as url: ...`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self, cast
+
+from plansmith.errors import ScriptMismatch
+from plansmith.plan.data import Json
+
+Ending = Literal["done", "unfinished", "cut", "reset", "silent", "malformed", "error"]
+
+
+class Gate:
+    """Holds a reply back, piece by piece: each piece waits until a test lets one more pass."""
+
+    def __init__(self, passes: int = 0) -> None:
+        self._passes = asyncio.Semaphore(passes)
+
+    def let(self, pieces: int = 1) -> None:
+        """Let some more pieces pass."""
+        for _ in range(pieces):
+            self._passes.release()
+
+    async def wait(self) -> None:
+        """Wait for one's turn."""
+        await self._passes.acquire()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer: text, or a value as JSON text; with `tool` it is the arguments of a call.
+
+    `ends` says what happens behind the last piece: `done` is how it should be, `unfinished`
+    stops politely without a finish reason, `cut` drops the connection in the middle of the body,
+    `reset` kills it, `silent` says nothing more until the client leaves, `malformed` sends a
+    piece that is no JSON, and `error` an error object inside the stream.
+    """
+
+    says: Json = ""
+    tool: str = ""
+    thinks: str = ""
+    chunk: int = 8
+    ends: Ending = "done"
+    finish: str = ""
+    gate: Gate | None = None
+    content_type: str = ""
+    input_tokens: int | None = 7
+    output_tokens: int = 5
+    cached_tokens: int = 0
+
+    @property
+    def text(self) -> str:
+        """What is said, as text."""
+        return self.says if isinstance(self.says, str) else json.dumps(self.says)
+
+    @property
+    def finish_reason(self) -> str:
+        """Why the model stopped."""
+        return self.finish or ("tool_calls" if self.tool else "stop")
+
+    def usage(self) -> dict[str, Json] | None:
+        """The token counts, None when the server keeps them to itself."""
+        if self.input_tokens is None:
+            return None
+        return {
+            "prompt_tokens": self.input_tokens,
+            "completion_tokens": self.output_tokens,
+            "total_tokens": self.input_tokens + self.output_tokens,
+            "prompt_tokens_details": {"cached_tokens": self.cached_tokens},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer that is none: a status, and an error the way OpenAI writes it."""
+
+    status: int
+    message: str = "no"
+    code: str = ""
+    retry_after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A body of any kind, such as a proxy's error page or a stream of one's own making."""
+
+    body: str | bytes
+    content_type: str = "text/html"
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request as it came in; `left` is set when the client was gone before the end."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    left: asyncio.Event = field(default_factory=asyncio.Event, compare=False)
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The body; empty when it is no JSON object."""
+        try:
+            value: object = json.loads(self.body or b"{}")
+        except ValueError:
+            return {}
+        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+Answer = Reply | Refusal | Page
+Script = Answer | str | Callable[[Request], Answer]
+
+
+class ModelServer:
+    """Gives its answers in order, over HTTP on 127.0.0.1 and a free port.
+
+    `then` answers whatever comes behind the script; without it, more requests are refused.
+    `json_mode` and `tools` off refuse requests that ask for them, and a `key` those without it;
+    such refusals use no answer up.
+    """
+
+    def __init__(
+        self,
+        *answers: Script,
+        then: Script | None = None,
+        json_mode: bool = True,
+        tools: bool = True,
+        key: str = "",
+        model: str = "test",
+    ) -> None:
+        self._answers = list(answers)
+        self._then = then
+        self._json_mode = json_mode
+        self._tools = tools
+        self._key = key
+        self._model = model
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.requests: list[Request] = []
+
+    @property
+    def url(self) -> str:
+        """The base URL for clients, while the server runs."""
+        if self._server is None:
+            raise RuntimeError("the model server is not running: use `async with` or `in_thread()`")
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
+
+    @property
+    def chats(self) -> list[dict[str, Any]]:
+        """The bodies of the chat requests, in order."""
+        return [each.json for each in self.requests if each.path.endswith("/chat/completions")]
+
+    def finish(self) -> None:
+        """Complain about answers that nobody asked for."""
+        if self._answers:
+            raise ScriptMismatch(f"{len(self._answers)} answers were never asked for")
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._server is not None:
+            self._server.close()
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._server.wait_closed()
+            self._server = None
+
+    @contextlib.contextmanager
+    def in_thread(self) -> Generator[str]:
+        """Run in a thread of its own; gives the URL."""
+        started, stop = threading.Event(), asyncio.Event()
+        loop = asyncio.new_event_loop()
+
+        async def run() -> None:
+            try:
+                async with self:
+                    started.set()
+                    await stop.wait()
+            finally:
+                started.set()
+
+        thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
+        thread.start()
+        started.wait()
+        try:
+            yield self.url
+        finally:
+            loop.call_soon_threadsafe(stop.set)
+            thread.join()
+            loop.close()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A task of our own: one that asyncio makes is logged as an error when it is cancelled.
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            request = await _read_request(reader)
+            if request is not None:
+                self.requests.append(request)
+                await self._until_left(reader, request, self._respond(request, writer))
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def _until_left(
+        self, reader: asyncio.StreamReader, request: Request, response: Any
+    ) -> None:
+        """Respond until done or until the client hangs up, whichever comes first."""
+        speaking = asyncio.ensure_future(response)
+        # A client sends nothing behind its one request, so the read ends when it is gone.
+        leaving = asyncio.ensure_future(reader.read())
+        try:
+            await asyncio.wait({speaking, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if speaking.done():
+                await speaking
+            else:
+                request.left.set()
+        except OSError:
+            request.left.set()
+        finally:
+            speaking.cancel()
+            leaving.cancel()
+            await asyncio.gather(speaking, leaving, return_exceptions=True)
+
+    async def _respond(self, request: Request, writer: asyncio.StreamWriter) -> None:
+        wire = _Wire(writer)
+        answer = self._refuses(request) or self._next(request)
+        model = str(request.json.get("model") or self._model)
+        if isinstance(answer, Reply) and request.json.get("stream"):
+            await wire.stream(answer, model)
+        elif isinstance(answer, Reply):
+            body = json.dumps(_completion(answer, model))
+            await wire.page(Page(body, answer.content_type or "application/json"))
+        elif isinstance(answer, Refusal):
+            await wire.page(_error_page(answer))
+        else:
+            await wire.page(answer)
+
+    def _refuses(self, request: Request) -> Refusal | Page | None:
+        body = request.json
+        if self._key and request.headers.get("authorization") != f"Bearer {self._key}":
+            return Refusal(401, "Incorrect API key provided", "invalid_api_key")
+        if request.method == "GET" and request.path.endswith("/models"):
+            return Page(json.dumps({"data": [{"id": self._model}]}), "application/json")
+        if request.method != "POST" or not request.path.endswith("/chat/completions"):
+            return Refusal(404, f"no such page: {request.path}")
+        if not self._json_mode and "response_format" in body:
+            return Refusal(400, "response_format of type json_schema is not supported")
+        if not self._tools and body.get("tools"):
+            return Refusal(400, f"{self._model} does not support tools")
+        return None
+
+    def _next(self, request: Request) -> Answer:
+        script = self._answers.pop(0) if self._answers else self._then
+        if script is None:
+            return Refusal(400, "the model server has no answer left for this request")
+        if isinstance(script, str):
+            return Reply(script)
+        return script if isinstance(script, Answer) else script(request)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wire:
+    """Writes HTTP responses, one a connection."""
+
+    writer: asyncio.StreamWriter
+
+    async def page(self, page: Page) -> None:
+        body = page.body.encode() if isinstance(page.body, str) else page.body
+        kind = {"Content-Type": page.content_type, "Content-Length": str(len(body))}
+        await self._head(page.status, {**kind, **page.headers})
+        await self._raw(body)
+
+    async def stream(self, reply: Reply, model: str) -> None:
+        kind = reply.content_type or "text/event-stream"
+        await self._head(200, {"Content-Type": kind, "Transfer-Encoding": "chunked"})
+        async for piece in _pieces(reply):
+            await self._event(_chunk(piece, model))
+        if reply.ends in ("done", "malformed"):
+            if reply.ends == "malformed":
+                await self._data(b"data: {not json\n\n")
+            await self._finish(reply, model)
+        else:
+            await self._break_off(reply.ends)
+
+    async def _break_off(self, how: str) -> None:
+        match how:
+            case "unfinished":
+                await self._raw(b"0\r\n\r\n")
+            case "cut":
+                await self._raw(b"400\r\ndata: {")
+            case "reset":
+                self.writer.transport.abort()
+            case "silent":
+                await asyncio.Event().wait()
+            case _:
+                await self._event({"error": {"message": "the engine stopped", "code": 500}})
+                await self._raw(b"0\r\n\r\n")
+
+    async def _finish(self, reply: Reply, model: str) -> None:
+        last: dict[str, Any] = _chunk({}, model)
+        last["choices"][0]["finish_reason"] = reply.finish_reason
+        await self._event(last)
+        if reply.usage() is not None:
+            await self._event({**_chunk({}, model), "choices": [], "usage": reply.usage()})
+        await self._data(b"data: [DONE]\n\n")
+        await self._raw(b"0\r\n\r\n")
+
+    async def _event(self, value: Mapping[str, Any]) -> None:
+        await self._data(b"data: " + json.dumps(value).encode() + b"\n\n")
+
+    async def _data(self, data: bytes) -> None:
+        await self._raw(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+    async def _head(self, status: int, headers: Mapping[str, str]) -> None:
+        lines = [f"HTTP/1.1 {status} Scripted", "Connection: close"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        await self._raw("\r\n".join([*lines, "", ""]).encode())
+
+    async def _raw(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+
+async def _read_request(reader: asyncio.StreamReader) -> Request | None:
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        first, *lines = head.split("\r\n")
+        pairs = (line.partition(":") for line in lines if line)
+        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        method, path, _ = first.split(" ", 2)
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, OSError):
+        return None
+    return Request(method, path, headers, body)
+
+
+async def _pieces(reply: Reply) -> AsyncIterator[dict[str, Any]]:
+    for piece in [{"role": "assistant", "content": ""}, *_deltas(reply)]:
+        if reply.gate is not None:
+            await reply.gate.wait()
+        yield piece
+
+
+def _deltas(reply: Reply) -> Iterator[dict[str, Any]]:
+    if reply.thinks:
+        yield {"reasoning_content": reply.thinks}
+    if reply.tool:
+        function: dict[str, Json] = {"name": reply.tool, "arguments": ""}
+        yield {"tool_calls": [{"index": 0, "id": "call_1", "function": function}]}
+    for start in range(0, len(reply.text), reply.chunk):
+        text = reply.text[start : start + reply.chunk]
+        call = {"index": 0, "function": {"arguments": text}}
+        yield {"tool_calls": [call]} if reply.tool else {"content": text}
+
+
+def _chunk(delta: dict[str, Any], model: str) -> dict[str, Any]:
+    choice = {"index": 0, "delta": delta, "finish_reason": None}
+    kind = "chat.completion.chunk"
+    return {"id": "chat_1", "object": kind, "created": 1, "model": model, "choices": [choice]}
+
+
+def _error_page(refusal: Refusal) -> Page:
+    body = json.dumps({"error": {"message": refusal.message, "code": refusal.code or None}})
+    headers = {"Retry-After": refusal.retry_after} if refusal.retry_after else {}
+    return Page(body, "application/json", refusal.status, headers)
+
+
+def _completion(reply: Reply, model: str) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": None if reply.tool else reply.text}
+    if reply.tool:
+        function = {"name": reply.tool, "arguments": reply.text}
+        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
+    choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
+    whole = {"id": "chat_1", "object": "chat.completion", "created": 1, "model": model}
+    return {**whole, "choices": [choice], "usage": reply.usage()}

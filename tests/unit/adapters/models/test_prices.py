@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import sys
+from decimal import Decimal
+
+import pytest
+
+from plansmith.adapters.models.prices import cost_of
+from plansmith.ports import Usage
+
+MILLION = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
+
+
+def test_a_known_model_has_a_price() -> None:
+    assert cost_of(MILLION, "openai:gpt-4o") == Decimal("12.5")
+
+
+def test_cached_tokens_are_cheaper() -> None:
+    cached = Usage(input_tokens=1_000_000, output_tokens=1_000_000, cached_tokens=900_000)
+    whole, less = cost_of(MILLION, "openai:gpt-4o"), cost_of(cached, "openai:gpt-4o")
+    assert whole is not None
+    assert less is not None
+    assert less < whole
+
+
+@pytest.mark.parametrize("model", ["openai:no-such-model", "nobody:gpt-4o", "ollama:qwen3:8b", ""])
+def test_an_unknown_price_is_none_and_never_zero(model: str) -> None:
+    assert cost_of(MILLION, model) is None
+
+
+def test_no_tokens_have_no_price() -> None:
+    assert cost_of(Usage(), "openai:gpt-4o") is None
+
+
+def test_counts_that_contradict_each_other_have_no_price() -> None:
+    assert cost_of(Usage(input_tokens=1, cached_tokens=9), "openai:gpt-4o") is None
+
+
+def test_a_server_of_ones_own_has_no_price_but_a_providers_address_has() -> None:
+    assert cost_of(MILLION, "openai:gpt-4o", base_url="http://127.0.0.1:8000/v1") is None
+    assert cost_of(MILLION, "openai:gpt-4o", base_url="https://api.openai.com/v1") == Decimal(
+        "12.5"
+    )
+
+
+def test_without_the_library_no_price_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    assert cost_of(MILLION, "openai:gpt-4o") is None

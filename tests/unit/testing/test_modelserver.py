@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+
+from plansmith.errors import ScriptMismatch
+from plansmith.testing.modelserver import Gate, ModelServer, Page, Refusal, Reply
+
+
+def post(url: str, body: dict[str, Any], **headers: str) -> tuple[int, dict[str, str], str]:
+    request = urllib.request.Request(
+        f"{url}/chat/completions", json.dumps(body).encode(), {"X-Test": "1", **headers}
+    )
+    try:
+        with urllib.request.urlopen(request) as response:
+            return response.status, dict(response.headers), response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, dict(error.headers), error.read().decode()
+
+
+def events(body: str) -> list[Any]:
+    lines = [line.removeprefix("data: ") for line in body.splitlines() if line]
+    assert lines.pop() == "[DONE]"
+    return [json.loads(line) for line in lines]
+
+
+def test_an_answer_can_be_had_in_one_piece() -> None:
+    with ModelServer(Reply("hello", cached_tokens=2)).in_thread() as url:
+        status, headers, body = post(url, {"model": "m", "messages": []})
+    answer = json.loads(body)
+    assert (status, headers["Content-Type"]) == (200, "application/json")
+    assert answer["model"] == "m"
+    assert answer["choices"][0]["message"] == {"role": "assistant", "content": "hello"}
+    assert answer["choices"][0]["finish_reason"] == "stop"
+    assert answer["usage"]["prompt_tokens_details"] == {"cached_tokens": 2}
+
+
+def test_a_tool_call_can_be_had_in_one_piece() -> None:
+    with ModelServer(Reply({"a": 1}, tool="t")).in_thread() as url:
+        _, _, body = post(url, {})
+    choice = json.loads(body)["choices"][0]
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"]["tool_calls"][0]["function"] == {"name": "t", "arguments": '{"a": 1}'}
+
+
+def test_an_answer_can_be_streamed() -> None:
+    with ModelServer(Reply("hello you", chunk=5)).in_thread() as url:
+        _, headers, body = post(url, {"stream": True})
+    assert headers["Content-Type"] == "text/event-stream"
+    *chunks, usage = events(body)
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
+    assert [delta.get("content") for delta in deltas] == ["", "hello", " you", None]
+    assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
+    assert usage["usage"]["total_tokens"] == 12
+
+
+def test_a_tool_call_can_be_streamed() -> None:
+    with ModelServer(Reply({"a": 1}, tool="t", chunk=4)).in_thread() as url:
+        _, _, body = post(url, {"stream": True})
+    calls = [
+        call["function"]
+        for chunk in events(body)
+        for choice in chunk["choices"]
+        for call in choice["delta"].get("tool_calls", [])
+    ]
+    assert calls[0] == {"name": "t", "arguments": ""}
+    assert "".join(call["arguments"] for call in calls) == '{"a": 1}'
+
+
+def test_answers_come_in_order_and_requests_are_kept() -> None:
+    server = ModelServer("one", Refusal(429, "wait", retry_after="3"), then=Page("page", "text/x"))
+    with server.in_thread() as url:
+        assert json.loads(post(url, {"n": 1})[2])["choices"][0]["message"]["content"] == "one"
+        status, headers, body = post(url, {"n": 2})
+        assert (status, headers["Retry-After"]) == (429, "3")
+        assert json.loads(body)["error"]["message"] == "wait"
+        for _ in range(2):
+            assert post(url, {"n": 3})[2] == "page"
+        server.finish()
+    assert [chat["n"] for chat in server.chats] == [1, 2, 3, 3]
+    assert server.requests[0].headers["x-test"] == "1"
+
+
+def test_an_answer_can_depend_on_the_request() -> None:
+    with ModelServer(then=lambda request: Reply(request.json["q"])).in_thread() as url:
+        assert '"content": "why"' in post(url, {"q": "why"})[2]
+
+
+def test_a_request_too_many_is_refused_and_an_answer_too_many_complained_about() -> None:
+    with ModelServer().in_thread() as url:
+        assert post(url, {})[0] == 400
+    with pytest.raises(ScriptMismatch, match="1 answers"):
+        ModelServer("never").finish()
+
+
+def test_abilities_can_be_taken_away_without_using_answers_up() -> None:
+    server = ModelServer("ok", json_mode=False, tools=False, key="k")
+    with server.in_thread() as url:
+        assert post(url, {})[0] == 401
+        good = {"Authorization": "Bearer k"}
+        assert "response_format" in post(url, {"response_format": {}}, **good)[2]
+        assert "tools" in post(url, {"tools": [1]}, **good)[2]
+        assert post(url, {}, **good)[0] == 200
+    server.finish()
+
+
+def test_models_are_listed_and_other_pages_are_not_there() -> None:
+    with ModelServer(model="llama").in_thread() as url:
+        with urllib.request.urlopen(f"{url}/models") as response:
+            assert json.load(response)["data"] == [{"id": "llama"}]
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"{url}/other")
+        caught.value.close()
+    assert caught.value.code == 404
+
+
+def test_a_server_that_does_not_run_has_no_url() -> None:
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = ModelServer().url
+
+
+async def test_a_gate_holds_pieces_back_and_a_client_that_leaves_is_noticed() -> None:
+    gate = Gate()
+    async with ModelServer(Reply("hello", gate=gate)) as server, asyncio.timeout(30):
+        port = int(server.url.rsplit(":", 1)[1].partition("/")[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        body = b'{"stream": true}'
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+        assert b"200" in await reader.readuntil(b"\r\n\r\n")
+        gate.let()
+        assert b'"role": "assistant"' in await reader.readuntil(b"\n\n")
+        writer.close()
+        await writer.wait_closed()
+        await server.requests[0].left.wait()
+
+
+@pytest.mark.parametrize("junk", [b"", b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n"])
+async def test_a_client_that_talks_nonsense_is_hung_up_on(junk: bytes) -> None:
+    async with ModelServer() as server, asyncio.timeout(30):
+        port = int(server.url.rsplit(":", 1)[1].partition("/")[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(junk)
+        writer.write_eof()
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
+        assert server.requests == []
