@@ -1,0 +1,1 @@
+"""Context sources behind the ContextSource port: documents, business terms, database schemas."""

@@ -1,0 +1,137 @@
+"""Documents: local files and folders, cut into chunks and searched for what fits a request."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from plansmith.adapters.context.chunks import Chunk, chunks
+from plansmith.adapters.context.files import FileLimits, Found, find_files, read_document
+from plansmith.adapters.context.lexical import LexicalRanker
+from plansmith.adapters.models.tokens import count_tokens
+from plansmith.planner.briefing.room import Count, clipped
+from plansmith.ports import ContextBlock, Ranker
+
+_BLOCKS: Final = 12
+_WORTH: Final = 0.25  # of the best score; what fits less is noise
+_TABLES: Final = frozenset({".csv", ".tsv"})
+_HEADED: Final = frozenset({".md", ".markdown", ".html", ".htm"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A file as it was read at a size and time."""
+
+    stamp: tuple[int, int]
+    text: str
+    chunks: tuple[Chunk, ...]
+    note: str = ""
+
+
+class _Piece(NamedTuple):
+    """A chunk with the name of its file."""
+
+    name: str
+    chunk: Chunk
+
+    @property
+    def searched(self) -> str:
+        """What a query is compared with."""
+        return f"{self.name} {self.chunk.heading}\n{self.chunk.text}"
+
+    def block(self) -> ContextBlock:
+        """The chunk as context, with where it is from."""
+        under = f": {self.chunk.heading}" if self.chunk.heading else ""
+        lines = f"{self.name}:{self.chunk.first}-{self.chunk.last}"
+        return ContextBlock(f"document{under}", self.chunk.text, lines)
+
+
+class DocumentSource:
+    """Files and folders as context; `tell` hears of every file that is left out, and why."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path | str],
+        *,
+        limits: FileLimits | None = None,
+        ranker: Ranker | None = None,
+        count: Count = count_tokens,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._paths = tuple(Path(path) for path in paths)
+        self._limits = limits or FileLimits()
+        self._ranker = ranker or LexicalRanker()
+        self._count = count
+        self._tell = tell
+        self._read: dict[Path, _Document] = {}
+        self._told: set[str] = set()
+        self._busy = threading.Lock()
+
+    async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
+        """Whole documents when all fit, else the pieces that fit the query best, best first."""
+        notes: list[str] = []
+        blocks = await asyncio.to_thread(self._gather, query, token_limit, notes.append)
+        # Told here and not in the thread: whoever listens is no friend of threads.
+        for note in notes:
+            if note not in self._told:
+                self._told.add(note)
+                self._tell(note)
+        return blocks
+
+    def _gather(self, query: str, tokens: int, note: Callable[[str], None]) -> list[ContextBlock]:
+        with self._busy:
+            found = find_files(self._paths, self._limits, note)
+            documents = {each.name: self._document(each, note) for each in found}
+            self._read = {each.path: documents[each.name] for each in found}
+            filled = {name: each for name, each in documents.items() if each.chunks}
+            return self._whole(filled, tokens) or self._best(filled, query, tokens)
+
+    def _document(self, found: Found, note: Callable[[str], None]) -> _Document:
+        known = self._read.get(found.path)
+        if known is None or known.stamp != found.stamp:
+            text, said = read_document(found, self._limits)
+            kind = found.path.suffix.lower()
+            cut = tuple(chunks(text, headings=kind in _HEADED))
+            if kind in _TABLES and cut:
+                header = text.partition("\n")[0][:200]
+                cut = (cut[0], *(each._replace(heading=header) for each in cut[1:]))
+            known = _Document(found.stamp, text, cut, said)
+        if known.note:
+            note(known.note)
+        return known
+
+    def _whole(self, documents: dict[str, _Document], tokens: int) -> list[ContextBlock]:
+        if sum(len(each.text) for each in documents.values()) > tokens * 16:
+            return []
+        blocks = [
+            _Piece(name, Chunk(each.text.strip("\n"), 1, each.chunks[-1].last)).block()
+            for name, each in documents.items()
+        ]
+        return blocks if self._cost(blocks) <= tokens else []
+
+    def _cost(self, blocks: Sequence[ContextBlock]) -> int:
+        return sum(self._count(f"{each.title} {each.source}\n{each.text}") for each in blocks)
+
+    def _best(self, documents: dict[str, _Document], query: str, tokens: int) -> list[ContextBlock]:
+        pieces = [_Piece(name, each) for name, doc in documents.items() for each in doc.chunks]
+        scores = self._ranker.scores(query, tuple(piece.searched for piece in pieces))
+        order = sorted(range(len(pieces)), key=lambda at: (-scores[at], at))[:_BLOCKS]
+        taken: list[ContextBlock] = []
+        for at in order:
+            block = pieces[at].block()
+            if scores[at] <= 0 or scores[at] < _WORTH * scores[order[0]]:
+                break
+            if self._cost([*taken, block]) <= tokens:
+                taken.append(block)
+            elif not taken:
+                return self._clip(block, tokens)
+        return taken
+
+    def _clip(self, block: ContextBlock, tokens: int) -> list[ContextBlock]:
+        room = tokens - self._cost([ContextBlock(block.title, "", block.source)])
+        text = clipped(block.text, tokens=max(room, 0), count=self._count)
+        return [ContextBlock(block.title, text, block.source)] if text else []

@@ -1,0 +1,195 @@
+"""Files: which of some folders are text worth reading, and their text, line for line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from plansmith.errors import Misconfigured
+
+_TEXT_FILES: Final = """
+    .txt .md .markdown .rst .adoc .org .tex .log .csv .tsv .json .jsonl .ndjson .yaml .yml .toml
+    .ini .cfg .conf .properties .xml .html .htm .css .scss .sql .graphql .proto .py .pyi .ipynb .js
+    .mjs .cjs .jsx .ts .tsx .vue .svelte .java .kt .kts .scala .groovy .go .rs .c .h .cc .cpp .hpp
+    .cs .fs .swift .m .rb .php .pl .lua .r .jl .ex .exs .erl .hs .ml .clj .dart .sh .bash .zsh .ps1
+    .bat .dockerfile .tf .cmake .gradle .srt .vtt .po
+"""
+_SUFFIXES: Final = frozenset(_TEXT_FILES.split())
+_NAMES: Final = frozenset({"readme", "license", "changelog", "makefile", "dockerfile", "notice"})
+_PAGES: Final = frozenset({".html", ".htm"})
+_NEVER: Final = frozenset({"node_modules", "__pycache__", "venv"})
+
+
+@dataclass(frozen=True, slots=True)
+class FileLimits:
+    """How many files are looked at, and how much of one and of all is read."""
+
+    files: int = 1000
+    bytes_each: int = 2_000_000
+    bytes_all: int = 50_000_000
+
+
+class Found(NamedTuple):
+    """A file to read, the name it is spoken of by, and the size and time it has."""
+
+    path: Path
+    name: str
+    stamp: tuple[int, int]
+
+
+def find_files(
+    paths: Sequence[Path], limits: FileLimits, note: Callable[[str], None]
+) -> list[Found]:
+    """The files under some paths in a fixed order; a note for each that is left out."""
+    there = [path for path in paths if path.exists()]
+    if paths and not there:
+        names = ", ".join(map(str, paths))
+        raise Misconfigured(f"there are no such documents: {names}", hint="give existing paths")
+    for path in paths:
+        if path not in there:
+            note(f"document left out, there is no such file: {path}")
+    found: list[Found] = []
+    total = 0
+    for path, name in _walk(there, note):
+        state = path.stat()
+        if len(found) >= limits.files or total + state.st_size > limits.bytes_all:
+            most = f"{limits.files:,} files or {limits.bytes_all:,} bytes"
+            note(f"documents left out, more than {most}: {name} and what follows")
+            break
+        if not _is_text_name(path):
+            note(f"document left out, not a kind of text: {name}")
+        elif state.st_size > limits.bytes_each:
+            note(f"document left out, larger than {limits.bytes_each:,} bytes: {name}")
+        else:
+            total += state.st_size
+            found.append(Found(path, name, (state.st_size, state.st_mtime_ns)))
+    return found
+
+
+def _walk(paths: Sequence[Path], note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
+    seen: set[Path] = set()
+    for given in paths:
+        root = given.resolve()
+        inside = _inside(root, note) if root.is_dir() else iter([(root, root.name)])
+        for path, name in inside:
+            if path not in seen:
+                seen.add(path)
+                yield path, name
+
+
+def _inside(root: Path, note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
+    """The files of a folder, links followed only where they stay in it; hidden ones never."""
+
+    def refuse(error: OSError) -> None:
+        note(f"folder left out, it cannot be read: {_name(root, Path(error.filename))}")
+
+    for folder, folders, files in os.walk(root, onerror=refuse):
+        links = sorted(each for each in folders if (Path(folder) / each).is_symlink())
+        for each in links:
+            note(f"folder left out, it is a link: {_name(root, Path(folder) / each)}")
+        folders[:] = sorted(
+            each for each in folders if each[0] != "." and each not in {*links, *_NEVER}
+        )
+        for each in sorted(files):
+            path = Path(folder) / each
+            if each.startswith("."):
+                continue
+            if (reason := _refusal(root, path.resolve())) is not None:
+                note(f"document left out, {reason}: {_name(root, path)}")
+            else:
+                yield path.resolve(), _name(root, path)
+
+
+def _refusal(root: Path, target: Path) -> str | None:
+    """Why a file of a folder is not read, after every link is followed."""
+    if not target.is_relative_to(root):
+        return "it is a link out of the folder"
+    if any(part.startswith(".") for part in target.relative_to(root).parts):
+        return "it is a link to something hidden"
+    return None if target.is_file() else "it is no file"
+
+
+def _name(root: Path, path: Path) -> str:
+    return (Path(root.name) / path.relative_to(root)).as_posix()
+
+
+def _is_text_name(path: Path) -> bool:
+    return path.suffix.lower() in _SUFFIXES or path.stem.lower() in _NAMES
+
+
+def read_document(found: Found, limits: FileLimits) -> tuple[str, str]:
+    """The text of a file, and a note when something about it is wrong."""
+    try:
+        with found.path.open("rb") as file:
+            data = file.read(limits.bytes_each)
+    except OSError as error:
+        return "", f"document left out, it cannot be read: {found.name}: {error.strerror}"
+    text, note = _decoded(data, found.name)
+    if found.path.suffix.lower() in _PAGES:
+        text = page_text(text)
+    return text.replace("\r\n", "\n").replace("\r", "\n"), note
+
+
+def _decoded(data: bytes, name: str) -> tuple[str, str]:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace"), ""
+    if b"\0" in data[:8192]:
+        return "", f"document left out, it is binary: {name}"
+    try:
+        return data.decode("utf-8-sig"), ""
+    except UnicodeDecodeError:
+        note = f"document is not valid UTF-8, its broken characters are replaced: {name}"
+        return data.decode("utf-8", "replace"), note
+
+
+def page_text(page: str) -> str:
+    """What a reader of a web page sees, each line where it stood; headings are marked."""
+    reader = _Page()
+    try:
+        reader.feed(page)
+        reader.close()
+    except (AssertionError, ValueError):
+        # The parser gives up on a few malformed declarations; what it has read still counts.
+        return "".join(reader.pieces) or page
+    return "".join(reader.pieces)
+
+
+class _Page(HTMLParser):
+    """Collects the text of a page, and keeps every piece on its line."""
+
+    _unseen: Final = frozenset({"script", "style", "template", "noscript", "svg"})
+    _inline: Final = frozenset({"a", "abbr", "b", "code", "em", "i", "mark", "span", "strong", "u"})
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.pieces: list[str] = []
+        self._line = 1
+        self._depth = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        del attrs
+        self._depth += tag in self._unseen
+        if len(tag) == 2 and tag[0] == "h" and tag[1].isdecimal():
+            self._put("#" * int(tag[1]) + " ")
+        elif tag not in self._inline:
+            self._put(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._unseen and self._depth:
+            self._depth -= 1
+        elif tag not in self._inline:
+            self._put(" ")
+
+    def handle_data(self, data: str) -> None:
+        self._put(data)
+
+    def _put(self, text: str) -> None:
+        if self._depth:
+            return
+        missing = self.getpos()[0] - self._line
+        self.pieces.append("\n" * missing + text)
+        self._line += max(missing, 0) + text.count("\n")

@@ -1,0 +1,73 @@
+"""A small lexical ranker (BM25): words of any script, and Chinese by its characters and pairs."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+_CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_RUN: Final = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_SATURATION: Final = 1.2
+_LENGTH_WEIGHT: Final = 0.6
+_EVERYWHERE: Final = """
+    a an and are at by for from in is it of on or please the this to was what with
+    的 了 是 我 请 一
+"""
+_COMMON: Final = frozenset(_EVERYWHERE.split())
+
+
+def terms(text: str) -> list[str]:
+    """The words of a text as they are indexed; a Chinese run gives characters and pairs."""
+    plain = unicodedata.normalize("NFKC", _CAMEL.sub(" ", text)).casefold()
+    found: list[str] = []
+    for run in _RUN.findall(plain):
+        if run[0] < "\u3040":
+            # The plural of a word is the word: enough of English for so small an index.
+            plural = len(run) > 3 and run.endswith("s") and not run.endswith("ss")
+            found.append(run[:-1] if plural else run)
+        else:
+            found += [*run, *(run[at : at + 2] for at in range(len(run) - 1))]
+    return [word for word in found if word not in _COMMON]
+
+
+class LexicalRanker:
+    """Ranks texts by the words they share with a query; the last texts stay indexed."""
+
+    def __init__(self) -> None:
+        self._index = _Index(())
+
+    def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """One number a text, zero where no word is shared."""
+        index = self._index
+        if index.texts != tuple(texts):
+            self._index = index = _Index(tuple(texts))
+        return index.scores(query)
+
+
+class _Index:
+    """Texts with the weight of each of their words."""
+
+    def __init__(self, texts: tuple[str, ...]) -> None:
+        self.texts = texts
+        counts = [Counter(terms(text)) for text in texts]
+        mean = sum(count.total() for count in counts) / max(len(texts), 1) or 1.0
+        postings: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+        for at, count in enumerate(counts):
+            norm = 1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * count.total() / mean
+            for term, times in count.items():
+                postings[term].append((at, times / (times + _SATURATION * norm)))
+        self._postings = postings
+
+    def scores(self, query: str) -> list[float]:
+        found = [0.0] * len(self.texts)
+        for term in dict.fromkeys(terms(query)):
+            entries = self._postings.get(term, ())
+            rarity = math.log(1 + (len(found) - len(entries) + 0.5) / (len(entries) + 0.5))
+            for at, weight in entries:
+                found[at] += rarity * weight
+        return found

@@ -1,0 +1,1 @@
+"""What a planner is told besides the request: profile, history, background, all fenced."""
