@@ -1,0 +1,1 @@
+"""Rankers of tools and agents behind the Ranker port."""
