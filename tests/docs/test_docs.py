@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from plansmith import Plan, check_plan, read_plan
+from plansmith import Plan, Problem, check_plan, read_plan
 from plansmith.plan.problem import CODES
+from plansmith.planner.checking.constraints import Constraint
+from plansmith.planner.lint import lint_plan
+from plansmith.planner.mend import mend
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -71,13 +74,56 @@ def test_every_problem_code_has_its_section_and_no_other() -> None:
 EXAMPLES = [(code, found.group(2)) for code, _, text in SECTIONS if (found := BLOCK.search(text))]
 
 
+FORECAST = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string"},
+        "days": {"type": "integer", "minimum": 1},
+        "unit": {"enum": ["celsius", "fahrenheit"]},
+    },
+    "required": ["city"],
+    "additionalProperties": False,
+}
+TEMPERATURE = {
+    "type": "object",
+    "properties": {"temperature": {"type": "number"}},
+    "additionalProperties": False,
+}
+TOOLS: dict[str, dict[str, object]] = {
+    "weather": {},
+    "forecast": {"input_schema": FORECAST, "output_schema": TEMPERATURE, "effect": "read"},
+    "send": {"effect": "final"},
+    "erase": {"effect": "write"},
+    "gossip": {"effect": "write"},
+    "broken": {"input_schema": {"type": "float"}},
+}
+CONSTRAINTS = [
+    Constraint(source="policy", forbid_tools=("erase",)),
+    Constraint(forbid_words=("password",)),
+    Constraint(hard=False, forbid_tools=("gossip",)),
+]
+
+
+def problems_of(plan: Plan, code: str) -> list[Problem]:
+    if code in ("PS205", "PS206", "PS207"):
+        return mend(plan, TOOLS).problems
+    if code.startswith("PS4"):
+        return lint_plan(plan, TOOLS)
+    return check_plan(
+        plan,
+        TOOLS,
+        agents=["researcher"],
+        templates=["weekly-report"],
+        max_steps=3,
+        constraints=CONSTRAINTS,
+    )
+
+
 @pytest.mark.parametrize(("code", "text"), EXAMPLES, ids=[code for code, _ in EXAMPLES])
 def test_every_example_of_a_problem_has_that_problem(code: str, text: str) -> None:
     found = read_plan(text)
     if isinstance(found, Plan):
-        found = check_plan(
-            found, {"weather": {}}, agents=["researcher"], templates=["weekly-report"]
-        )
+        found = problems_of(found, code)
     assert [problem.code for problem in found] == [code]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from pydantic import Field, ValidationError
 
 from plansmith.errors import Misconfigured
-from plansmith.plan.data import Flag, Json, Number, Record
+from plansmith.plan.data import Flag, Number, Record
 
 
 class Effect(StrEnum):
@@ -28,13 +28,17 @@ class Effect(StrEnum):
 _RANK: Final = {Effect.READ: 0, Effect.WRITE: 1, Effect.FINAL: 2}
 
 
+# Whoever writes a schema as a plain dictionary should not need our JSON type for it.
+Schema = dict[str, Any]
+
+
 class ToolSpec(Record):
     """A tool as a planner sees it. Nothing said means: it writes, anywhere, once only."""
 
     name: str = Field(min_length=1, max_length=200)
     description: str = ""
-    input_schema: dict[str, Json] = {"type": "object"}
-    output_schema: dict[str, Json] | None = None
+    input_schema: Schema = {"type": "object"}
+    output_schema: Schema | None = None
     effect: Effect = Effect.WRITE
     open_world: Flag = True
     idempotent: Flag = False

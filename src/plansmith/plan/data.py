@@ -31,7 +31,8 @@ class Record(BaseModel):
 
     def replace(self, **changes: Any) -> Self:
         """A copy with other values in some fields, validated like a new one."""
-        return type(self).model_validate({**dict(self), **changes})
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self).model_validate(fields | changes)
 
     # pydantic would call True, 1 and 1.0 equal; to a tool they are not.
     def __eq__(self, other: object) -> bool:

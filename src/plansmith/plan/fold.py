@@ -20,22 +20,22 @@ _ENDED: Final = frozenset(StepStatus) - _OPEN
 
 def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
     """The run after these events; folding half and then the rest gives the same."""
-    folding = _Fold(run) if run else None
+    folding = RunFold(run) if run else None
     for event in events:
-        folding = folding or _Fold(Run(id=event.run))
+        folding = folding or RunFold(Run(id=event.run))
         folding.take(event)
     if folding is None:
         raise JournalDamaged("a run without any event is not a run")
     return folding.result()
 
 
-class _Fold:
-    """A run under construction; the method named like an event's type applies it."""
+class RunFold:
+    """A run under construction, event by event; the method of an event's name applies it."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.questions = dict(run.questions)
-        self.steps = {
+        self.steps: dict[str, StepState] = {
             name: replace(step, status=StepStatus.WAITING)
             if step.status is StepStatus.READY
             else step
@@ -43,17 +43,19 @@ class _Fold:
         }
 
     def take(self, event: e.Event) -> None:
+        """Apply the next event."""
         self._check_place(event)
         apply = cast("Callable[[e.Event, Any], None]", getattr(self, event.body.type))
         apply(event, event.body)
         self.run = replace(self.run, last=event, updated_at=event.at)
 
     def result(self) -> Run:
-        return replace(self.run, steps=self._with_ready(), questions=self.questions)
+        """The run as it stands, apart from what comes later."""
+        return replace(self.run, steps=self._with_ready(), questions=dict(self.questions))
 
     def _with_ready(self) -> dict[str, StepState]:
         if self.run.plan is None or self.run.phase is not RunStatus.RUNNING:
-            return self.steps
+            return dict(self.steps)
         done = {name for name, step in self.steps.items() if step.status is StepStatus.DONE}
         return self.steps | {
             name: replace(self.steps[name], status=StepStatus.READY)
@@ -76,6 +78,8 @@ class _Fold:
 
     def _step(self, event: e.Event, name: str, allowed: frozenset[StepStatus]) -> StepState:
         step = self.steps.get(name)
+        if step is None and name.rpartition("/")[0] in self.steps:
+            step = StepState()  # a part of a map or plan step appears when it first starts
         if step is None:
             raise _misfit(event, f"the plan has no step {name!r}")
         if step.status not in allowed:
@@ -89,7 +93,12 @@ class _Fold:
         self.run = replace(self.run, phase=RunStatus.PLANNING, reason=body.reason)
 
     def plan_proposed(self, _: e.Event, body: e.PlanProposed) -> None:
-        self.steps = {step.id: self.steps.get(step.id, StepState()) for step in body.plan.steps}
+        known = self.steps
+        self.steps = {step.id: known.get(step.id, StepState()) for step in body.plan.steps}
+        parts = {name: part for name, part in known.items() if "/" in name}
+        self.steps |= {
+            name: part for name, part in parts.items() if name.split("/")[0] in self.steps
+        }
         replanning = self.run.phase is RunStatus.REPLANNING
         self.run = replace(
             self.run,
@@ -156,7 +165,7 @@ class _Fold:
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
         step = self._step(event, body.step, _CALLED | _UNSURE)
         self.steps[body.step] = replace(
-            step, status=StepStatus.DONE, result=body.result, error="", finished_at=event.at
+            step, status=StepStatus.DONE, result_hash=body.result, error="", finished_at=event.at
         )
 
     def step_failed(self, event: e.Event, body: e.StepFailed) -> None:
@@ -203,7 +212,7 @@ class _Fold:
         self.run = replace(self.run, phase=RunStatus.REPORTING)
 
     def report_made(self, _: e.Event, body: e.ReportMade) -> None:
-        self.run = replace(self.run, report=body.result)
+        self.run = replace(self.run, report_hash=body.result)
 
     def run_finished(self, _: e.Event, body: e.RunFinished) -> None:
         self.questions = {}

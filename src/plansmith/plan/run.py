@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from plansmith.plan.data import Json
 from plansmith.plan.events import Event, QuestionAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
@@ -63,13 +64,14 @@ _OVER: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class StepState:
-    """What is known of one step."""
+    """What is known of one step; `result` is filled in by whoever has the store."""
 
     status: StepStatus = StepStatus.WAITING
     attempts: int = 0
     key: str = ""
     inputs: str = ""
-    result: str = ""
+    result_hash: str = ""
+    result: Json = None
     error: str = ""
     progress: str = ""
     started_at: datetime | None = None
@@ -94,6 +96,7 @@ class Run:
     cancel_asked: bool = False
     steps: Mapping[str, StepState] = field(default_factory=dict[str, StepState])
     questions: Mapping[str, QuestionAsked] = field(default_factory=dict[str, QuestionAsked])
+    report_hash: str = ""
     report: str = ""
     created_at: datetime | None = None
     updated_at: datetime | None = None

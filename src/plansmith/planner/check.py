@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Iterator
+from enum import StrEnum
 from typing import Final
 
-from plansmith.plan.capability import Tools, tool_specs
+from plansmith.plan.capability import AgentSpec, Tools
 from plansmith.plan.data import Json
 from plansmith.plan.graph import cycle_problems, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, ITEM, PARAMS, RESERVED, Found, Ref, pieces
-from plansmith.plan.steps import AgentStep, AnyStep, MapStep, PlanStep, StepFields, ToolStep
+from plansmith.plan.steps import (
+    AgentStep,
+    AnyStep,
+    AskStep,
+    MapStep,
+    PlanStep,
+    ReplyStep,
+    StepFields,
+    ToolStep,
+)
+from plansmith.planner.checking.arguments import argument_problems, schema_problems
+from plansmith.planner.checking.catalogue import Catalogue
+from plansmith.planner.checking.constraints import Constraint, constraint_problems
+from plansmith.planner.checking.flow import Flow
+from plansmith.planner.checking.names import Names
 
 _MOST_GUESSES: Final = 50
 
@@ -21,25 +35,49 @@ def check_plan(
     plan: Plan,
     tools: Tools,
     *,
-    agents: Iterable[str] | None = None,
+    agents: Iterable[str | AgentSpec] | None = None,
     templates: Iterable[str] | None = None,
     parameters: Collection[str] | None = None,
+    max_steps: int | None = None,
+    constraints: Iterable[Constraint | str] | None = None,
 ) -> list[Problem]:
     """Every problem of a plan. Agents and templates are looked up only when they are given.
 
-    A template's plan may refer to its `parameters`.
+    A template's plan may refer to its `parameters`. Questions and replies do not count
+    towards `max_steps`: a limit must never cost the answer.
     """
-    names = _Names(
-        tools={spec.name for spec in tool_specs(tools)},
-        agents=None if agents is None else set(agents),
-        templates=None if templates is None else set(templates),
-    )
-    problems = list(_check_ids(plan))
+    catalogue = Catalogue(tools)
+    names = _Names(tools=catalogue, agents=agents, templates=templates)
+    arguments, flow = _Arguments(catalogue), Flow(plan, catalogue)
+    problems = [*_check_ids(plan), *_check_size(plan, max_steps)]
     for step in plan.steps:
         problems += _check_references(step, plan, parameters)
         problems += _check_map(step)
         problems += names.check(step)
+        problems += arguments.check(step)
+        problems += flow.problems(step)
+    problems += constraint_problems(plan, catalogue, constraints or ())
     return problems + cycle_problems(needs(plan))
+
+
+class Way(StrEnum):
+    """Where a plan goes next."""
+
+    REPORT = "report"
+    RUN = "run"
+    REVIEW = "review"
+
+
+def way_on(plan: Plan, *, done: Collection[str] = ()) -> Way:
+    """What `enough_context` means: with nothing left open, report; with open steps, run them.
+
+    Without it, a person looks at the plan first.
+    """
+    if not plan.enough_context:
+        return Way.REVIEW
+    finished = set(done)
+    is_open = any(not step.disabled and step.id not in finished for step in plan.steps)
+    return Way.RUN if is_open else Way.REPORT
 
 
 def _check_ids(plan: Plan) -> Iterator[Problem]:
@@ -55,6 +93,18 @@ def _check_ids(plan: Plan) -> Iterator[Problem]:
             message = f"two steps have the id {step.id!r}"
             yield problem("PS304", message, hint="rename one of them", step=step.id, path=("id",))
         seen.add(step.id)
+
+
+def _check_size(plan: Plan, max_steps: int | None) -> Iterator[Problem]:
+    counted = [
+        step
+        for step in plan.steps
+        if not step.disabled and not isinstance(step, (AskStep, ReplyStep))
+    ]
+    if max_steps is not None and len(counted) > max_steps:
+        message = f"the plan has {len(counted)} steps, and {max_steps} are allowed"
+        hint = "join steps, use a map step, or raise the limit; nothing was cut"
+        yield problem("PS313", message, hint=hint, path=("steps",))
 
 
 def _all_steps(plan: Plan) -> Iterator[StepFields]:
@@ -106,6 +156,10 @@ _TEXT_HINT: Final = 'braces that are meant as text are written {{"{{"}}'
 _JSON_HINT: Final = 'write {"$from": "step", "$path": ["key", 0]}; data goes into {"$literal": …}'
 
 
+def _near(name: str, known: Collection[str]) -> str:
+    return Names(known).hint(name)
+
+
 def _check_map(step: AnyStep) -> Iterator[Problem]:
     if not isinstance(step, MapStep):
         return
@@ -125,15 +179,59 @@ def _is_reference(value: Json) -> bool:
     return isinstance(value, dict) and FROM in value
 
 
+class _Arguments:
+    """The arguments of tool steps; a tool whose schema is not valid is told of once."""
+
+    def __init__(self, tools: Catalogue) -> None:
+        self.tools = tools
+        self.seen: set[str] = set()
+
+    def check(self, step: AnyStep) -> Iterator[Problem]:
+        inner = step.each if isinstance(step, MapStep) else step
+        spec = self.tools.get(inner.tool) if isinstance(inner, ToolStep) else None
+        if spec is None or not isinstance(inner, ToolStep):
+            return
+        if spec.name not in self.seen:
+            self.seen.add(spec.name)
+            yield from schema_problems(spec, inner.id)
+        yield from argument_problems(inner, spec, takes=self.tools.takes(spec))
+
+
+def agent_names(agents: Iterable[str | AgentSpec]) -> tuple[set[str], dict[str, str]]:
+    """The agents a plan may use, and why it may not use the others."""
+    known: set[str] = set()
+    refused: dict[str, str] = {}
+    for entry in agents:
+        reason = "" if isinstance(entry, str) else _refusal(entry)
+        if reason and isinstance(entry, AgentSpec):
+            refused[entry.name] = reason
+        else:
+            known.add(entry if isinstance(entry, str) else entry.name)
+    return known, {name: reason for name, reason in refused.items() if name not in known}
+
+
+def _refusal(agent: AgentSpec) -> str:
+    if not agent.enabled:
+        return "is switched off"
+    if agent.hidden:
+        return "is hidden from planning"
+    return "takes whole requests only, never a step of a plan" if agent.passthrough else ""
+
+
 class _Names:
     """What there is to call, and the nearest names to what there is not."""
 
     def __init__(
-        self, *, tools: set[str], agents: set[str] | None, templates: set[str] | None
+        self,
+        *,
+        tools: Catalogue,
+        agents: Iterable[str | AgentSpec] | None,
+        templates: Iterable[str] | None,
     ) -> None:
-        self.tools = tools
-        self.agents = agents
-        self.templates = templates
+        known, self.refused = agent_names(agents or ())
+        self.tools = tools.names
+        self.agents = None if agents is None else Names(known)
+        self.templates = None if templates is None else Names(set(templates))
         self.guesses: dict[tuple[str, str], str] = {}
 
     def check(self, step: StepFields) -> Iterator[Problem]:
@@ -150,33 +248,16 @@ class _Names:
                 pass
 
     def _look_up(
-        self, step: StepFields, code: str, what: str, name: str, known: set[str] | None
+        self, step: StepFields, code: str, what: str, name: str, known: Names | None
     ) -> Iterator[Problem]:
         if known is None or name in known:
             return
         key = code, name
-        # Guessing costs a comparison with every name, so a hopeless plan gets few guesses.
+        # A hopeless plan gets few guesses, each of which costs a look at similar names.
         if key not in self.guesses:
             enough = len(self.guesses) >= _MOST_GUESSES
-            self.guesses[key] = f"choose a {what} that exists" if enough else _near(name, known)
+            self.guesses[key] = f"choose a {what} that exists" if enough else known.hint(name)
         message = f"there is no {what} called {name!r}"
+        if code == "PS102" and name in self.refused:
+            message = f"the agent {name!r} {self.refused[name]}"
         yield problem(code, message, hint=self.guesses[key], step=step.id, path=(what,))
-
-
-def _near(name: str, known: Collection[str]) -> str:
-    """The known names most like this one, as a hint."""
-    if not known:
-        return "there is none to choose from"
-    folded = {_fold(each): each for each in known}
-    if _fold(name) in folded:
-        return f"did you mean {folded[_fold(name)]!r}?"
-    near = difflib.get_close_matches(_fold(name), folded, n=3, cutoff=0.6)
-    if near:
-        return "did you mean " + " or ".join(repr(folded[each]) for each in near) + "?"
-    some = sorted(known)[:8]
-    more = f" and {len(known) - 8} more" if len(known) > 8 else ""
-    return "there is " + ", ".join(some) + more
-
-
-def _fold(name: str) -> str:
-    return "".join(letter for letter in name.lower() if letter.isalnum())

@@ -8,7 +8,7 @@ from plansmith import Plan, Run, RunStatus, StepStatus, fold
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.events import EVENT_TYPES, Event, next_event, read_event, verify_chain
-from plansmith.plan.fold import _Fold
+from plansmith.plan.fold import RunFold
 
 PLAN = Plan.model_validate(
     {"steps": [{"id": "a", "tool": "t"}, {"id": "b", "tool": "t", "after": ["a"]}]}
@@ -164,7 +164,7 @@ def test_the_approval_is_bound_to_the_hash() -> None:
 
 def test_every_event_type_can_be_folded() -> None:
     names = {str(each.model_fields["type"].default) for each in EVENT_TYPES}
-    assert all(callable(getattr(_Fold, name, None)) for name in names)
+    assert all(callable(getattr(RunFold, name, None)) for name in names)
     assert len(names) == len(EVENT_TYPES)
 
 

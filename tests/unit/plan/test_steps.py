@@ -95,6 +95,7 @@ def test_fields_cannot_be_assigned() -> None:
 
 def test_replace_validates_like_a_new_one() -> None:
     plan = Plan(goal="a")
+    assert plan.by_id == {}
     assert plan.replace(goal="b").goal == "b"
     with pytest.raises(ValidationError):
         plan.replace(revision=0)

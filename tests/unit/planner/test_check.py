@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from plansmith import Plan, Problem, check_plan
-from plansmith.plan.capability import ToolSpec
+from plansmith import AgentSpec, Plan, Problem, check_plan
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.planner.check import Way, way_on
+from plansmith.planner.checking.constraints import Constraint, read_constraint
 
 TOOLS = [ToolSpec(name=name) for name in ("get_weather", "send.mail", "搜索")]
 
@@ -130,3 +132,81 @@ def test_ten_thousand_unknown_tools_among_ten_thousand_are_told() -> None:
     found = check_plan(Plan.model_validate({"steps": steps}), tools)
     assert {problem.code for problem in found} == {"PS101"}
     assert len(found) == 2_000
+
+
+@pytest.mark.parametrize(
+    ("agent", "reason"),
+    [
+        (AgentSpec(name="x", hidden=True), "hidden"),
+        (AgentSpec(name="x", enabled=False), "switched off"),
+        (AgentSpec(name="x", passthrough=True), "whole requests"),
+    ],
+)
+def test_an_agent_that_may_not_be_planned_with_is_named_with_the_reason(
+    agent: AgentSpec, reason: str
+) -> None:
+    step = {"id": "a", "agent": "x", "task": "do"}
+    [problem] = check(step, agents=[agent, AgentSpec(name="y")])
+    assert (problem.code, problem.path) == ("PS102", ("agent",))
+    assert "'x'" in problem.message
+    assert reason in problem.message
+    assert "y" in problem.hint
+    assert check(step, agents=[AgentSpec(name="x")]) == []
+
+
+def test_too_many_steps_are_told_and_answers_do_not_count() -> None:
+    steps = [tool("a"), tool("b"), tool("c", disabled=True)]
+    more = [{"id": "q", "question": "?"}, {"id": "r", "instruction": "say"}]
+    assert check(*steps, *more, max_steps=2) == []
+    [problem] = check(*steps, *more, max_steps=1)
+    assert (problem.code, problem.path) == ("PS313", ("steps",))
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        (Constraint(forbid_tools=("GET_*",)), [("PS502", "error", "a", ("tool",))]),
+        (Constraint(forbid_tools=("GET_*",), hard=False), [("PS503", "warning", "a", ("tool",))]),
+        (Constraint(forbid_tools=("g*",), source="policy"), [("PS501", "error", "a", ("tool",))]),
+        (
+            Constraint(forbid_tools=("g*",), source="policy", hard=False),
+            [("PS501", "warning", "a", ("tool",))],
+        ),
+        (Constraint(forbid_effects=(Effect.WRITE,)), [("PS502", "error", "a", ("tool",))]),
+        (Constraint(require_tools=("send*",)), [("PS502", "error", None, ("steps",))]),
+        (Constraint(require_tools=("get_weather",)), []),
+        (Constraint(max_steps=0), [("PS502", "error", None, ("steps",))]),
+        (
+            Constraint(forbid_words=("OSLO",)),
+            [("PS502", "error", "a", ("inputs", "list", 1))],
+        ),
+        (Constraint(text="be kind"), [("PS503", "warning", None, ())]),
+        ("be kind", [("PS503", "warning", None, ())]),
+        ("Never use get_weather.", [("PS502", "error", "a", ("tool",))]),
+        ("禁止使用get_weather", [("PS502", "error", "a", ("tool",))]),
+        ("必须调用 搜索", [("PS502", "error", None, ("steps",))]),
+        ("at most 1 step", []),
+        ("最多0步", [("PS502", "error", None, ("steps",))]),
+        ("read only", [("PS502", "error", "a", ("tool",))]),
+    ],
+)
+def test_constraints_reject_or_warn(
+    rule: Constraint | str, told: list[tuple[str, str, str | None, tuple[str | int, ...]]]
+) -> None:
+    found = check(tool("a", inputs={"list": ["x", "in Oslo"]}), constraints=[rule])
+    assert [(each.code, str(each.severity), each.step, each.path) for each in found] == told
+
+
+def test_a_constraint_in_words_that_is_more_than_a_plain_form_stays_prose() -> None:
+    assert read_constraint("never use get_weather without asking").is_prose
+    assert not read_constraint("do not use get_weather", hard=False).hard
+
+
+def test_enough_context_means_report_or_run_and_else_a_person_looks() -> None:
+    steps = [tool("a"), tool("b"), tool("off", disabled=True)]
+    plan = Plan.model_validate({"enough_context": True, "steps": steps})
+    assert way_on(plan) is Way.RUN
+    assert way_on(plan, done=["a"]) is Way.RUN
+    assert way_on(plan, done=["a", "b"]) is Way.REPORT
+    assert way_on(Plan(enough_context=True)) is Way.REPORT
+    assert way_on(Plan.model_validate({"steps": steps}), done=["a", "b"]) is Way.REVIEW

@@ -1,0 +1,1 @@
+"""What check, mend and lint are made of: names, schemas, flow, coercions, constraints."""

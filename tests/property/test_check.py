@@ -1,0 +1,131 @@
+"""Check, mend and lint take any plan and any schema; what is mended stays mended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.property.strategies import JSON, TEXT, plan_values, plans
+
+from plansmith import Plan, Problem, check_plan, read_plan
+from plansmith.plan.capability import ToolSpec
+from plansmith.planner.checking.blanks import Blanks
+from plansmith.planner.checking.faults import faults
+from plansmith.planner.checking.schemas import Unusable
+from plansmith.planner.lint import lint_plan
+from plansmith.planner.mend import mend
+
+KEYS = st.sampled_from(["ref", "text", "a", "b", "alpha"])
+TYPES = st.sampled_from(["string", "integer", "number", "boolean", "array", "object", "null"])
+LEAVES: st.SearchStrategy[dict[str, Any]] = st.one_of(
+    st.builds(lambda kind: {"type": kind}, TYPES | st.lists(TYPES, min_size=1, unique=True)),
+    st.builds(lambda values: {"enum": values}, st.lists(JSON, min_size=1, max_size=3)),
+    st.builds(lambda value: {"const": value}, JSON),
+    st.builds(lambda most: {"maxLength": most, "maxItems": most}, st.integers(0, 3)),
+    st.sampled_from(
+        [{}, {"$ref": "#"}, {"$ref": "#/properties/a"}, {"format": "date"}, {"pattern": "^a"}]
+    ),
+)
+
+
+def _larger(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    several = st.lists(inner, min_size=1, max_size=3)
+    members = st.dictionaries(KEYS, inner, max_size=3)
+    return st.one_of(
+        st.builds(lambda table: {"type": "object", "properties": table}, members),
+        st.builds(lambda table: {"properties": table, "additionalProperties": False}, members),
+        st.builds(lambda table: {"properties": table, "required": sorted(table)}, members),
+        st.builds(lambda item: {"type": "array", "items": item}, inner),
+        st.builds(lambda some: {"anyOf": some}, several),
+        st.builds(lambda some: {"oneOf": some}, several),
+        st.builds(lambda some: {"allOf": some}, several),
+        st.builds(lambda one: {"not": one}, inner),
+        st.builds(lambda one, two: {"if": one, "then": two, "else": one}, inner, inner),
+    )
+
+
+SCHEMAS = st.recursive(LEAVES, _larger, max_leaves=6)
+ANY_SCHEMAS = SCHEMAS | st.dictionaries(
+    st.sampled_from(
+        ["type", "properties", "required", "anyOf", "$ref", "enum", "$schema", "items"]
+    ),
+    JSON,
+    max_size=3,
+)
+TOOLS = st.fixed_dictionaries(
+    {
+        name: st.builds(
+            lambda takes, gives, name=name: ToolSpec(
+                name=name, input_schema=takes, output_schema=gives
+            ),
+            ANY_SCHEMAS,
+            st.none() | ANY_SCHEMAS,
+        )
+        for name in ("alpha", "查天气")
+    }
+)
+
+
+def problems(plan: Plan, tools: dict[str, ToolSpec]) -> list[Problem]:
+    return check_plan(plan, tools, agents=["Alpha"], max_steps=2) + lint_plan(plan, tools)
+
+
+@given(plans(), TOOLS)
+def test_check_and_lint_take_any_plan_with_any_schema(
+    plan: Plan, tools: dict[str, ToolSpec]
+) -> None:
+    for each in problems(plan, tools):
+        assert each.message
+        assert each.name
+
+
+@given(plan_values(), st.lists(st.tuples(st.integers(0, 5), JSON), max_size=3), TOOLS)
+def test_whatever_can_be_read_can_be_checked(
+    value: dict[str, Any], changes: list[tuple[int, Any]], tools: dict[str, ToolSpec]
+) -> None:
+    for place, inputs in changes:
+        if place < len(value["steps"]):
+            value["steps"][place]["inputs"] = inputs
+    plan = read_plan(value)
+    if isinstance(plan, Plan):
+        done = mend(plan, tools)
+        assert problems(plan, tools) is not None
+        assert problems(done.plan, tools) is not None
+
+
+MENDED = {"PS205": {"PS201", "PS204"}, "PS206": {"PS101", "PS102", "PS203"}, "PS207": {"PS202"}}
+
+
+@settings(max_examples=200)
+@given(plans(), TOOLS, st.booleans())
+def test_mending_twice_changes_nothing_and_what_is_mended_is_no_problem_any_more(
+    plan: Plan, tools: dict[str, ToolSpec], ask: bool
+) -> None:
+    done = mend(plan, tools, agents=["Beta"], ask_for_missing=ask)
+    again = mend(done.plan, tools, agents=["Beta"], ask_for_missing=ask)
+    assert again.plan == done.plan
+    assert again.problems == []
+    kept = {step.id for step in plan.steps}
+    assert kept <= {step.id for step in done.plan.steps}
+    left = {
+        (each.step, each.path, each.code) for each in check_plan(done.plan, tools, agents=["Beta"])
+    }
+    if "PS304" in {code for _, _, code in left}:
+        return
+    for note in done.problems:
+        for code in MENDED[note.code]:
+            assert (note.step, note.path, code) not in left
+
+
+@given(SCHEMAS, st.dictionaries(KEYS, JSON, max_size=3), KEYS, JSON, TEXT)
+def test_what_is_certain_with_a_blank_is_wrong_whatever_fills_it(
+    schema: dict[str, Any], inputs: dict[str, Any], key: str, filling: Any, text: str
+) -> None:
+    quoted = {name: {"$literal": value} for name, value in inputs.items()}
+    whole: tuple[Any, Any] = {"$from": "a"}, filling
+    for blank, value in (whole, (f"x{{{{a}}}}{text}", f"x{text}")):
+        found = faults(schema, Blanks({**quoted, key: blank}))
+        filled = faults(schema, Blanks({**quoted, key: {"$literal": value}}))
+        if found and not isinstance(found, Unusable):
+            assert filled

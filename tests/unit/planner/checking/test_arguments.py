@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plansmith import Plan, Problem, check_plan
+
+TEXT: dict[str, Any] = {"type": "string"}
+WHOLE: dict[str, Any] = {"type": "integer"}
+
+
+def schema(properties: dict[str, Any], **rest: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties} | rest
+
+
+def check(
+    inputs: dict[str, Any], takes: dict[str, Any], gives: dict[str, Any] | None = None
+) -> list[Problem]:
+    source = {"id": "s", "tool": "source"}
+    tools: dict[str, dict[str, object]] = {
+        "source": {"output_schema": gives} if gives else {},
+        "t": {"input_schema": takes},
+    }
+    steps = [source, {"id": "a", "tool": "t", "inputs": inputs}]
+    return check_plan(Plan.model_validate({"steps": steps}), tools)
+
+
+def told(found: list[Problem]) -> list[tuple[str, str, tuple[str | int, ...]]]:
+    return [(each.code, str(each.severity), each.path) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("takes", "inputs", "code", "path"),
+    [
+        (schema({"n": WHOLE}), {"n": "x"}, "PS201", ("n",)),
+        (schema({"n": WHOLE}), {"n": "{{s}} degrees"}, "PS201", ("n",)),
+        (schema({"n": WHOLE}), {"n": {"$literal": "x"}}, "PS201", ("n", "$literal")),
+        (schema({"o": schema({"n": WHOLE})}), {"o": {"n": []}}, "PS201", ("o", "n")),
+        (schema({"l": {"items": WHOLE}}), {"l": [1, "x"]}, "PS201", ("l", 1)),
+        (schema({"n": {"anyOf": [WHOLE, {"type": "null"}]}}), {"n": "x"}, "PS201", ("n",)),
+        (schema({"n": TEXT}, required=["n"]), {}, "PS202", ("n",)),
+        (schema({"o": schema({"n": TEXT}, required=["n"])}), {"o": {}}, "PS202", ("o", "n")),
+        (
+            schema({"a": TEXT, "b": TEXT}, anyOf=[{"required": ["a"]}, {"required": ["b"]}]),
+            {},
+            "PS202",
+            (),
+        ),
+        (schema({"n": TEXT}, additionalProperties=False), {"m": 1}, "PS203", ("m",)),
+        (schema({"n": {"enum": ["a", "b"]}}), {"n": "c"}, "PS204", ("n",)),
+        (schema({"n": {"const": 3}}), {"n": 4}, "PS204", ("n",)),
+        (schema({"n": {"minimum": 3}}), {"n": 2}, "PS204", ("n",)),
+        (schema({"n": {"pattern": "^a"}}), {"n": "b"}, "PS204", ("n",)),
+        (schema({"n": {"format": "email"}}), {"n": "b"}, "PS204", ("n",)),
+        (schema({"n": {"uniqueItems": True}}), {"n": [1, 1]}, "PS204", ("n",)),
+        (schema({"n": {"not": {"type": "null"}}}), {"n": None}, "PS204", ("n",)),
+        (schema({"n": {"maxItems": 1}}), {"n": ["{{s}}", "{{s}}"]}, "PS204", ("n",)),
+        (schema({"n": {"enum": [[1, 2]]}}), {"n": ["{{s}}", 3]}, "PS204", ("n",)),
+    ],
+)
+def test_a_wrong_argument_is_told_at_its_place(
+    takes: dict[str, Any], inputs: dict[str, Any], code: str, path: tuple[str | int, ...]
+) -> None:
+    [found] = check(inputs, takes)
+    assert told([found]) == [(code, "error", ("inputs", *path))]
+    assert found.step == "a"
+    assert found.hint
+
+
+ANYTHING: list[dict[str, Any]] = [
+    {"n": {"$from": "s"}},
+    {"n": "{{s.x}}"},
+    {"n": {"$from": "s", "$path": ["x", 0]}},
+]
+
+
+@pytest.mark.parametrize("inputs", ANYTHING)
+@pytest.mark.parametrize(
+    "rule",
+    [
+        WHOLE,
+        {"enum": [1, 2]},
+        {"const": 7},
+        {"anyOf": [WHOLE, {"type": "null"}]},
+        {"oneOf": [TEXT, {"type": ["string", "null"]}]},
+        {"not": TEXT},
+        {"type": "array", "items": WHOLE, "minItems": 2},
+        {"type": "string", "format": "date", "pattern": "^2"},
+        {"type": "object", "required": ["k"], "additionalProperties": False},
+    ],
+)
+def test_a_reference_may_turn_out_to_be_anything(
+    inputs: dict[str, Any], rule: dict[str, Any]
+) -> None:
+    assert check(inputs, schema({"n": rule}, required=["n"])) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "value"),
+    [
+        ({"type": "string", "pattern": "^x$", "maxLength": 2}, "see {{s}}"),
+        ({"enum": ["see it"]}, "see {{s}}"),
+        ({"enum": [{"a": 1}]}, {"a": "{{s}}"}),
+        ({"const": [1, 2]}, [1, "{{s}}"]),
+        ({"contains": WHOLE}, ["{{s}}"]),
+        ({"oneOf": [schema({"k": TEXT}), schema({"k": WHOLE})]}, {"k": "{{s}}"}),
+        (schema({}, unevaluatedProperties={"type": "integer"}), {"k": "{{s}}"}),
+    ],
+)
+def test_what_hangs_on_a_reference_is_not_called_wrong(rule: dict[str, Any], value: Any) -> None:
+    assert check({"n": value}, schema({"n": rule})) == []
+
+
+def test_a_condition_on_a_reference_is_left_open_and_a_known_one_is_not() -> None:
+    takes = schema(
+        {"mode": TEXT, "n": WHOLE},
+        **{"if": {"properties": {"mode": {"const": "x"}}}, "then": {"required": ["n"]}},
+        additionalProperties=True,
+    )
+    assert check({"mode": "{{s}}"}, takes) == []
+    assert told(check({"mode": "x"}, takes)) == [("PS202", "error", ("inputs", "n"))]
+
+
+def test_an_argument_the_schema_does_not_speak_of_is_a_warning_with_the_nearest_name() -> None:
+    [found] = check({"citty": "Oslo"}, schema({"city": TEXT}))
+    assert told([found]) == [("PS203", "warning", ("inputs", "citty"))]
+    assert "'city'" in found.hint
+    assert check({"x": 1}, schema({"city": TEXT}, additionalProperties=True)) == []
+    assert check({"x": 1}, {"type": "object"}) == []
+
+
+def test_the_draft_is_the_one_the_schema_names() -> None:
+    old = {"$schema": "http://json-schema.org/draft-04/schema#"}
+    bound = {"minimum": 3, "exclusiveMinimum": True}
+    assert told(check({"n": 3}, old | schema({"n": bound}))) == [
+        ("PS204", "error", ("inputs", "n"))
+    ]
+
+
+def test_a_loosely_written_time_is_a_warning() -> None:
+    takes = schema({"at": {"type": "string", "format": "date-time"}})
+    assert told(check({"at": "2026-01-31 09:30"}, takes))[0][1] == "warning"
+    assert told(check({"at": "soon"}, takes))[0][1] == "error"
+
+
+def test_a_broken_schema_is_told_once_and_the_rest_of_it_is_checked() -> None:
+    takes = schema({"n": {"type": "integer", "enum": "1-100"}}, required=["n"])
+    tools: dict[str, dict[str, object]] = {"t": {"input_schema": takes}}
+    steps = [{"id": "a", "tool": "t", "inputs": {"n": "x"}}, {"id": "b", "tool": "t"}]
+    found = check_plan(Plan.model_validate({"steps": steps}), tools)
+    assert [each.code for each in found] == ["PS209", "PS201", "PS202"]
+
+
+@pytest.mark.parametrize(
+    "takes",
+    [{"$ref": "#/nowhere"}, {"$ref": "https://example.org/schema"}, {"$schema": 5, "type": 7}],
+)
+def test_a_schema_that_cannot_be_saved_leaves_the_arguments_unchecked(takes: Any) -> None:
+    assert [each.code for each in check({"x": 1}, takes)] == ["PS209"]
+
+
+GIVES = schema(
+    {"n": WHOLE, "text": TEXT, "list": {"type": "array", "items": schema({"k": TEXT})}},
+    additionalProperties=False,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "takes", "severity"),
+    [
+        ("{{s.nope}}", {}, "error"),
+        ("see {{s.nope}}", {}, "error"),
+        ("{{s.n.deeper}}", {}, "error"),
+        ("{{s.list.first}}", {}, "error"),
+        ("{{s.list[0].other}}", {}, "warning"),
+        ("{{s.list}}", TEXT, "error"),
+        ("{{s.text}}", WHOLE, "warning"),
+        ("{{s}}", {"type": "array"}, "error"),
+    ],
+)
+def test_a_reference_that_cannot_fit_is_told(
+    value: str, takes: dict[str, Any], severity: str
+) -> None:
+    [found] = check({"x": value}, schema({"x": takes}), GIVES)
+    assert (found.code, found.severity, found.path) == ("PS208", severity, ("inputs", "x"))
+
+
+@pytest.mark.parametrize(
+    ("value", "takes"),
+    [
+        ("{{s.n}}", {"type": "number"}),
+        ("{{s.text}}", {"type": ["string", "null"]}),
+        ("{{s.list[3].k}}", TEXT),
+        ("{{s.list}}", {"type": "array", "items": WHOLE}),
+        ("see {{s.list}}", TEXT),
+        ("{{s}}", {}),
+    ],
+)
+def test_a_reference_that_may_fit_is_fine(value: str, takes: dict[str, Any]) -> None:
+    assert check({"x": value}, schema({"x": takes}), GIVES) == []
+
+
+def test_types_are_followed_through_links_choices_questions_and_maps() -> None:
+    gives = {
+        "$ref": "#/$defs/o",
+        "$defs": {
+            "o": {"anyOf": [schema({"a": WHOLE}), schema({"b": TEXT}, additionalProperties=False)]}
+        },
+    }
+    assert check({"x": "{{s.a}}"}, schema({"x": WHOLE}), gives) == []
+    assert [
+        each.code for each in check({"x": "{{s.a}}"}, schema({"x": {"type": "array"}}), gives)
+    ] == ["PS208"]
+    tools: dict[str, dict[str, object]] = {
+        "get": {"output_schema": GIVES},
+        "t": {"input_schema": schema({"x": WHOLE})},
+    }
+    steps = [
+        {"id": "q", "question": "?", "answer_schema": {"type": "array"}},
+        {"id": "g", "tool": "get"},
+        {"id": "r", "instruction": "say"},
+        {"id": "m", "over": "{{g.list}}", "each": {"tool": "t", "inputs": {"x": "{{item.k}}"}}},
+        {"id": "n", "over": "{{g.n}}", "each": {"tool": "t", "inputs": {"x": "{{item}}"}}},
+        {"id": "a", "tool": "t", "inputs": {"x": "{{q}}"}},
+        {"id": "b", "tool": "t", "inputs": {"x": "{{m}}"}},
+        {"id": "c", "tool": "t", "inputs": {"x": "{{r}}"}},
+    ]
+    found = check_plan(Plan.model_validate({"steps": steps}), tools)
+    assert [(each.step, each.code, str(each.severity)) for each in found] == [
+        ("m_each", "PS208", "warning"),
+        ("n", "PS309", "error"),
+        ("a", "PS208", "error"),
+        ("b", "PS208", "error"),
+        ("c", "PS208", "warning"),
+    ]
