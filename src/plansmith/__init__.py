@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run, RunStatus, StepStatus
     from plansmith.planner.check import check_plan
+    from plansmith.planner.jsontext.read import read_json
+    from plansmith.planner.shortlist import shortlist
 
 __all__ = [
     "AgentSpec",
@@ -36,7 +38,9 @@ __all__ = [
     "fold",
     "merge_plans",
     "plan_hash",
+    "read_json",
     "read_plan",
+    "shortlist",
 ]
 
 _HOMES = {
@@ -55,7 +59,9 @@ _HOMES = {
     "fold": "plan.fold",
     "merge_plans": "plan.merge",
     "plan_hash": "plan.plan",
+    "read_json": "planner.jsontext.read",
     "read_plan": "dialects.native",
+    "shortlist": "planner.shortlist",
 }
 
 

@@ -116,7 +116,9 @@ PUBLIC = {
     "fold",
     "merge_plans",
     "plan_hash",
+    "read_json",
     "read_plan",
+    "shortlist",
 }
 
 

@@ -44,7 +44,7 @@ def _edit(draw: st.DrawFn, made: list[Any]) -> list[Any]:
 
 @st.composite
 def _changed(draw: st.DrawFn, step: dict[str, Any]) -> dict[str, Any]:
-    if "inputs" in step and draw(st.booleans()):
+    if step.get("inputs") and draw(st.booleans()):
         value = draw(JSON)
         name = draw(st.sampled_from(sorted(step["inputs"])) | TEXT)
         return step | {"inputs": step["inputs"] | {name: value}}

@@ -35,11 +35,14 @@ class Entry(NamedTuple):
 
 COMMANDS: Final = {
     "ask": Entry("plansmith.cli.ask:COMMAND", "make a plan for a request and show it"),
+    "plan": Entry("plansmith.cli.ask:COMMAND", "make a plan for a request, and only that"),
     "show": Entry("plansmith.cli.plans:SHOW", "show a plan file, or convert it"),
     "check": Entry("plansmith.cli.plans:CHECK", "say what is wrong with a plan file"),
     "diff": Entry("plansmith.cli.plans:DIFF", "compare two plan files step by step"),
     "graph": Entry("plansmith.cli.plans:GRAPH", "draw a plan's graph"),
     "schema": Entry("plansmith.cli.plans:SCHEMA", "print the JSON Schema of a plan"),
+    "tools": Entry("plansmith.cli.tools:COMMAND", "list or search tools"),
+    "prompts": Entry("plansmith.cli.prompts:COMMAND", "list, show or export the prompts"),
     "explain": Entry("plansmith.cli.plans:EXPLAIN", "say what a problem code means"),
 }
 

@@ -1,32 +1,122 @@
-"""Draft: a model writes the first text of a plan."""
+"""Draft: a model writes a plan, and each step is handed over as soon as its text is complete."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from plansmith.dialects.native import schema
-from plansmith.plan.capability import ToolSpec
+from plansmith.plan.capability import AgentSpec, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.steps import AnyStep
+from plansmith.planner.briefing.fence import fence
+from plansmith.planner.jsontext.stream import JsonStream
+from plansmith.planner.listen import Heard, listen
+from plansmith.planner.parse import parse_value
 from plansmith.planner.prompting import render
-from plansmith.ports import ChatModel, Delta, Message
+from plansmith.ports import ChatModel, Message
+
+OnStep = Callable[[AnyStep], None]
+OnText = Callable[[str], None]
 
 
-def draft(request: str, *, model: ChatModel, tools: Sequence[ToolSpec]) -> AsyncIterator[Delta]:
-    """The plan's text, piece by piece, as the model writes it."""
-    described = "\n".join(tool_line(tool) for tool in tools) or "(none)"
-    messages = [
-        Message("system", render("draft", tools=described)),
-        Message("user", request),
-    ]
-    return model.stream(messages, schema=schema())
+class Offer(NamedTuple):
+    """What a plan may be made of."""
+
+    tools: Sequence[ToolSpec] = ()
+    agents: Sequence[AgentSpec] = ()
+    templates: Sequence[str] = ()
+
+
+def draft_messages(
+    request: str,
+    *,
+    offer: Offer,
+    context: str = "",
+    max_steps: int = 12,
+    locale: str = "en",
+    prompts: Path | None = None,
+) -> list[Message]:
+    """The prompt: first what never changes, so that providers can reuse it, the request last."""
+    user = render(
+        "request",
+        folder=prompts,
+        max_steps=str(max_steps),
+        locale=locale,
+        tools=_lines(map(tool_line, offer.tools)),
+        agents=_lines(map(agent_line, offer.agents)),
+        templates=_lines(json.dumps(name, ensure_ascii=False) for name in offer.templates),
+        context=context or "(no further context)",
+        request=fence("request", request),
+    )
+    return [Message("system", render("draft", folder=prompts)), Message("user", user)]
+
+
+async def draft(
+    messages: Sequence[Message],
+    *,
+    model: ChatModel,
+    on_step: OnStep = lambda _: None,
+    on_text: OnText = lambda _: None,
+) -> Heard:
+    """The model's text; `on_step` gets each readable step the moment it is complete."""
+    steps = StepStream(on_step)
+
+    def hear(piece: str) -> None:
+        on_text(piece)
+        steps.feed(piece)
+
+    return await listen(model.stream(messages, schema=schema()), hear)
+
+
+class StepStream:
+    """Steps out of a text that is still being written."""
+
+    def __init__(self, on_step: OnStep) -> None:
+        self._stream = JsonStream()
+        self._on_step = on_step
+        self._seen: set[str] = set()
+
+    def feed(self, piece: str) -> None:
+        """Take the next piece of text."""
+        for item in self._stream.feed(piece):
+            step = _single_step(item.value)
+            # A step without an id gets one only when the whole plan is known.
+            if step is not None and "id" in item.value and step.id not in self._seen:
+                self._seen.add(step.id)
+                self._on_step(step)
+
+
+def _single_step(value: Json) -> AnyStep | None:
+    plan: Plan | None = parse_value([value]).plan
+    return plan.steps[0] if plan is not None and len(plan.steps) == 1 else None
 
 
 def tool_line(tool: ToolSpec) -> str:
     """A tool as the model reads it, on one line of JSON: data, whatever it says."""
-    fields = {
+    fields: dict[str, Json] = {
         "name": tool.name,
         "does": tool.description,
-        "effect": tool.effect,
+        "effect": tool.effect.value,
         "inputs": tool.input_schema,
     }
+    if tool.output_schema is not None:
+        fields["gives"] = tool.output_schema
     return json.dumps(fields, ensure_ascii=False)
+
+
+def agent_line(agent: AgentSpec) -> str:
+    """An agent as the model reads it, on one line of JSON."""
+    fields: dict[str, Json] = {
+        "name": agent.name,
+        "does": agent.description,
+        "skills": [skill.to_json() for skill in agent.skills],
+    }
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "\n".join(lines) or "(none)"

@@ -15,7 +15,7 @@ _PLACE = re.compile(r"<<([a-z_]+)>>")
 def render(name: str, *, folder: Path | None = None, **values: str) -> str:
     """A prompt with its values put in, once: what a value says is never looked at again."""
     text = prompt_text(name, folder)
-    wanted = set(_PLACE.findall(text))
+    wanted = places(text)
     if wanted != values.keys():
         missing, unused = sorted(wanted - values.keys()), sorted(values.keys() - wanted)
         raise Misconfigured(
@@ -23,6 +23,11 @@ def render(name: str, *, folder: Path | None = None, **values: str) -> str:
             hint="a prompt of your own needs exactly the places of the original",
         )
     return _PLACE.sub(lambda place: values[place.group(1)], text)
+
+
+def places(text: str) -> set[str]:
+    """The names of the values that a prompt needs."""
+    return set(_PLACE.findall(text))
 
 
 def prompt_text(name: str, folder: Path | None = None) -> str:

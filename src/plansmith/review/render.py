@@ -21,6 +21,7 @@ from plansmith.plan.steps import (
     ToolStep,
     kind_of,
 )
+from plansmith.planner.estimate import Estimate
 
 _WIDTH = 160
 
@@ -145,3 +146,12 @@ def path_text(path: Path) -> str:
     """A path as people write it: `inputs.items[0]`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")
+
+
+def estimate_lines(estimate: Estimate) -> Iterator[str]:
+    """What a plan will take, on two lines: the sums, and what they are based on."""
+    effects = ", ".join(f"{count} {name}" for name, count in estimate.effects.items() if count)
+    cost = "price unknown" if estimate.cost is None else f"${estimate.cost}"
+    seconds = f"about {estimate.seconds:.0f} s" if estimate.seconds >= 1 else "about a second"
+    yield f"Takes {seconds}, {estimate.tokens:,} tokens, {cost}; {effects or 'no effects'}"
+    yield f"      ({'; '.join(each for each in estimate.basis if each != 'price unknown')})"

@@ -166,7 +166,7 @@ def test_ask_shows_a_plan_says_it_is_a_demo_and_keeps_stdout_clean(capsys: Captu
 
 def test_an_unknown_model_is_named(capsys: Capture) -> None:
     assert main(["ask", "x", "--model", "nope"]) == 2
-    assert "known models: demo" in capsys.readouterr().err
+    assert "openai:gpt-5" in capsys.readouterr().err
 
 
 def test_a_reader_that_leaves_early_is_no_error(write: Write) -> None:
@@ -176,3 +176,42 @@ def test_a_reader_that_leaves_early_is_no_error(write: Write) -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Plan:")
     assert done.stderr == ""
+
+
+TOOLS = {
+    "send_mail": {"description": "Send an e-mail to someone"},
+    "查天气": {"description": "查询城市的天气", "effect": "read"},
+}
+
+
+def test_tools_are_listed_and_searched_with_reasons(write: Write, capsys: Capture) -> None:
+    path = write("tools.json", TOOLS)
+    assert main(["tools", "list", "--tools", path]) == 0
+    assert "查天气  [read]" in capsys.readouterr().out
+    assert main(["tools", "search", "上海的天气", "--tools", path, "--json"]) == 0
+    [first, *_] = json.loads(capsys.readouterr().out)
+    assert first["name"] == "查天气"
+    assert first["reason"]
+    assert main(["tools", "search", "mail", "--tools", path, "-k", "1"]) == 0
+    assert "send_mail" in capsys.readouterr().out
+    assert main(["tools", "search", "mail", "--tools", path, "-k", "-1"]) == 2
+    assert main(["tools", "list"]) == 2
+
+
+def test_prompts_are_listed_shown_and_exported_to_be_changed(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["prompts", "list", "--json"]) == 0
+    names = [row["name"] for row in json.loads(capsys.readouterr().out)]
+    assert main(["prompts", "export", "mine"]) == 0
+    assert sorted(path.stem for path in (tmp_path / "mine").iterdir()) == names
+    assert main(["prompts", "export", "mine"]) == 2
+    (tmp_path / "mine" / "draft.md").write_text("mine alone\n", encoding="utf-8")
+    (tmp_path / "plansmith.toml").write_text('[planner]\nprompts = "mine"\n', encoding="utf-8")
+    capsys.readouterr()
+    assert main(["prompts", "show", "draft"]) == 0
+    assert capsys.readouterr().out == "mine alone\n"
+    assert main(["prompts", "list"]) == 0
+    assert "draft  yours" in capsys.readouterr().out
+    assert main(["prompts", "show", "nope"]) == 2

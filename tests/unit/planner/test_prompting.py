@@ -10,23 +10,23 @@ from plansmith.planner.prompting import prompt_names, prompt_text, render
 
 
 def test_a_value_is_put_in_once_and_never_read_as_a_prompt() -> None:
-    text = render("draft", tools="<<tools>> {{x}} <<evil>>")
-    assert text.endswith("<<tools>> {{x}} <<evil>>\n")
+    text = render("triage", locale="<<locale>> {{x}} <<evil>>")
+    assert "<<locale>> {{x}} <<evil>>" in text
 
 
-@pytest.mark.parametrize("values", [{}, {"tools": "", "more": ""}])
+@pytest.mark.parametrize("values", [{}, {"locale": "", "more": ""}])
 def test_a_missing_or_unused_value_is_an_error(values: dict[str, Any]) -> None:
     with pytest.raises(Misconfigured, match="does not fit"):
-        render("draft", **values)
+        render("triage", **values)
 
 
 def test_a_prompt_of_the_users_own_takes_the_place_of_ours(tmp_path: Path) -> None:
-    (tmp_path / "draft.md").write_text("计划 <<tools>>", encoding="utf-8")
-    assert render("draft", folder=tmp_path, tools="t") == "计划 t"
-    assert prompt_text("draft", tmp_path / "elsewhere") == prompt_text("draft")
+    (tmp_path / "triage.md").write_text("决定 <<locale>>", encoding="utf-8")
+    assert render("triage", folder=tmp_path, locale="zh") == "决定 zh"
+    assert prompt_text("triage", tmp_path / "elsewhere") == prompt_text("triage")
 
 
 def test_an_unknown_prompt_is_an_error_that_names_the_known_ones() -> None:
     with pytest.raises(Misconfigured, match="draft"):
         render("drft")
-    assert "draft" in prompt_names()
+    assert set(prompt_names()) >= {"draft", "request", "repair", "triage"}

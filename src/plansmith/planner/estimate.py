@@ -1,0 +1,140 @@
+"""Estimate: what a plan will take, before anyone approves it, and what that is based on."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.graph import critical_path, needs
+from plansmith.plan.plan import Plan
+from plansmith.plan.steps import AgentStep, AskStep, MapStep, ReplyStep, StepFields, ToolStep
+
+
+class Cost(NamedTuple):
+    """Seconds and tokens of one step."""
+
+    seconds: float
+    tokens: int
+
+
+_GUESS: Final[dict[str, Cost]] = {
+    "tool": Cost(1.5, 0),
+    "agent": Cost(25.0, 6000),
+    "ask": Cost(0.0, 0),
+    "plan": Cost(20.0, 2000),
+    "reply": Cost(4.0, 1200),
+}
+_ITEMS_GUESS: Final = 5
+
+
+class Estimate(NamedTuple):
+    """What a plan will take. Waiting for the person is not counted."""
+
+    seconds: float
+    tokens: int
+    cost: Decimal | None
+    effects: Mapping[str, int]
+    path: tuple[str, ...]
+    basis: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Json]:
+        """The estimate as plain JSON."""
+        return {
+            "seconds": round(self.seconds, 1),
+            "tokens": self.tokens,
+            "cost_usd": None if self.cost is None else str(self.cost),
+            "effects": dict(self.effects),
+            "critical_path": list(self.path),
+            "basis": list(self.basis),
+        }
+
+
+def estimate(
+    plan: Plan,
+    tools: Sequence[ToolSpec],
+    *,
+    agents: Sequence[AgentSpec] = (),
+    past: Mapping[str, Sequence[Cost]] | None = None,
+    price_per_million: Decimal | None = None,
+) -> Estimate:
+    """Add a plan up: time along its critical path, tokens and effects over all steps.
+
+    `past` holds what tools, agents and kinds of steps took before, by name.
+    """
+    active = [step for step in plan.steps if not step.disabled]
+    known = past or {}
+    costs = {step.id: _step_cost(step, known) for step in active}
+    graph = {name: before & costs.keys() for name, before in needs(plan).items() if name in costs}
+    path, seconds = critical_path(graph, {name: cost.seconds for name, cost in costs.items()})
+    tokens = sum(cost.tokens for cost in costs.values())
+    price = None
+    if price_per_million is not None:
+        price = (Decimal(tokens) * price_per_million / 1_000_000).quantize(Decimal("0.0001"))
+    effects = _effects(active, tools, agents)
+    return Estimate(seconds, tokens, price, effects, tuple(path), _basis(active, known, price))
+
+
+def _step_cost(step: StepFields, past: Mapping[str, Sequence[Cost]]) -> Cost:
+    if isinstance(step, MapStep):
+        inner = _step_cost(step.each, past)
+        items = len(step.over) if isinstance(step.over, list) else _ITEMS_GUESS
+        rounds = -(-items // step.width)
+        return Cost(inner.seconds * rounds, inner.tokens * items)
+    seen = past.get(_name(step), ())
+    if not seen:
+        return _GUESS[_kind(step)]
+    return Cost(
+        statistics.median(each.seconds for each in seen),
+        int(statistics.median(each.tokens for each in seen)),
+    )
+
+
+def _name(step: StepFields) -> str:
+    match step:
+        case ToolStep():
+            return step.tool
+        case AgentStep():
+            return step.agent
+        case _:
+            return _kind(step)
+
+
+def _kind(step: StepFields) -> str:
+    return str(type(step).model_fields["kind"].default)
+
+
+def _effects(
+    steps: Sequence[StepFields], tools: Sequence[ToolSpec], agents: Sequence[AgentSpec]
+) -> dict[str, int]:
+    table = {tool.name: tool.effect for tool in tools} | {each.name: each.effect for each in agents}
+    counts = {"read": 0, "write": 0, "final": 0, "ask": 0, "reply": 0}
+    for step in steps:
+        inner = step.each if isinstance(step, MapStep) else step
+        match inner:
+            case AskStep():
+                counts["ask"] += 1
+            case ReplyStep():
+                counts["reply"] += 1
+            case _:
+                counts[table.get(_name(inner), Effect.WRITE)] += 1
+    return counts
+
+
+def _basis(
+    steps: Sequence[StepFields], past: Mapping[str, Sequence[Cost]], price: Decimal | None
+) -> tuple[str, ...]:
+    inner = [step.each if isinstance(step, MapStep) else step for step in steps]
+    measured = sum(bool(past.get(_name(step))) for step in inner)
+    lines = [f"{measured} of {len(inner)} steps from past runs, the others from rules of thumb"]
+    guessed = [s for s in steps if isinstance(s, MapStep) and not isinstance(s.over, list)]
+    if guessed:
+        lines.append(f"{_ITEMS_GUESS} items assumed for each list that is not known yet")
+    if price is None:
+        lines.append("price unknown")
+    if any(isinstance(step, AskStep) for step in steps):
+        lines.append("waiting for your answers is not counted")
+    return tuple(lines)

@@ -1,0 +1,112 @@
+"""What planning starts from and what it ends with: the request, the kit, the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from plansmith.plan.capability import AgentSpec, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem
+from plansmith.planner.briefing.background import Search
+from plansmith.planner.briefing.profile import Profile
+from plansmith.planner.briefing.room import Count, rough_count
+from plansmith.planner.estimate import Cost, Estimate
+from plansmith.planner.metrics import PlanMetrics
+from plansmith.planner.settings import PlannerSettings
+from plansmith.planner.shortlist import Pick
+from plansmith.planner.triage import Decision
+from plansmith.ports import ChatModel, Clock, ContextSource, Message
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What a person wants, and what belongs to it."""
+
+    text: str
+    locale: str = ""
+    target: str | None = None
+    profile: Profile | None = None
+    history: Sequence[Message] = ()
+    previous: Plan | None = None
+    feedback: str = ""
+    top_k: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """All that planning may use; the same for every request."""
+
+    plan_model: ChatModel
+    clock: Clock
+    triage_model: ChatModel | None = None
+    tools: Sequence[ToolSpec] = ()
+    agents: Sequence[AgentSpec] = ()
+    templates: Sequence[str] = ()
+    sources: Sequence[ContextSource] = ()
+    search: Search | None = None
+    settings: PlannerSettings = field(default_factory=PlannerSettings)
+    past: Mapping[str, Sequence[Cost]] = field(default_factory=dict[str, Sequence[Cost]])
+    price_per_million: Decimal | None = None
+    count: Count = rough_count
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What came of a request.
+
+    `draft` is the plan that could not be used when `plan` is only its stand-in.
+    """
+
+    decision: Decision
+    reason: str = ""
+    answer: str = ""
+    locale: str = "en"
+    plan: Plan | None = None
+    draft: Plan | None = None
+    problems: tuple[Problem, ...] = ()
+    picks: tuple[Pick, ...] = ()
+    text: str = ""
+    estimate: Estimate | None = None
+    metrics: PlanMetrics = field(default_factory=PlanMetrics)
+
+    def to_json(self) -> dict[str, Json]:
+        """All of it as plain JSON."""
+        return {
+            "decision": self.decision.value,
+            "reason": self.reason,
+            "answer": self.answer,
+            "locale": self.locale,
+            "plan": self.plan.to_json() if self.plan else None,
+            "hash": self.plan.hash if self.plan else None,
+            "draft": self.draft.to_json() if self.draft else None,
+            "problems": [each.to_json() | {"name": each.name} for each in self.problems],
+            "picks": [{"name": each.name, "reason": each.reason} for each in self.picks],
+            "estimate": self.estimate.to_json() if self.estimate else None,
+            "metrics": self.metrics.to_json(),
+        }
+
+
+class Watch:
+    """Tells of each stage as it begins, and keeps the time it took."""
+
+    def __init__(self, clock: Clock, tell: Tell) -> None:
+        self._clock = clock
+        self._tell = tell
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, stage: str, about: str) -> Generator[None]:
+        """Time one stage."""
+        self._tell(f"{stage}: {about}")
+        start = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            spent = self._clock.monotonic() - start
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + spent

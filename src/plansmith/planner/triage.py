@@ -1,0 +1,134 @@
+"""Triage: whether a request is answered at once, planned, asked about or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from plansmith.errors import ModelFailed, PlansmithError, UnreadableText
+from plansmith.plan.capability import AgentSpec
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import escape_text
+from plansmith.planner.briefing.fence import fence
+from plansmith.planner.jsontext.read import read_json
+from plansmith.planner.listen import Heard, listen
+from plansmith.planner.prompting import render
+from plansmith.ports import ChatModel, Message, Usage
+
+SCHEMA: Final[dict[str, Json]] = {
+    "type": "object",
+    "properties": {
+        "decision": {"type": "string", "enum": ["answer", "plan", "ask", "refuse"]},
+        "reason": {"type": "string"},
+        "query": {"type": "string"},
+        "answer": {"type": "string"},
+    },
+    "required": ["decision", "reason", "query", "answer"],
+    "additionalProperties": False,
+}
+
+
+class Decision(StrEnum):
+    """What a request needs."""
+
+    ANSWER = "answer"
+    PLAN = "plan"
+    ASK = "ask"
+    REFUSE = "refuse"
+
+
+class Triage(NamedTuple):
+    """A decision with its reason; `plan` when no model is needed to make one."""
+
+    decision: Decision
+    reason: str
+    query: str
+    answer: str = ""
+    plan: Plan | None = None
+    usage: Usage = Usage()
+
+
+async def triage(
+    request: str,
+    *,
+    model: ChatModel | None = None,
+    target: str | None = None,
+    agents: Sequence[AgentSpec] = (),
+    templates: Mapping[str, Any] | Sequence[str] = (),
+    locale: str = "en",
+    prompts: Path | None = None,
+) -> Triage:
+    """Decide. A failing triage means plan: a request is never lost here."""
+    fixed = _fixed(request, target, agents, templates, locale)
+    if fixed is not None:
+        return fixed
+    if model is None:
+        return Triage(Decision.PLAN, "no model for triage is set", request)
+    messages = [
+        Message("system", render("triage", folder=prompts, locale=locale)),
+        Message("user", fence("request", request)),
+    ]
+    try:
+        heard = await listen(model.stream(messages, schema=SCHEMA))
+        return _decided(heard, request)
+    except (ModelFailed, UnreadableText) as error:
+        return Triage(Decision.PLAN, f"triage failed: {error}", request)
+
+
+def _fixed(
+    request: str,
+    target: str | None,
+    agents: Sequence[AgentSpec],
+    templates: Mapping[str, Any] | Sequence[str],
+    locale: str,
+) -> Triage | None:
+    """What is settled without a model: an empty request, a template, a passthrough agent."""
+    name, query = (target, request) if target else _addressed(request)
+    agent = next((each for each in agents if name and each.name.lower() == name.lower()), None)
+    if not query.strip():
+        question = "你想做什么？" if locale.startswith("zh") else "What would you like to be done?"
+        return Triage(Decision.ASK, "the request is empty", request, question)
+    if agent is not None and agent.enabled and agent.passthrough:
+        plan = agent_plan(agent.name, query, locale)
+        return Triage(Decision.PLAN, f"{agent.name} takes requests as they are", query, "", plan)
+    if name in templates:
+        step = {"id": "run", "title": f"Run {name}", "template": name, "inputs": {"request": query}}
+        plan = Plan.model_validate({"goal": query, "locale": locale, "steps": [step]})
+        return Triage(Decision.PLAN, f"{name} is a template", query, "", plan)
+    if target and agent is None:
+        raise PlansmithError(f"there is no agent or template {target!r}", hint=_names(agents))
+    return None
+
+
+def agent_plan(agent: str, query: str, locale: str) -> Plan:
+    """A plan that hands a request to one agent, unchanged."""
+    step = {"id": "run", "title": f"Run {agent}", "agent": agent, "task": escape_text(query)}
+    return Plan.model_validate({"goal": query, "locale": locale, "steps": [step]})
+
+
+def _addressed(request: str) -> tuple[str | None, str]:
+    """The name in `@name what to do`, and the rest."""
+    if not request.lstrip().startswith("@"):
+        return None, request
+    name, _, rest = request.lstrip()[1:].partition(" ")
+    return name.rstrip(":：,，"), rest
+
+
+def _names(agents: Sequence[AgentSpec]) -> str:
+    return "known: " + (", ".join(each.name for each in agents if each.enabled) or "none")
+
+
+def _decided(heard: Heard, request: str) -> Triage:
+    value = read_json(heard.text)
+    if not isinstance(value, dict) or value.get("decision") not in list(Decision):
+        raise UnreadableText(f"the answer is no decision: {heard.text[:80]!r}")
+    decision = Decision(str(value["decision"]))
+    reason, answer = str(value.get("reason") or ""), str(value.get("answer") or "")
+    query = value.get("query")
+    if decision is not Decision.PLAN and not answer.strip():
+        return Triage(Decision.PLAN, "triage gave no answer", request, usage=heard.usage)
+    enriched = query if isinstance(query, str) and query.strip() else request
+    return Triage(decision, reason, enriched, answer, usage=heard.usage)

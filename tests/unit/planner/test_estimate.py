@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from plansmith import Effect, Plan, ToolSpec
+from plansmith.planner.estimate import Cost, estimate
+from plansmith.planner.metrics import MetricTotals, PlanMetrics
+from plansmith.ports import Usage
+
+TOOLS = [
+    ToolSpec(name="look", effect=Effect.READ),
+    ToolSpec(name="save", effect=Effect.WRITE),
+    ToolSpec(name="send", effect=Effect.FINAL),
+]
+
+
+def plan(*steps: dict[str, Any]) -> Plan:
+    return Plan.model_validate({"steps": list(steps)})
+
+
+def test_time_is_added_along_the_critical_path_only() -> None:
+    past = {"look": [Cost(10, 0)], "save": [Cost(1, 0)], "send": [Cost(5, 0)]}
+    found = estimate(
+        plan(
+            {"id": "a", "tool": "look"},
+            {"id": "b", "tool": "save"},
+            {"id": "c", "tool": "send", "after": ["a", "b"]},
+        ),
+        TOOLS,
+        past=past,
+    )
+    assert found.seconds == 15
+    assert found.path == ("a", "c")
+    assert dict(found.effects) == {"read": 1, "write": 1, "final": 1, "ask": 0, "reply": 0}
+    assert found.basis[0] == "3 of 3 steps from past runs, the others from rules of thumb"
+
+
+def test_a_tool_that_nobody_knows_counts_as_a_write() -> None:
+    assert estimate(plan({"id": "a", "tool": "ghost"}), TOOLS).effects["write"] == 1
+
+
+def test_a_map_counts_its_items_by_its_width() -> None:
+    past = {"look": [Cost(2, 10)]}
+    step = {"id": "m", "over": [1, 2, 3, 4, 5], "width": 2, "each": {"tool": "look"}}
+    found = estimate(plan(step), TOOLS, past=past)
+    assert (found.seconds, found.tokens) == (6, 50)
+    unknown = estimate(plan(step | {"over": {"$from": "x"}}), TOOLS, past=past)
+    assert any("assumed" in line for line in unknown.basis)
+
+
+def test_the_median_of_past_runs_counts_and_a_switched_off_step_does_not() -> None:
+    past = {"look": [Cost(1, 0), Cost(2, 0), Cost(900, 0)]}
+    found = estimate(
+        plan({"id": "a", "tool": "look"}, {"id": "b", "tool": "look", "disabled": True}),
+        TOOLS,
+        past=past,
+    )
+    assert found.seconds == 2
+
+
+def test_an_unknown_price_is_said_and_a_known_one_is_counted() -> None:
+    reply = plan({"id": "r", "instruction": "say"}, {"id": "q", "question": "?"})
+    free = estimate(reply, TOOLS)
+    assert free.cost is None
+    assert "price unknown" in free.basis
+    assert "waiting for your answers is not counted" in free.basis
+    priced = estimate(reply, TOOLS, price_per_million=Decimal(10))
+    assert priced.cost == Decimal(priced.tokens) * 10 / 1_000_000
+    assert priced.to_json()["cost_usd"] == str(priced.cost)
+
+
+def test_an_empty_plan_takes_nothing() -> None:
+    assert estimate(plan(), TOOLS).seconds == 0
+
+
+def test_totals_are_what_the_authors_of_deer_go_want_to_know() -> None:
+    totals = MetricTotals()
+    assert totals.to_json() == {"requests": 0}
+    totals.add(
+        PlanMetrics(
+            parsed=True,
+            parsed_at_once=True,
+            enough_context=True,
+            steps=4,
+            usage=Usage(10, 5, cost=Decimal("0.01")),
+            seconds={"draft": 2.0, "check": 1.0},
+        )
+    )
+    totals.add(PlanMetrics(parsed=False, degraded=True, repairs=2, iterations=2, usage=Usage(1, 1)))
+    told = totals.to_json()
+    assert told == {
+        "requests": 2,
+        "parse_success": 0.5,
+        "parsed_at_once": 0.5,
+        "enough_context": 1.0,
+        "degraded": 0.5,
+        "mean_steps": 4.0,
+        "mean_iterations": 1.5,
+        "mean_repairs": 1.0,
+        "mean_seconds": 1.5,
+        "tokens": 17,
+        "cost_usd": "0.01",
+        "requests_of_unknown_cost": 1,
+    }
