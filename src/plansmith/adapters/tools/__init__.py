@@ -1,0 +1,1 @@
+"""Sources of tools behind the ToolSource port."""

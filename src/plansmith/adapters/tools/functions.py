@@ -1,0 +1,171 @@
+"""Python functions as tools: schema from type hints, effect by declaration."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    PydanticUserError,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
+from pydantic_core import PydanticSerializationError
+
+from plansmith.errors import Misconfigured, ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import Call
+
+P = ParamSpec("P")
+R = TypeVar("R")
+EffectName = Literal["read", "write", "final"]
+_SPEC = "__plansmith_tool__"
+
+
+class FunctionTool:
+    """One function, callable as before, that a plan can call too."""
+
+    def __init__(
+        self, function: Callable[..., Any], spec: ToolSpec, arguments: type[BaseModel]
+    ) -> None:
+        self.function = function
+        self.spec = spec
+        self._arguments = arguments
+        self._takes_call = "call" in inspect.signature(function).parameters
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Call the function itself."""
+        return self.function(*args, **options)
+
+    async def run(self, arguments: Mapping[str, Json], call: Call) -> Json:
+        """Call the function for a plan: arguments checked, the result made JSON."""
+        try:
+            checked = self._arguments.model_validate(dict(arguments))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise ToolFailed(f"{self.spec.name}: {place}: {first['msg']}") from None
+        given = {name: getattr(checked, name) for name in type(checked).model_fields}
+        if self._takes_call:
+            given["call"] = call
+        if inspect.iscoroutinefunction(self.function):
+            result = await self.function(**given)
+        else:
+            result = await asyncio.to_thread(self.function, **given)
+        return _to_json(result)
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> FunctionTool: ...
+@overload
+def tool(
+    *,
+    effect: EffectName | Effect = "write",
+    name: str | None = None,
+    description: str | None = None,
+    timeout_s: float | None = None,
+    idempotent: bool = False,
+    open_world: bool = True,
+    search: bool = False,
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    effect: EffectName | Effect = "write",
+    name: str | None = None,
+    description: str | None = None,
+    timeout_s: float | None = None,
+    idempotent: bool = False,
+    open_world: bool = True,
+    search: bool = False,
+) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
+    """Make a function a tool. Without a word on its effect, it counts as one that writes.
+
+    `idempotent` means that a call may be repeated under the same key; a parameter called `call`
+    gets that key. Sync functions run in a thread.
+    """
+
+    def make(made: Callable[..., Any]) -> FunctionTool:
+        arguments = _arguments_model(made)
+        spec = ToolSpec(
+            name=name or made.__name__,
+            description=description or inspect.getdoc(made) or "",
+            input_schema=_schema(arguments),
+            output_schema=None,
+            effect=Effect(effect),
+            timeout_s=timeout_s,
+            idempotent=idempotent,
+            open_world=open_world,
+            search=search,
+        )
+        return FunctionTool(made, spec, arguments)
+
+    return make if function is None else make(function)
+
+
+class FunctionTools:
+    """A tool source made of functions."""
+
+    def __init__(self, tools: Sequence[FunctionTool | Callable[..., Any]]) -> None:
+        made = [each if isinstance(each, FunctionTool) else tool(each) for each in tools]
+        self._tools = {each.spec.name: each for each in made}
+        if len(self._tools) < len(made):
+            names = [each.spec.name for each in made]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise Misconfigured(f"two tools are called {twice!r}", hint="give one another name")
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        """The specs of all functions."""
+        return [each.spec for each in self._tools.values()]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        """Call one of them."""
+        if tool not in self._tools:
+            raise ToolFailed(f"there is no tool called {tool!r}")
+        return await self._tools[tool].run(arguments, call)
+
+
+def _arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
+    fields: dict[str, Any] = {}
+    hints = inspect.get_annotations(function, eval_str=True)
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            hint = "write its parameters out"
+            raise Misconfigured(f"{function.__name__} takes *args or **kwargs", hint=hint)
+        if parameter.name == "call":
+            continue
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (hints.get(parameter.name, Any), default)
+    config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
+    try:
+        return create_model(function.__name__, __config__=config, **fields)
+    except PydanticUserError as error:
+        raise Misconfigured(f"{function.__name__} cannot be a tool: {error}") from None
+
+
+def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
+    schema = arguments.model_json_schema()
+    schema.pop("title", None)
+    for each in cast("dict[str, Any]", schema.get("properties", {})).values():
+        each.pop("title", None)
+    return schema
+
+
+_ANY: TypeAdapter[Any] = TypeAdapter(Any)
+
+
+def _to_json(result: object) -> Json:
+    """Models, dates and the like as JSON; what has no JSON form is a failure of the tool."""
+    try:
+        return cast("Json", _ANY.dump_python(result, mode="json"))
+    except (PydanticSerializationError, ValueError) as error:
+        raise ToolFailed(f"the result cannot be written as JSON: {error}") from None

@@ -1,0 +1,43 @@
+"""Answers: what a person's word means for the step that waits for it."""
+
+from __future__ import annotations
+
+import jsonschema_rs
+
+from plansmith.errors import Refused
+from plansmith.plan.data import Json, canonical_json, content_hash
+from plansmith.plan.events import AnyBody, QuestionAsked, StepDone, StepFailed, StepReset
+from plansmith.runner.recover import UNKNOWN_OPTIONS, UNKNOWN_PREFIX
+
+
+def settle(asked: QuestionAsked, value: Json) -> list[AnyBody]:
+    """The events an answer leads to; an answer that does not fit the question is refused."""
+    if asked.step is None:
+        return []
+    if asked.question.startswith(UNKNOWN_PREFIX):
+        return _settle_unknown(asked.step, value)
+    _check(asked, value)
+    size = len(canonical_json(value))
+    return [StepDone(step=asked.step, result=content_hash(value), size=size)]
+
+
+def _settle_unknown(step: str, value: Json) -> list[AnyBody]:
+    if value not in UNKNOWN_OPTIONS:
+        raise Refused(f"{value!r} is not one of {', '.join(UNKNOWN_OPTIONS)}")
+    if value == "done":
+        return [StepDone(step=step, result=content_hash(value))]
+    if value == "not_done":
+        return [StepFailed(step=step, error="a person says that it did not happen")]
+    return [StepReset(step=step, reason="a person wants it tried again")]
+
+
+def _check(asked: QuestionAsked, value: Json) -> None:
+    if asked.answer_schema is not None:
+        try:
+            jsonschema_rs.validate(asked.answer_schema, value)
+        except jsonschema_rs.ValidationError as error:
+            raise Refused(f"the answer does not fit: {error.message}") from None
+        except ValueError as error:
+            raise Refused(f"the question's schema is not usable: {error}") from None
+    elif asked.options and value not in asked.options:
+        raise Refused(f"{value!r} is not one of {', '.join(asked.options)}")

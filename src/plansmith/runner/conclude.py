@@ -1,0 +1,64 @@
+"""Conclude: how a run ends, judged from what its steps came to and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from plansmith.plan import events as e
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.runner.journal import Journal
+from plansmith.runner.report import report
+
+_WAITS = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
+_OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
+
+
+def is_waiting(run: Run) -> bool:
+    """Whether a person has to answer before anything more can happen."""
+    return bool(run.questions) or any(step.status in _WAITS for step in run.steps.values())
+
+
+def verdict(run: Run) -> RunStatus:
+    """The status a run ends with: a failed step is never called done."""
+    if run.cancel_asked:
+        return RunStatus.CANCELLED
+    active = {step.id for step in run.plan.steps if not step.disabled} if run.plan else set[str]()
+    states = [run.steps[name].status for name in active]
+    done = sum(status is StepStatus.DONE for status in states)
+    if done == len(states):
+        return RunStatus.DONE
+    return RunStatus.PARTLY_DONE if done else RunStatus.FAILED
+
+
+def left_over(run: Run) -> Iterator[e.AnyBody]:
+    """The steps that will never run, each with the reason."""
+    disabled = {step.id for step in run.plan.steps if step.disabled} if run.plan else set[str]()
+    for name, step in run.steps.items():
+        if step.status not in _OPEN:
+            continue
+        if run.cancel_asked:
+            yield e.StepCancelled(step=name, reason="the run was cancelled")
+        elif name in disabled:
+            yield e.StepSkipped(step=name, reason="switched off")
+        else:
+            yield e.StepSkipped(step=name, reason="a step it needs did not finish")
+
+
+async def conclude(journal: Journal, results: Mapping[str, Json]) -> Run:
+    """End a run that has nothing left to do: skip the rest, report, close."""
+    rest = list(left_over(journal.run))
+    if rest:
+        await journal.append(*rest)
+    run = journal.run
+    status = verdict(run)
+    text = report(run, status, results)
+    names = [name for name, step in run.steps.items() if step.status is StepStatus.FAILED]
+    reason = f"failed: {', '.join(names[:5])}" if names else ""
+    await journal.append(
+        e.ReportStarted(),
+        e.ReportMade(result=content_hash(text)),
+        e.RunFinished(status=status.value, reason=reason),  # type: ignore[arg-type]
+        values=[text],
+    )
+    return journal.run

@@ -1,0 +1,335 @@
+"""Execute: one coroutine conducts a run; steps start the moment their inputs exist."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from plansmith.errors import ReferenceFailed, StaleWriter
+from plansmith.plan import events as e
+from plansmith.plan.data import Json, canonical_json, content_hash
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.steps import AskStep, MapStep, PlanStep
+from plansmith.ports import Call
+from plansmith.runner.call import Callees, Done, Failed, Outcome, Unsure
+from plansmith.runner.groups import Group
+from plansmith.runner.journal import Journal
+from plansmith.runner.recover import recover, unknown_question
+from plansmith.runner.schedule import Schedule
+from plansmith.runner.units import (
+    Unit,
+    map_units,
+    named_unit,
+    plan_units,
+    resolved,
+    template_units,
+)
+
+MAX_DEPTH: Final = 5
+_OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """How wide a run goes, how often it tries, how long it waits."""
+
+    width: int = 16
+    per_tool: Mapping[str, int] = field(default_factory=dict[str, int])
+    tries: int = 3
+    first_wait_s: float = 0.5
+    grace_s: float = 5.0
+
+
+class Ready(NamedTuple):
+    """A call that may be made once its intent is durable."""
+
+    unit: Unit
+    inputs: dict[str, Json]
+    call: Call
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Events that are written together, and the results they speak of."""
+
+    bodies: list[e.AnyBody] = field(default_factory=list[e.AnyBody])
+    values: list[Json] = field(default_factory=list[Json])
+
+
+class Conductor:
+    """Runs a plan until it is over or waits for a person; waiting holds nothing in memory."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        callees: Callees,
+        results: Mapping[str, Json],
+        templates: Mapping[str, Plan] | None = None,
+        limits: RunLimits | None = None,
+        durations: Mapping[str, float] | None = None,
+    ) -> None:
+        self._journal = journal
+        self._callees = callees
+        self._templates = templates or {}
+        self._limits = limits or RunLimits()
+        self._durations = durations or {}
+        self._results = dict(results)
+        self._units: dict[str, Unit] = {}
+        self._groups: dict[str, Group] = {}
+        self._schedule = Schedule({})
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._waits: set[asyncio.Task[None]] = set()
+        self._busy: Counter[str] = Counter()
+        self._attempts: Counter[str] = Counter()
+        self._ended: dict[str, StepStatus] = {}
+        self._opened: set[str] = set()
+        self._outcomes: asyncio.Queue[tuple[str, Outcome | None]] = asyncio.Queue()
+        self._cancelled: e.Actor | None = None
+
+    def cancel(self, by: e.Actor) -> None:
+        """Start nothing more and stop what runs."""
+        self._cancelled = by
+        self._outcomes.put_nowait(("", None))
+
+    async def conduct(self) -> Run:
+        """Run until nothing more can be done now; the journal says how far it came."""
+        await self._recover()
+        self._enter(self._journal.run)
+        try:
+            await self._loop()
+        except StaleWriter:
+            await self._let_go()
+            raise
+        if self._cancelled:
+            await self._stop(self._cancelled)
+        return self._journal.run
+
+    async def _loop(self) -> None:
+        while not self._cancelled:
+            batch = _Batch()
+            self._drain(batch)
+            started = self._start(batch)
+            if batch.bodies:
+                await self._journal.append(*batch.bodies, values=batch.values)
+                for ready in started:
+                    self._launch(ready)
+            elif self._tasks or self._waits:
+                self._outcomes.put_nowait(await self._outcomes.get())
+            else:
+                return
+
+    async def _recover(self) -> None:
+        run = self._journal.run
+        if run.plan is None:
+            return
+        units = {name: named_unit(run.plan, name, self._templates) for name in run.steps}
+        self._opened = {
+            name
+            for name, unit in units.items()
+            if unit and isinstance(unit.step, (MapStep, PlanStep))
+            if run.steps[name].status is StepStatus.RUNNING
+        }
+
+        def is_repeatable(name: str) -> bool:
+            unit = units[name]
+            return unit is not None and self._callees.is_repeatable(unit)
+
+        bodies = list(recover(run, is_repeatable, apart=self._opened))
+        if bodies:
+            await self._journal.append(*bodies)
+
+    def _enter(self, run: Run) -> None:
+        """Take in the plan and all that is known of its steps."""
+        if run.plan is None:
+            return
+        for name, state in run.steps.items():
+            self._attempts[name] = state.attempts
+            if state.status not in _OPEN:
+                self._ended[name] = state.status
+        self._add(plan_units(run.plan))
+
+    def _add(self, units: Mapping[str, Unit]) -> None:
+        self._units |= units
+        graph = {name: unit.needs() & self._units.keys() for name, unit in units.items()}
+        durations = {name: self._durations.get(unit.callee, 1.0) for name, unit in units.items()}
+        done = {name for name in units if self._ended.get(name) is StepStatus.DONE}
+        self._schedule.add(graph, durations=durations, done=done)
+
+    def _start(self, batch: _Batch) -> list[Ready]:
+        """Take what may start, write its intent, and open what has parts."""
+        started: list[Ready] = []
+        while True:
+            free = self._limits.width - self._busy.total()
+            names = self._schedule.take(free, self._is_blocked)
+            if not names:
+                return started
+            for name in names:
+                if name not in self._ended:
+                    started += self._begin(self._units[name], batch)
+
+    def _is_blocked(self, name: str) -> bool:
+        callee = self._units[name].callee
+        limit = self._limits.per_tool.get(callee)
+        return limit is not None and self._busy[callee] >= limit
+
+    def _begin(self, unit: Unit, batch: _Batch) -> list[Ready]:
+        try:
+            inputs = resolved(unit, self._results)
+            match unit.step:
+                case AskStep():
+                    batch.bodies.append(_question(unit, str(inputs["question"])))
+                    self._ended[unit.name] = StepStatus.ASKING
+                case MapStep() | PlanStep():
+                    self._open(unit, inputs, batch)
+                case _:
+                    return [self._intend(unit, inputs, batch)]
+        except ReferenceFailed as error:
+            self._fail(unit, str(error), batch)
+        return []
+
+    def _intend(self, unit: Unit, inputs: dict[str, Json], batch: _Batch) -> Ready:
+        self._attempts[unit.name] += 1
+        attempt, key = self._attempts[unit.name], self._key(unit)
+        batch.bodies.append(
+            e.StepStarted(step=unit.name, attempt=attempt, key=key, inputs=content_hash(inputs))
+        )
+        batch.values.append(inputs)
+        self._busy[unit.callee] += 1
+        return Ready(unit, inputs, Call(key=key, attempt=attempt))
+
+    def _key(self, unit: Unit) -> str:
+        return f"{self._journal.id}/{unit.name}"
+
+    def _open(self, unit: Unit, inputs: dict[str, Json], batch: _Batch) -> None:
+        """Put the first parts of a map or plan step into the schedule."""
+        if unit.depth >= MAX_DEPTH:
+            raise ReferenceFailed(f"{unit.name} is nested more than {MAX_DEPTH} levels deep")
+        if isinstance(unit.step, PlanStep):
+            plan = self._templates.get(unit.step.template)
+            if plan is None:
+                raise ReferenceFailed(f"there is no template {unit.step.template!r}")
+            parts = template_units(unit, plan, inputs)
+        else:
+            parts = map_units(unit, inputs["over"])
+        if unit.name not in self._opened:
+            batch.bodies.append(e.StepStarted(step=unit.name, key=self._key(unit)))
+        group = self._groups[unit.name] = Group.of(unit, parts)
+        for name in parts:
+            if self._ended.get(name) is StepStatus.DONE:
+                group.done.add(name)
+                group.waiting.remove(name)
+        self._add(group.let_in(0))
+        self._settle(group, batch)
+
+    def _settle(self, group: Group, batch: _Batch) -> None:
+        """End a map or plan step once none of its parts can change any more."""
+        if not group.over or group.unit.name in self._ended:
+            return
+        error = group.error()
+        if error:
+            self._fail(group.unit, error, batch)
+        else:
+            self._finish(group.unit, group.joined(self._results), batch)
+
+    def _launch(self, ready: Ready) -> None:
+        async def work() -> None:
+            outcome = await self._callees.call(*ready)
+            self._outcomes.put_nowait((ready.unit.name, outcome))
+
+        self._tasks[ready.unit.name] = asyncio.create_task(work(), name=ready.unit.name)
+
+    def _drain(self, batch: _Batch) -> None:
+        """Write down how calls ended, as many as have."""
+        while not self._outcomes.empty():
+            name, outcome = self._outcomes.get_nowait()
+            if outcome is None:
+                continue
+            del self._tasks[name]
+            self._busy[self._units[name].callee] -= 1
+            self._take(self._units[name], outcome, batch)
+
+    def _take(self, unit: Unit, outcome: Outcome, batch: _Batch) -> None:
+        match outcome:
+            case Done(value):
+                self._finish(unit, value, batch)
+            case Failed(error, again) if again and self._attempts[unit.name] < self._limits.tries:
+                batch.bodies.append(e.StepFailed(step=unit.name, error=error, again=True))
+                self._retry_later(unit)
+            case Failed(error):
+                self._fail(unit, error, batch)
+            case Unsure(reason):
+                self._ended[unit.name] = StepStatus.UNKNOWN
+                told = e.StepUnknown(step=unit.name, reason=reason)
+                batch.bodies += [told, unknown_question(unit.name)]
+
+    def _retry_later(self, unit: Unit) -> None:
+        async def wait() -> None:
+            doubled = 2 ** (self._attempts[unit.name] - 1)
+            await self._callees.clock.sleep(self._limits.first_wait_s * doubled)
+            self._schedule.put_back(unit.name)
+            self._outcomes.put_nowait(("", None))
+
+        task = asyncio.create_task(wait())
+        self._waits.add(task)
+        task.add_done_callback(self._waits.discard)
+
+    def _finish(self, unit: Unit, value: Json, batch: _Batch) -> None:
+        size = len(canonical_json(value))
+        batch.bodies.append(e.StepDone(step=unit.name, result=content_hash(value), size=size))
+        batch.values.append(value)
+        self._results[unit.name] = value
+        self._ended[unit.name] = StepStatus.DONE
+        self._schedule.finish(unit.name)
+        self._leave(unit, batch)
+
+    def _fail(self, unit: Unit, error: str, batch: _Batch) -> None:
+        batch.bodies.append(e.StepFailed(step=unit.name, error=error))
+        self._ended[unit.name] = StepStatus.FAILED
+        self._leave(unit, batch)
+
+    def _leave(self, unit: Unit, batch: _Batch) -> None:
+        """A part has ended: the next one may come in, or the whole step ends."""
+        group = self._groups.get(unit.parent or "")
+        if group is None:
+            return
+        done = self._ended[unit.name] is StepStatus.DONE
+        group.done.add(unit.name) if done else group.failed.append(unit.name)
+        inside = len(group.parts) - len(group.waiting) - len(group.done) - len(group.failed)
+        self._add(group.let_in(inside))
+        self._settle(group, batch)
+
+    async def _stop(self, by: e.Actor) -> None:
+        """Cancel what runs, wait for it a little, and write that it was stopped."""
+        running = dict(self._tasks)
+        for task in [*running.values(), *self._waits]:
+            task.cancel()
+        if running:
+            await asyncio.wait(running.values(), timeout=self._limits.grace_s)
+        await self._journal.append(e.CancelAsked(), by=by)
+        batch = _Batch()
+        self._drain(batch)
+        left = [name for name in [*running, *self._groups] if name not in self._ended]
+        batch.bodies += [e.StepCancelled(step=name, reason="cancelled") for name in left]
+        if batch.bodies:
+            await self._journal.append(*batch.bodies, values=batch.values)
+
+    async def _let_go(self) -> None:
+        """Another process has taken the run: stop without writing anything."""
+        tasks = [*self._tasks.values(), *self._waits]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _question(unit: Unit, text: str) -> e.QuestionAsked:
+    step = unit.step
+    options = step.options if isinstance(step, AskStep) else ()
+    schema = step.answer_schema if isinstance(step, AskStep) else None
+    return e.QuestionAsked(
+        question=unit.name, text=text, options=options, answer_schema=schema, step=unit.name
+    )

@@ -1,0 +1,63 @@
+"""Groups: the parts of a map or plan step, let in as there is room, and ended together."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from plansmith.plan.data import Json
+from plansmith.plan.steps import MapStep
+from plansmith.runner.units import Unit
+
+
+@dataclass(slots=True)
+class Group:
+    """The parts of one unit; a map lets in `width` of them at a time, a template all."""
+
+    unit: Unit
+    parts: dict[str, Unit]
+    waiting: deque[str] = field(default_factory=deque[str])
+    done: set[str] = field(default_factory=set[str])
+    failed: list[str] = field(default_factory=list[str])
+
+    @classmethod
+    def of(cls, unit: Unit, parts: dict[str, Unit]) -> Group:
+        """A group none of whose parts has been let in."""
+        return cls(unit, parts, deque(parts))
+
+    def let_in(self, inside: int) -> dict[str, Unit]:
+        """The next parts that may go into the schedule, when so many are inside already."""
+        step = self.unit.step
+        room = step.width - inside if isinstance(step, MapStep) else len(self.waiting)
+        names = [self.waiting.popleft() for _ in range(min(max(room, 0), len(self.waiting)))]
+        return {name: self.parts[name] for name in names}
+
+    def lost(self) -> set[str]:
+        """Parts that can no longer run, since they need one that failed."""
+        lost = set(self.failed)
+        size = -1
+        while size != len(lost):
+            size = len(lost)
+            lost |= {name for name, part in self.parts.items() if part.needs() & lost}
+        return lost
+
+    @property
+    def over(self) -> bool:
+        """Whether no part can change any more."""
+        if len(self.done) + len(self.failed) == len(self.parts):
+            return True
+        return bool(self.failed) and len(self.done | self.lost()) == len(self.parts)
+
+    def error(self) -> str:
+        """Why the group failed, or nothing."""
+        if not self.failed:
+            return ""
+        names = ", ".join(self.failed[:5])
+        return f"{len(self.failed)} of {len(self.parts)} parts failed: {names}"
+
+    def joined(self, results: Mapping[str, Json]) -> Json:
+        """The results of all parts: a list for a map, a table by step for a template."""
+        if isinstance(self.unit.step, MapStep):
+            return [results[name] for name in self.parts]
+        return {part.step.id: results[name] for name, part in self.parts.items()}

@@ -1,0 +1,80 @@
+"""Journal: one run's events, written one after the other and folded as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from plansmith.errors import PlansmithError
+from plansmith.plan.data import Json
+from plansmith.plan.events import Actor, AnyBody, Event, next_event
+from plansmith.plan.fold import RunFold
+from plansmith.plan.run import Run
+from plansmith.ports import Clock, PlanStore
+
+SYSTEM: Final = Actor(kind="system")
+
+
+class Journal:
+    """Appends to a run; a stale writer is refused and learns so from `StaleWriter`."""
+
+    def __init__(
+        self,
+        run: str,
+        *,
+        store: PlanStore,
+        clock: Clock,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.id = run
+        self._store = store
+        self._clock = clock
+        self._tell = tell
+        self._fold = RunFold(Run(id=run))
+        self._last: Event | None = None
+
+    @classmethod
+    async def load(
+        cls,
+        run: str,
+        *,
+        store: PlanStore,
+        clock: Clock,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> Journal:
+        """The journal of a run that is in the store; `tell` hears of each append."""
+        journal = cls(run, store=store, clock=clock, tell=tell)
+        await journal.catch_up()
+        if journal._last is None:
+            raise PlansmithError(f"there is no run {run!r}", hint="plansmith runs lists all runs")
+        return journal
+
+    async def catch_up(self) -> None:
+        """Take in what others have written since."""
+        number = self._last.number if self._last else 0
+        for event in await self._store.events(self.id, after=number):
+            self._take(event)
+
+    async def append(
+        self, *bodies: AnyBody, by: Actor = SYSTEM, values: Sequence[Json] = ()
+    ) -> list[Event]:
+        """Write events and the values they speak of, all or none, durable on return."""
+        events: list[Event] = []
+        last, now = self._last, self._clock.now()
+        for body in bodies:
+            last = next_event(body, run=self.id, by=by, at=now, last=last)
+            events.append(last)
+        await self._store.append(events, values)
+        for event in events:
+            self._take(event)
+        self._tell(self.id)
+        return events
+
+    @property
+    def run(self) -> Run:
+        """The run as it stands."""
+        return self._fold.result()
+
+    def _take(self, event: Event) -> None:
+        self._fold.take(event)
+        self._last = event
