@@ -45,7 +45,7 @@ def wanted(project: Mapping[str, Any]) -> dict[str, list[Requirement]]:
     extras: dict[str, list[str]] = table["optional-dependencies"]
     build = project["dependency-groups"]["build"]
     core = [*table["dependencies"], *extras["models"], *build]
-    dev = [*core, *extras["dev"]]
+    dev = [*core, *extras["dev"], *extras["postgres"]]
     everything = [*dev, *(line for lines in extras.values() for line in lines)]
     return {
         lock: [line for line in map(Requirement, lines) if line.name != table["name"]]

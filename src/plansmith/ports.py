@@ -83,6 +83,7 @@ class Call:
     key: str
     attempt: int = 1
     progress: Callable[[str], None] = lambda _: None
+    spend: Callable[[Usage], None] = lambda _: None
 
 
 class ToolSource(Protocol):

@@ -1,0 +1,217 @@
+"""Group commit: many callers' requests become one transaction, and each learns its own outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from plansmith.adapters.stores.rows import Entry
+from plansmith.errors import JournalError
+
+
+class Request:
+    """What one caller wants to become durable, and what came of it."""
+
+    __slots__ = ("entries", "error", "future", "run", "values")
+
+    def __init__(
+        self, run: str = "", entries: Sequence[Entry] = (), values: Sequence[tuple[str, bytes]] = ()
+    ) -> None:
+        self.run = run
+        self.entries = entries
+        self.values = values
+        self.error: Exception | None = None
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def settle(self) -> None:
+        """Tell the caller, unless it has gone."""
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(None)
+
+
+class Errand(Request):
+    """Something else to be done by the writer, between transactions."""
+
+    __slots__ = ("action", "result")
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        super().__init__()
+        self.action = action
+        self.result: object = None
+
+    def settle(self) -> None:
+        """Tell the caller what the errand gave."""
+        if self.error is None and not self.future.done():
+            self.future.set_result(self.result)
+        super().settle()
+
+
+def closed() -> JournalError:
+    """The error of a store that is used after its end."""
+    return JournalError("the store is closed", hint="open a new one")
+
+
+Settle = Callable[[Sequence[Request]], None]
+
+
+def settle_all(requests: Sequence[Request]) -> None:
+    """Tell every caller; runs in the callers' event loop."""
+    for request in requests:
+        request.settle()
+
+
+class WriterThread:
+    """One thread that hands everything asked for since its last commit to `commit`.
+
+    Requests of one turn of an event loop travel together, so a hundred runs that go on at once
+    share one commit. `commit` sets each request's `error`; `settle` runs in the callers' loop.
+    """
+
+    def __init__(
+        self, commit: Callable[[Sequence[Request]], None], *, settle: Settle = settle_all
+    ) -> None:
+        self._commit = commit
+        self._settle = settle
+        self._lock = threading.Lock()
+        self._waiting: list[Request] = []
+        self._queue: queue.SimpleQueue[list[Request] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def submit(self, request: Request) -> asyncio.Future[Any]:
+        """Pass a request on; the future is done when its fate is durable."""
+        with self._lock:
+            if self._closed:
+                raise closed()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="plansmith", daemon=True)
+                self._thread.start()
+            self._waiting.append(request)
+            first = len(self._waiting) == 1
+        if first:
+            request.future.get_loop().call_soon(self._hand_over)
+        return request.future
+
+    def close(self) -> None:
+        """Finish what was asked for and end the thread; harmless when done twice."""
+        with self._lock:
+            self._closed = True
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            self._hand_over()
+            self._queue.put(None)
+            thread.join()
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            requests, self._waiting = self._waiting, []
+        if requests:
+            self._queue.put(requests)
+
+    def _work(self) -> None:
+        last = False
+        while not last:
+            batch, last = self._next_batch()
+            self._do(batch)
+            for loop, requests in _by_loop(batch):
+                try:
+                    loop.call_soon_threadsafe(self._settle, requests)
+                except RuntimeError:
+                    # The loop was closed: nobody waits for the answer.
+                    continue
+
+    def _next_batch(self) -> tuple[list[Request], bool]:
+        batch: list[Request] = []
+        part = self._queue.get()
+        while part is not None:
+            batch += part
+            try:
+                part = self._queue.get_nowait()
+            except queue.Empty:
+                return batch, False
+        return batch, True
+
+    def _do(self, batch: Sequence[Request]) -> None:
+        group: list[Request] = []
+        for request in batch:
+            if isinstance(request, Errand):
+                self._guarded(self._commit, group)
+                self._guarded(_run_errand, [request])
+                group = []
+            else:
+                group.append(request)
+        self._guarded(self._commit, group)
+
+    def _guarded(
+        self, work: Callable[[Sequence[Request]], None], requests: Sequence[Request]
+    ) -> None:
+        if not requests:
+            return
+        try:
+            work(requests)
+        except Exception as error:  # noqa: BLE001 - a caller must never wait for ever
+            for request in requests:
+                request.error = request.error or error
+
+
+class WriterTask:
+    """The same for a database that is spoken to asynchronously: a task as long as there is work."""
+
+    def __init__(
+        self, commit: Callable[[Sequence[Request]], Awaitable[None]], *, settle: Settle
+    ) -> None:
+        self._commit = commit
+        self._settle = settle
+        self._waiting: list[Request] = []
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def submit(self, request: Request) -> asyncio.Future[Any]:
+        """Pass a request on; the future is done when its fate is durable."""
+        if self._closed:
+            raise closed()
+        self._waiting.append(request)
+        if self._task is None:
+            self._task = request.future.get_loop().create_task(self._work())
+        return request.future
+
+    async def close(self) -> None:
+        """Finish what was asked for."""
+        self._closed = True
+        if self._task is not None:
+            await self._task
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                try:
+                    await self._commit(batch)
+                except Exception as error:  # noqa: BLE001 - a caller must never wait for ever
+                    for request in batch:
+                        request.error = request.error or error
+                self._settle(batch)
+        finally:
+            self._task = None
+
+
+def _run_errand(requests: Sequence[Request]) -> None:
+    for errand in requests:
+        if isinstance(errand, Errand):
+            errand.result = errand.action()
+
+
+def _by_loop(
+    requests: Iterable[Request],
+) -> Iterable[tuple[asyncio.AbstractEventLoop, list[Request]]]:
+    groups: dict[asyncio.AbstractEventLoop, list[Request]] = {}
+    for request in requests:
+        groups.setdefault(request.future.get_loop(), []).append(request)
+    return groups.items()

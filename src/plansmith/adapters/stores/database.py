@@ -1,0 +1,127 @@
+"""Opening a SQLite file as a store's database, and SQLite's errors in Plansmith's words."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+from plansmith.adapters.stores.migrations import migrate_sqlite
+from plansmith.adapters.stores.rows import DOCTOR
+from plansmith.errors import JournalDamaged, JournalError, Misconfigured, PlansmithError
+
+Synchronous = Literal["full", "normal"]
+
+_LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_DAMAGED: Final = (
+    *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT),
+    *(sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMAT),
+)
+_REFUSED: Final = (
+    *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH),
+)
+
+
+def open_database(
+    path: Path, *, synchronous: Synchronous = "full", timeout_s: float = 10.0
+) -> sqlite3.Connection:
+    """A connection in write-ahead mode to a file whose schema is the newest."""
+    with in_our_words(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _refuse_cut(path)
+        connection = sqlite3.connect(
+            path, timeout=timeout_s, isolation_level=None, check_same_thread=False
+        )
+        try:
+            _set_wal(connection, path, timeout_s)
+            connection.execute(f"PRAGMA synchronous = {synchronous.upper()}")
+            connection.execute("PRAGMA cell_size_check = ON")
+            migrate_sqlite(connection, str(path))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+@contextmanager
+def in_our_words(path: Path) -> Generator[None]:
+    """Turn an error of SQLite or of the file system into a named one."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise named(error, path) from error
+    except UnicodeDecodeError as error:
+        # What should be text, perhaps the error message itself, is not.
+        raise JournalDamaged(f"{path} is damaged", hint=DOCTOR) from error
+    except OSError as error:
+        raise Misconfigured(
+            f"{path} cannot be used: {error.strerror}", hint="check the path and its permissions"
+        ) from error
+
+
+def named(error: sqlite3.Error, path: Path) -> PlansmithError:
+    """The Plansmith error of an error of SQLite."""
+    code = _code(error)
+    kind = code & 0xFF
+    if kind in _LOCKED:
+        return JournalError(
+            f"{path} is locked by another process",
+            hint="wait for it or end it; `plansmith doctor` says which one it is",
+        )
+    if kind == sqlite3.SQLITE_FULL:
+        return JournalError(f"the disk of {path} is full", hint="free some space and try again")
+    if kind in _DAMAGED or code == sqlite3.SQLITE_IOERR_SHORT_READ:
+        return JournalDamaged(
+            f"{path} is damaged or not a database: {error}",
+            hint="run `plansmith doctor`, or restore the file from a backup",
+        )
+    if kind in _REFUSED:
+        return Misconfigured(
+            f"{path} cannot be opened or written: {error}",
+            hint="check the path, the permissions of the file and of its folder",
+        )
+    return JournalError(f"{path}: {error}", hint="check the disk; then run `plansmith doctor`")
+
+
+def is_locked(error: sqlite3.Error) -> bool:
+    """Whether another process holds what was needed."""
+    return _code(error) & 0xFF in _LOCKED
+
+
+def _code(error: sqlite3.Error) -> int:
+    # Errors of the Python module itself carry no code.
+    return getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR
+
+
+def _refuse_cut(path: Path) -> None:
+    # SQLite takes half a page at the end for a page of zeros. With a log it mends that.
+    log = path.with_name(f"{path.name}-wal")
+    if not path.is_file() or (log.is_file() and log.stat().st_size):
+        return
+    with path.open("rb") as file:
+        header = file.read(18)
+        size = file.seek(0, 2)
+    page = int.from_bytes(header[16:18])
+    # A page of 64 KiB is written as 1, and all pages are multiples of 512.
+    if header.startswith(b"SQLite format 3") and size % (page if page > 1 else 65_536):
+        raise JournalDamaged(f"the end of {path} is missing", hint=DOCTOR)
+
+
+def _set_wal(connection: sqlite3.Connection, path: Path, timeout_s: float) -> None:
+    # SQLite does not wait for a lock here by itself when several processes open a new file.
+    deadline = time.monotonic() + timeout_s
+    mode = ""
+    while not mode:
+        try:
+            mode = str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if not is_locked(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+    if mode != "wal":
+        raise Misconfigured(
+            f"{path} is on a disk that cannot keep a write-ahead log", hint="use a local disk"
+        )

@@ -1,0 +1,230 @@
+"""What is wrong with a store, in words, and the proof that a run was not altered."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol
+
+from plansmith.adapters.stores.database import is_locked, named
+from plansmith.adapters.stores.link import Link, schema_version
+from plansmith.adapters.stores.migrations import APPLICATION_ID, POSTGRES, SQLITE, refuse_newer
+from plansmith.adapters.stores.urls import is_postgres, open_store, sqlite_path
+from plansmith.errors import JournalDamaged, PlansmithError
+from plansmith.plan.events import ReportMade, StepDone, verify_chain
+from plansmith.ports import PlanStore
+
+_LITTLE_ROOM: Final = 100_000_000
+_LONG_LOG: Final = 64_000_000
+_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    level: Literal["ok", "note", "warning", "error"]
+    subject: str
+    message: str
+    hint: str = ""
+
+
+class _Examined(PlanStore, Protocol):
+    """A store that can also count what nobody mentions."""
+
+    async def unmentioned(self) -> int: ...
+
+
+async def diagnose(url: str, *, sample: int | None = None) -> list[Finding]:
+    """Look at a store from all sides; `sample` limits how many of the newest runs are verified."""
+    if is_postgres(url):
+        findings = await _diagnose_server(url)
+    elif url.startswith("memory"):
+        return [Finding("ok", "store", "in memory: there is nothing to look at")]
+    else:
+        findings = await asyncio.to_thread(lambda: list(_diagnose_file(sqlite_path(url))))
+    if all(found.level not in ("error", "note") for found in findings):
+        store = open_store(url)
+        try:
+            findings += await _diagnose_runs(store, sample)
+        finally:
+            await store.close()
+    return findings
+
+
+async def verify(store: PlanStore, run: str) -> int:
+    """Check a run's chain and every result it mentions; return how many events it has."""
+    events = await store.events(run)
+    if not events:
+        raise JournalDamaged(f"there is no run {run}", hint="`plansmith runs` lists them")
+    verify_chain(events)
+    for event in events:
+        if isinstance(event.body, StepDone | ReportMade) and event.body.result:
+            await store.get(event.body.result)
+    return len(events)
+
+
+async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
+    examined: _Examined = store
+    try:
+        runs = list(await examined.runs())
+    except PlansmithError as error:
+        return [_error("journals", error)]
+    some = runs if sample is None else runs[len(runs) - min(sample, len(runs)) :]
+    damaged = [found for run in some if (found := await _damage(examined, run))]
+    words = f"{len(some)} of {len(runs)} runs verified, {len(damaged)} damaged"
+    level: Literal["ok", "warning"] = "warning" if damaged else "ok"
+    return [*damaged[:_SHOWN], Finding(level, "journals", words), await _values(examined)]
+
+
+async def _values(store: _Examined) -> Finding:
+    try:
+        unused = await store.unmentioned()
+    except PlansmithError as error:
+        return _error("values", error)
+    words = f"{unused} values are mentioned by no event"
+    return Finding("ok", "values", words, "retention removes them" if unused else "")
+
+
+async def _damage(store: PlanStore, run: str) -> Finding | None:
+    try:
+        await verify(store, run)
+    except PlansmithError as error:
+        return _error(f"run {run}", error)
+    return None
+
+
+def _error(subject: str, error: PlansmithError) -> Finding:
+    return Finding("error", subject, error.message, error.hint)
+
+
+def _diagnose_file(path: Path) -> Iterator[Finding]:
+    if not path.is_file():
+        yield Finding("note", "file", f"there is no {path}", "it is made when first used")
+        return
+    yield Finding("ok", "file", f"{path}, {path.stat().st_size:,} bytes")
+    yield _room(path)
+    try:
+        # Not read-only: SQLite could not look at the log of a crashed writer then.
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=0)
+    except sqlite3.Error as error:
+        yield _error("file", named(error, path))
+        return
+    checks: Sequence[Callable[[sqlite3.Connection, Path], Finding]] = (
+        *(_schema, _log, _lock, _integrity),
+    )
+    try:
+        for check in checks:
+            try:
+                yield check(connection, path)
+            except sqlite3.Error as error:
+                yield _error(check.__name__.strip("_"), named(error, path))
+    finally:
+        connection.close()
+
+
+def _room(path: Path) -> Finding:
+    free = shutil.disk_usage(path.parent).free
+    level: Literal["ok", "warning"] = "warning" if free < _LITTLE_ROOM else "ok"
+    return Finding(level, "disk", f"{free / 1e6:,.0f} MB are free")
+
+
+def _schema(connection: sqlite3.Connection, path: Path) -> Finding:
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+    if not ours:
+        hint = "give the store a file of its own"
+        return Finding("error", "schema", f"{path} is not a store of Plansmith", hint)
+    if version > len(SQLITE):
+        words = f"version {version}, and this Plansmith knows {len(SQLITE)}"
+        return Finding("error", "schema", words, "use the newer Plansmith that wrote it")
+    if version < len(SQLITE):
+        return Finding("note", "schema", f"version {version}", "it is migrated when next used")
+    return Finding("ok", "schema", f"version {version}")
+
+
+def _log(connection: sqlite3.Connection, path: Path) -> Finding:
+    mode = str(connection.execute("PRAGMA journal_mode").fetchone()[0])
+    log = path.with_name(f"{path.name}-wal")
+    size = log.stat().st_size if log.is_file() else 0
+    if size > _LONG_LOG:
+        hint = "a reader may hold it open; it shrinks when all processes have closed the store"
+        return Finding("warning", "log", f"the write-ahead log has {size:,} bytes", hint)
+    return Finding("ok", "log", f"mode {mode}, write-ahead log of {size:,} bytes")
+
+
+def _lock(connection: sqlite3.Connection, path: Path) -> Finding:
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        if not is_locked(error):
+            raise
+        owners = ", ".join(map(str, lock_owners(path))) or "unknown"
+        return Finding(
+            "warning", "lock", f"another process is writing: {owners}", "if it hangs, end it"
+        )
+    return Finding("ok", "lock", "free")
+
+
+def _integrity(connection: sqlite3.Connection, path: Path) -> Finding:
+    rows = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(5)")]
+    if rows != ["ok"]:
+        hint = f"restore {path} from a backup"
+        return Finding("error", "integrity", "; ".join(rows), hint)
+    return Finding("ok", "integrity", "every page is well-formed")
+
+
+def lock_owners(path: Path) -> list[int]:
+    """The processes that hold a write lock on a file or its shared memory, where Linux says."""
+    files = [path, path.with_name(f"{path.name}-shm")]
+    inodes = {str(file.stat().st_ino) for file in files if file.exists()}
+    table = Path("/proc/locks")
+    owners: set[int] = set()
+    for line in table.read_text().splitlines() if table.exists() else ():
+        fields = [field for field in line.split() if field != "->"]
+        if len(fields) > 5 and fields[3] == "WRITE" and fields[5].rpartition(":")[2] in inodes:
+            owners.add(int(fields[4]))
+    return sorted(owners)
+
+
+async def _diagnose_server(url: str) -> list[Finding]:
+    link = Link(url, patience_s=0, migrating=False)
+    look: Callable[[Any, bool], Awaitable[list[Finding]]] = _look_at_server
+    try:
+        return await link.use(look)
+    except PlansmithError as error:
+        return [_error("server", error)]
+    finally:
+        await link.close()
+
+
+async def _look_at_server(connection: Any, _: bool) -> list[Finding]:  # noqa: FBT001 - Link's form
+    schema = await schema_version(connection)
+    if schema < len(POSTGRES):
+        return [Finding("note", "schema", f"version {schema}", "it is migrated when next used")]
+    refuse_newer("the schema plansmith", schema, len(POSTGRES))
+    version, size = await (await connection.execute(_SERVER)).fetchone()
+    owners = [str(row[0]) for row in await (await connection.execute(_OWNERS)).fetchall()]
+    held = f"another session keeps writers out: {', '.join(owners)}"
+    return [
+        Finding("ok", "server", f"PostgreSQL {version}, {size:,} bytes in the schema plansmith"),
+        Finding("warning", "lock", held, "if it hangs, end it with pg_terminate_backend")
+        if owners
+        else Finding("ok", "lock", "free"),
+    ]
+
+
+_SERVER: Final = """
+    SELECT current_setting('server_version'), coalesce(sum(pg_total_relation_size(oid)), 0)::bigint
+    FROM pg_class WHERE relnamespace = 'plansmith'::regnamespace AND relkind = 'r'
+"""
+_OWNERS: Final = """
+    SELECT DISTINCT pid FROM pg_locks JOIN pg_class ON pg_class.oid = relation
+    WHERE relnamespace = 'plansmith'::regnamespace AND granted AND mode IN
+        ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+"""

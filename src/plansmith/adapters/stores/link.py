@@ -1,0 +1,158 @@
+"""A connection to PostgreSQL that comes back, and the server's errors in Plansmith's words."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from importlib import import_module
+from typing import Any, Final, TypeVar
+
+from plansmith.adapters.stores.migrations import POSTGRES, refuse_newer
+from plansmith.errors import JournalDamaged, JournalError, Misconfigured, PlansmithError
+
+_T = TypeVar("_T")
+# Any number will do, as long as every Plansmith takes the same.
+_MIGRATION_LOCK: Final = 0x504C4E53
+_TRY_AGAIN: Final = ("40001", "40P01")
+_FULL: Final = ("53100", "53200")
+_REFUSED: Final = ("42501", "25006", "28000", "28P01", "3D000")
+_DAMAGED: Final = ("XX001", "XX002", "42P01", "42703")
+
+
+def load_psycopg() -> Any:
+    """The driver, which only this store needs."""
+    try:
+        return import_module("psycopg")
+    except ImportError as error:
+        raise Misconfigured(
+            f"a store on PostgreSQL needs psycopg, and it cannot be loaded: {error}",
+            hint="pip install 'plansmith[postgres]'",
+        ) from error
+
+
+class Link:
+    """One connection, opened when first used and again, for a while, when it was lost."""
+
+    def __init__(self, dsn: str, *, patience_s: float, migrating: bool = True) -> None:
+        self._dsn = dsn
+        self._patience_s = patience_s
+        self._migrating = migrating
+        self._driver: Any = None
+        self._connection: Any = None
+        self._opening = asyncio.Lock()
+        self._was_open = False
+
+    async def use(self, work: Callable[[Any, bool], Awaitable[_T]]) -> _T:
+        """Work with the connection; once more when it was lost, which the flag then says."""
+        deadline = time.monotonic() + self._patience_s
+        again = False
+        while True:
+            try:
+                connection = await self._opened()
+                return await work(connection, again)
+            except PlansmithError:
+                raise
+            except Exception as error:
+                if not self._is_ours(error):
+                    raise
+                if not self._worth_another_try(error) or time.monotonic() > deadline:
+                    raise named(error) from error
+                again = True
+                await asyncio.sleep(0.05)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    def _is_ours(self, error: Exception) -> bool:
+        return self._driver is not None and isinstance(error, self._driver.Error)
+
+    def _worth_another_try(self, error: Exception) -> bool:
+        if getattr(error, "sqlstate", None) in _TRY_AGAIN:
+            return True
+        # A first connection that fails is a setting; one that was there may come back.
+        return self._was_open and (self._connection is None or self._connection.closed)
+
+    async def _opened(self) -> Any:
+        async with self._opening:
+            if self._connection is None or self._connection.closed:
+                self._connection = None
+                self._driver = self._driver or load_psycopg()
+                connection = await self._driver.AsyncConnection.connect(
+                    self._dsn, autocommit=True, connect_timeout=10
+                )
+                try:
+                    if self._migrating and not self._was_open:
+                        await migrate(connection)
+                except BaseException:
+                    await connection.close()
+                    raise
+                self._connection, self._was_open = connection, True
+            return self._connection
+
+
+async def migrate(connection: Any, steps: Sequence[str] = POSTGRES) -> int:
+    """Bring the schema `plansmith` to the newest version and return how many steps that took."""
+    if await schema_version(connection) == len(steps):
+        return 0
+    # Locked before the transaction begins: only then does it see what others have made.
+    await connection.execute("SELECT pg_advisory_lock(%s)", [_MIGRATION_LOCK])
+    try:
+        async with connection.transaction():
+            return await _take(connection, steps)
+    finally:
+        if not connection.closed:
+            await connection.execute("SELECT pg_advisory_unlock(%s)", [_MIGRATION_LOCK])
+
+
+async def _take(connection: Any, steps: Sequence[str]) -> int:
+    done = await schema_version(connection)
+    refuse_newer("the schema plansmith", done, len(steps))
+    await connection.execute("CREATE SCHEMA IF NOT EXISTS plansmith")
+    await connection.execute(_RECORD)
+    for number, step in enumerate(steps[done:], start=done + 1):
+        await connection.execute(step)
+        await connection.execute("INSERT INTO plansmith.migration VALUES (%s)", [number])
+    return len(steps) - done
+
+
+_RECORD: Final = """
+    CREATE TABLE IF NOT EXISTS plansmith.migration (
+        number integer PRIMARY KEY,
+        at timestamptz NOT NULL DEFAULT now()
+    )
+"""
+
+
+async def schema_version(connection: Any) -> int:
+    """How many steps the schema has done; 0 when there is none."""
+    cursor = await connection.execute("SELECT to_regclass('plansmith.migration') IS NOT NULL")
+    if not (await cursor.fetchone())[0]:
+        return 0
+    cursor = await connection.execute("SELECT coalesce(max(number), 0) FROM plansmith.migration")
+    return int((await cursor.fetchone())[0])
+
+
+def named(error: Exception) -> PlansmithError:
+    """The Plansmith error of an error of the driver or the server."""
+    state: str = getattr(error, "sqlstate", None) or ""
+    words = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if state in _FULL:
+        return JournalError(f"PostgreSQL has no room left: {words}", hint="free some space")
+    if state in _REFUSED:
+        return Misconfigured(
+            f"PostgreSQL refused: {words}", hint="check the user, its rights and the database"
+        )
+    if state in _DAMAGED:
+        return JournalDamaged(
+            f"the schema plansmith is damaged: {words}", hint="restore it from a backup"
+        )
+    if not state:
+        return JournalError(
+            f"PostgreSQL cannot be reached: {words}",
+            hint="check the address, the password and that the server runs",
+        )
+    return JournalError(f"PostgreSQL: {words}", hint="see the server's log")

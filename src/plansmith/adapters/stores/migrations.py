@@ -1,0 +1,112 @@
+"""The schema of each database as a numbered list of steps, of which a file has done the first n."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Final
+
+from plansmith.errors import Misconfigured
+
+# Append only: a step that was released is never changed.
+SQLITE: Final[Sequence[str]] = (
+    # Rows in the order they came, and apart from them where each belongs: a commit of many runs
+    # then writes few pages, and no page is left half empty. `last` tells a journal whose end
+    # was lost from a whole one.
+    """
+    CREATE TABLE run (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        last INTEGER NOT NULL
+    );
+    CREATE TABLE event (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
+    CREATE TABLE place (
+        run INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        event INTEGER NOT NULL,
+        PRIMARY KEY (run, number)
+    ) WITHOUT ROWID;
+    """,
+    """
+    CREATE TABLE value (
+        key BLOB PRIMARY KEY,
+        day INTEGER NOT NULL,
+        data BLOB NOT NULL
+    ) WITHOUT ROWID;
+    """,
+)
+
+# Storage EXTERNAL: rows are deflated already, the server need not try again.
+POSTGRES: Final[Sequence[str]] = (
+    """
+    CREATE TABLE plansmith.run (
+        id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        name text NOT NULL UNIQUE
+    );
+    CREATE TABLE plansmith.event (
+        run integer NOT NULL,
+        number integer NOT NULL,
+        data bytea NOT NULL,
+        PRIMARY KEY (run, number)
+    );
+    ALTER TABLE plansmith.event ALTER COLUMN data SET STORAGE EXTERNAL;
+    """,
+    """
+    CREATE TABLE plansmith.value (
+        key bytea PRIMARY KEY,
+        day integer NOT NULL,
+        data bytea NOT NULL
+    );
+    ALTER TABLE plansmith.value ALTER COLUMN data SET STORAGE EXTERNAL;
+    """,
+)
+
+# "PLNS": tells our files from other people's.
+APPLICATION_ID: Final = 0x504C4E53
+
+
+def migrate_sqlite(connection: sqlite3.Connection, name: str, steps: Sequence[str] = SQLITE) -> int:
+    """Bring a file to the newest schema and return how many steps that took."""
+    if _number(connection, "user_version") == len(steps) and _is_ours(connection):
+        return 0
+    # The first look may be old news: only under the lock nobody else migrates.
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        done = _number(connection, "user_version")
+        _refuse_foreign(connection, name)
+        refuse_newer(name, done, len(steps))
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        for step in steps[done:]:
+            for statement in filter(str.strip, step.split(";")):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(steps)}")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    return len(steps) - done
+
+
+def refuse_newer(name: str, found: int, known: int) -> None:
+    """Do not touch what a later Plansmith wrote."""
+    if found > known:
+        raise Misconfigured(
+            f"{name} has schema version {found}, and this Plansmith knows {known}",
+            hint="use the newer Plansmith that wrote it, or another store",
+        )
+
+
+def _refuse_foreign(connection: sqlite3.Connection, name: str) -> None:
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if tables and not _is_ours(connection):
+        raise Misconfigured(
+            f"{name} is a database of something else", hint="give the store a file of its own"
+        )
+
+
+def _is_ours(connection: sqlite3.Connection) -> bool:
+    return _number(connection, "application_id") == APPLICATION_ID
+
+
+def _number(connection: sqlite3.Connection, setting: str) -> int:
+    return int(connection.execute(f"PRAGMA {setting}").fetchone()[0])

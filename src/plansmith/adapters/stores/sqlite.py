@@ -1,0 +1,282 @@
+"""A store in one SQLite file: durable, shared by processes, with one commit for many runs."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TypeVar
+
+from plansmith.adapters.stores.commit import Errand, Request, WriterThread, closed, settle_all
+from plansmith.adapters.stores.database import Synchronous, in_our_words, open_database
+from plansmith.adapters.stores.followers import Followers
+from plansmith.adapters.stores.ledger import Ledger
+from plansmith.adapters.stores.retention import Pruned, expired, keys_in, last_day
+from plansmith.adapters.stores.rows import (
+    DOCTOR,
+    HEADER_BYTES,
+    RunHead,
+    entries_of,
+    header_of,
+    journal_start,
+    key_of,
+    no_value,
+    read_journal,
+    read_value,
+    value_text,
+)
+from plansmith.errors import JournalDamaged
+from plansmith.plan.data import Json
+from plansmith.plan.events import Event
+
+_T = TypeVar("_T")
+_ANY_DAY: Final = 2**31 - 1
+
+
+class SqliteStore:
+    """Journals and results in one file.
+
+    `synchronous="full"` survives a power cut; `"normal"` survives the end of the process, and a
+    power cut may take the last moments, never the file. Another process may use the same file:
+    a write waits for it up to `timeout_s`, and a follower sees its events within `poll_s`.
+    Nothing is opened before the first call.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        synchronous: Synchronous = "full",
+        timeout_s: float = 10.0,
+        poll_s: float = 0.05,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._path = Path(path)
+        self._timeout_s = timeout_s
+        self._poll_s = poll_s
+        self._now = now
+        self._ledger = Ledger(self._path, synchronous=synchronous, timeout_s=timeout_s, now=now)
+        self._writer = WriterThread(self._ledger.commit, settle=self._settle)
+        self._readers = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-read")
+        self._reading: sqlite3.Connection | None = None
+        self._followers = Followers(numbers=self._numbers, watch=self._watch)
+        self._closed = False
+
+    async def append(self, events: Sequence[Event], values: Sequence[Json] = ()) -> None:
+        """Keep events that follow the last one of their run, and values, all or none."""
+        entries = entries_of(events)
+        texts = [value_text(value) for value in values]
+        if entries or texts:
+            run = events[0].run if events else ""
+            await self._writer.submit(Request(run, entries, texts))
+
+    async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
+        """The events of a run behind a number; none for an unknown run."""
+
+        def read(connection: sqlite3.Connection) -> list[Event]:
+            start = journal_start(after)
+            rows = connection.execute(_EVENTS, (start, run)).fetchall()
+            placed = [(number, data) for _, number, data in rows if number is not None]
+            if rows and not _is_whole(rows[-1][0], placed[-1][0] if placed else None, start):
+                raise JournalDamaged(f"the end of run {run} is missing", hint=DOCTOR)
+            return read_journal(run, placed, after=after)
+
+        return await self._read(read)
+
+    async def runs(self) -> Sequence[str]:
+        """The ids of all runs, oldest first."""
+        rows = await self._read(
+            lambda connection: connection.execute("SELECT name FROM run ORDER BY id").fetchall()
+        )
+        return [str(row[0]) for row in rows]
+
+    async def heads(self) -> Sequence[RunHead]:
+        """Where every run stands, oldest first, without reading the runs."""
+        return await self._read(_heads)
+
+    async def put(self, value: Json) -> str:
+        """Keep a value once, and return its content hash."""
+        digest, text = value_text(value)
+        await self._writer.submit(Request(values=[(digest, text)]))
+        return digest
+
+    async def get(self, digest: str) -> Json:
+        """The value of a content hash."""
+        key = key_of(digest)
+
+        def read(connection: sqlite3.Connection) -> Json:
+            row = connection.execute("SELECT data FROM value WHERE key = ?", (key,)).fetchone()
+            if row is None:
+                raise no_value(digest)
+            return read_value(digest, row[0])
+
+        return await self._read(read)
+
+    async def wait(self, run: str, *, after: int = 0) -> None:
+        """Return when the run has an event behind the number, whoever appends it."""
+        await self._followers.wait(run, after)
+
+    async def delete_run(self, run: str) -> bool:
+        """Remove a run's journal; its values go with the next `prune`."""
+        return await self._transact(lambda connection: _delete_run(connection, run, None)) > 0
+
+    async def prune(self, before: datetime) -> Pruned:
+        """Remove runs that finished before a moment, then old values nobody mentions."""
+        old = expired(await self.heads(), before)
+
+        def delete(connection: sqlite3.Connection) -> int:
+            return sum(_delete_run(connection, head.run, head.number) for head in old)
+
+        runs = await self._transact(delete) if old else 0
+        return Pruned(runs, await self._sweep(last_day(before, self._now())))
+
+    async def unmentioned(self) -> int:
+        """How many values no event mentions."""
+        values, _ = await self._read(lambda connection: _unmentioned(connection, _ANY_DAY))
+        return len(values)
+
+    async def close(self) -> None:
+        """Finish what was asked for and let the file go; harmless when done twice."""
+        if self._closed:
+            return
+        self._closed = True
+        self._followers.close()
+        await asyncio.to_thread(self._shut)
+        # What the writer settled in this loop is told before the loop may end.
+        await asyncio.sleep(0)
+
+    def _shut(self) -> None:
+        self._writer.close()
+        self._readers.shutdown()
+        with in_our_words(self._path):
+            if self._reading is not None:
+                self._reading.close()
+            self._ledger.close()
+
+    def _settle(self, requests: Sequence[Request]) -> None:
+        settle_all(requests)
+        if self._followers.any:
+            done = (each for each in requests if each.entries and each.error is None)
+            self._followers.wake({each.run: each.entries[-1].number for each in done})
+
+    async def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        def read() -> _T:
+            with in_our_words(self._path):
+                if self._reading is None:
+                    self._reading = open_database(self._path, timeout_s=self._timeout_s)
+                return work(self._reading)
+
+        if self._closed:
+            raise closed()
+        return await asyncio.get_running_loop().run_in_executor(self._readers, read)
+
+    async def _transact(self, work: Callable[[sqlite3.Connection], int]) -> int:
+        errand = Errand(lambda: self._ledger.transact(work))
+        return int(await self._writer.submit(errand))
+
+    async def _numbers(self, runs: Sequence[str]) -> Mapping[str, int]:
+        def read(connection: sqlite3.Connection) -> dict[str, int]:
+            numbers: dict[str, int] = {}
+            for run in runs:
+                row = connection.execute(_LAST, (run,)).fetchone()
+                numbers[run] = int(row[0]) if row else 0
+            return numbers
+
+        return await self._read(read)
+
+    async def _watch(self) -> None:
+        seen = -1
+        while self._followers.any:
+            version = await self._read(_data_version)
+            if version != seen:
+                seen = version
+                await self._followers.look()
+            await asyncio.sleep(self._poll_s)
+
+    async def _sweep(self, day: int) -> int:
+        old, last = await self._read(lambda connection: _unmentioned(connection, day))
+        if not old:
+            return 0
+
+        def delete(connection: sqlite3.Connection) -> int:
+            # Under the lock: what was written since may mention some of them again. Ids grow
+            # as long as the last row read is there; if it is gone, the next sweep will do.
+            if last and last not in connection.execute(_ROW, last[:1]):
+                return 0
+            read_to = last[0] if last else 0
+            news = connection.execute(f"{_ROWS} WHERE event.id > ?", (read_to,))
+            keys = [(key, day) for key in old - keys_in(news)]
+            done = connection.executemany("DELETE FROM value WHERE key = ? AND day < ?", keys)
+            return done.rowcount
+
+        return await self._transact(delete)
+
+
+_EVENTS: Final = """
+    SELECT last, number, data FROM run
+    LEFT JOIN place ON place.run = run.id AND number >= ?
+    LEFT JOIN event ON event.id = place.event
+    WHERE name = ? ORDER BY number
+"""
+_LAST: Final = "SELECT last FROM run WHERE name = ?"
+_HEADS: Final = """
+    SELECT name, last, substr(newest.data, 1, :bytes), substr(oldest.data, 1, :bytes) FROM run
+    JOIN place AS first ON first.run = run.id AND first.number = 1
+    JOIN place AS final ON final.run = run.id AND final.number = last
+    JOIN event AS newest ON newest.id = final.event
+    JOIN event AS oldest ON oldest.id = first.event
+    ORDER BY run.id
+"""
+
+
+def _is_whole(last: object, found: object, start: int) -> bool:
+    return found == last if found is not None else isinstance(last, int) and 0 < last < start
+
+
+def _heads(connection: sqlite3.Connection) -> list[RunHead]:
+    heads: list[RunHead] = []
+    for run, number, last, first in connection.execute(_HEADS, {"bytes": HEADER_BYTES}):
+        header = header_of(number, last)
+        heads.append(RunHead(run, number, header.type, header.at, header_of(1, first).at))
+    return heads
+
+
+def _data_version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+
+def _delete_run(connection: sqlite3.Connection, run: str, number: int | None) -> int:
+    # With a number: only if the run has not gone on since.
+    last = connection.execute(_LAST, (run,)).fetchone()
+    if last is None or number not in (None, last[0]):
+        return 0
+    for statement in _DELETE_RUN:
+        connection.execute(statement, (run,))
+    return 1
+
+
+def _unmentioned(connection: sqlite3.Connection, day: int) -> tuple[set[bytes], _Row | None]:
+    last: _Row | None = connection.execute(_LAST_ROW).fetchone()
+    old = {bytes(row[0]) for row in connection.execute(_OLD_VALUES, (day,))}
+    if old and last:
+        rows = connection.execute(f"{_ROWS} WHERE event.id <= ?", last[:1])
+        old -= keys_in(rows)
+    return old, last
+
+
+_Row = tuple[int, bytes]
+_ROWS: Final = """
+    SELECT name, number, data FROM run JOIN place ON place.run = run.id
+    CROSS JOIN event ON event.id = place.event
+"""
+_ROW: Final = "SELECT id, data FROM event WHERE id = ?"
+_LAST_ROW: Final = "SELECT id, data FROM event ORDER BY id DESC LIMIT 1"
+_OLD_VALUES: Final = "SELECT key FROM value WHERE day < ?"
+_DELETE_RUN: Final = (
+    "DELETE FROM event WHERE id IN (SELECT event FROM place JOIN run ON id = run WHERE name = ?)",
+    "DELETE FROM place WHERE run = (SELECT id FROM run WHERE name = ?)",
+    "DELETE FROM run WHERE name = ?",
+)

@@ -1,0 +1,56 @@
+"""From a store's address to the store: `memory`, `sqlite:///path` or `postgresql://…`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from plansmith.adapters.stores.database import Synchronous
+from plansmith.adapters.stores.memory import MemoryStore
+from plansmith.adapters.stores.postgres import PostgresStore
+from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.errors import Misconfigured
+
+HINT: Final = (
+    "memory, sqlite:///relative/file.db, sqlite:////absolute/file.db "
+    "or postgresql://user@host/database"
+)
+_SYNCHRONOUS: Final[dict[str, Synchronous]] = {"full": "full", "normal": "normal"}
+
+
+def open_store(url: str) -> MemoryStore | SqliteStore | PostgresStore:
+    """The store at an address; nothing is opened before it is used."""
+    if url in ("memory", "memory:", "memory://"):
+        return MemoryStore()
+    if is_postgres(url):
+        return PostgresStore(url)
+    return SqliteStore(sqlite_path(url), synchronous=_synchronous(url))
+
+
+def is_postgres(url: str) -> bool:
+    """Whether an address is one of PostgreSQL."""
+    return url.startswith(("postgresql://", "postgres://"))
+
+
+def sqlite_path(url: str) -> Path:
+    """The file of a `sqlite:///` address."""
+    if not url.startswith("sqlite:"):
+        scheme = url.partition(":")[0]
+        raise Misconfigured(f"a store cannot be of the kind {scheme!r}", hint=HINT)
+    path = unquote(urlsplit(url).path)
+    if not url.startswith("sqlite:///") or path in ("", "/"):
+        raise Misconfigured("the address of a SQLite store needs a file", hint=HINT)
+    # Three slashes and a path relative to here; a fourth one makes it absolute.
+    return Path(path[1:]).expanduser()
+
+
+def _synchronous(url: str) -> Synchronous:
+    settings = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    chosen = settings.pop("synchronous", "full")
+    if settings:
+        name = next(iter(settings))
+        raise Misconfigured(f"a SQLite store has no setting {name!r}", hint="synchronous=normal")
+    if chosen not in _SYNCHRONOUS:
+        raise Misconfigured(f"synchronous cannot be {chosen!r}", hint="full or normal")
+    return _SYNCHRONOUS[chosen]

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from tests.contract.durable_stores import START, DurableStoreContract
+
+from plansmith.adapters.stores.database import Synchronous
+from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.testing.contracts import PlanStoreContract
+
+
+class _InFile:
+    synchronous: Synchronous = "full"
+
+    @pytest.fixture(autouse=True)
+    def _place(self, tmp_path: Path) -> None:
+        self.path = tmp_path / "folder" / "plansmith.db"
+
+    def open_store(self, *, now: datetime = START) -> SqliteStore:
+        return SqliteStore(self.path, synchronous=self.synchronous, poll_s=0.005, now=lambda: now)
+
+    def make_store(self) -> SqliteStore:
+        return self.open_store()
+
+
+class TestSqliteStore(_InFile, PlanStoreContract):
+    pass
+
+
+class TestSqliteStoreThatSyncsLess(_InFile, PlanStoreContract):
+    synchronous = "normal"
+
+
+class TestDurableSqliteStore(_InFile, DurableStoreContract):
+    pass

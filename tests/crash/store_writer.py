@@ -1,0 +1,106 @@
+"""A process that writes to a store until it is killed: `python store_writer.py URL MODE NAME`.
+
+Every line it prints is something the store has acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import sys
+from datetime import UTC, datetime
+
+from plansmith.adapters.stores.postgres import PostgresStore
+from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.adapters.stores.urls import open_store
+from plansmith.errors import JournalError, StaleWriter
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.events import (
+    Actor,
+    AnyBody,
+    Event,
+    RunCreated,
+    StepDone,
+    StepStarted,
+    next_event,
+)
+
+RUNS = 12
+RACE = 60
+Store = SqliteStore | PostgresStore
+
+
+def say(*words: object) -> None:
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
+def following(run: str, last: Event | None, *bodies: AnyBody, name: str = "") -> list[Event]:
+    events: list[Event] = []
+    for body in bodies:
+        at, by = datetime.now(UTC), Actor(kind="system", name=name)
+        events.append(next_event(body, run=run, by=by, at=at, last=events[-1] if events else last))
+    return events
+
+
+async def write_on(store: Store, run: str) -> None:
+    """Steps without end, each a pair of events with its result in one append."""
+    stored = await store.events(run)
+    last = stored[-1] if stored else None
+    if last is None:
+        (last,) = following(run, None, RunCreated(request="go"))
+        await store.append([last])
+    while True:
+        number = last.number // 2
+        result: Json = {"run": run, "step": number, "text": "x" * (number % 300)}
+        started = StepStarted(step=f"s{number}", key=f"{run}/{number}")
+        done = StepDone(step=f"s{number}", result=content_hash(result))
+        events = following(run, last, started, done)
+        await store.append(events, [result])
+        last = events[-1]
+        say(run, last.number)
+
+
+async def race(store: Store, name: str) -> None:
+    """One event after the other on one run, against others who do the same."""
+    while True:
+        stored = await store.events("race")
+        last = stored[-1] if stored else None
+        if last and last.number >= RACE:
+            return
+        events = following("race", last, RunCreated(request=name), name=name)
+        try:
+            await store.append(events)
+            say("won", events[0].number)
+        except StaleWriter:
+            continue
+
+
+async def fill(store: Store) -> None:
+    """Large values until the disk has no room, which a limit on files stands for."""
+    await store.append(following("full", None, RunCreated(request="go")))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+    for number in range(1000):
+        value: list[Json] = [content_hash(number + part * 1000) for part in range(200)]
+        try:
+            digest = await store.put(value)
+        except JournalError as error:
+            say("error", type(error).__name__, bool(error.hint))
+            return
+        say("value", digest)
+
+
+async def main(url: str, mode: str, name: str) -> None:
+    store = open_store(url)
+    assert isinstance(store, SqliteStore | PostgresStore)
+    if mode == "write":
+        await asyncio.gather(*(write_on(store, f"run-{number}") for number in range(RUNS)))
+    elif mode == "race":
+        await race(store, name)
+    else:
+        await fill(store)
+    await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,170 @@
+"""Files that were cut, overwritten, locked or are something else: named errors, no wrong reads."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from plansmith.adapters.stores.doctor import diagnose
+from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.errors import JournalDamaged, JournalError, Misconfigured, PlansmithError
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.events import Actor, Event, RunPaused, next_event
+from plansmith.testing.contracts import journal
+
+TRIES = 2000 if os.environ.get("PLANSMITH_LONG") else 40
+RUNS = {f"run-{number}": journal(f"run-{number}", 60) for number in range(6)}
+LAST = RUNS["run-3"][-1]
+START = LAST.at
+VALUES: list[Json] = [{"n": number, "text": "x" * number} for number in range(60)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "store.db"
+
+    async def write() -> None:
+        store = SqliteStore(path, synchronous="normal")
+        for events in RUNS.values():
+            await store.append(events, VALUES)
+        await store.close()
+
+    asyncio.run(write())
+    return path
+
+
+async def reads(path: Path) -> tuple[list[Sequence[Event]], list[object], int]:
+    """All that can still be read, and how many reads failed with an error of ours."""
+    store = SqliteStore(path, timeout_s=0.1)
+    journals: list[Sequence[Event]] = []
+    values: list[object] = []
+    failed = 0
+    for run in RUNS:
+        try:
+            journals.append(await store.events(run))
+        except PlansmithError:
+            failed += 1
+    further = next_event(RunPaused(), run="run-3", by=Actor(kind="system"), at=START, last=LAST)
+    for use in (store.runs(), store.heads(), store.append([further], VALUES[:1])):
+        try:
+            await use
+        except PlansmithError:
+            failed += 1
+    for value in VALUES:
+        try:
+            values.append(await store.get(content_hash(value)))
+        except PlansmithError:
+            failed += 1
+    await store.close()
+    return journals, values, failed
+
+
+def is_right(events: Sequence[Event]) -> bool:
+    """A whole journal, or none: half of one would make a runner do the other half again."""
+    return not events or list(events) == RUNS[events[0].run]
+
+
+def test_a_file_cut_anywhere_is_never_read_wrong(path: Path) -> None:
+    whole = path.read_bytes()
+    dice = random.Random(1)
+    for length in [*dice.sample(range(len(whole)), 15), 0, 1, 99, 100, 4096, len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        journals, values, failed = asyncio.run(reads(path))
+        assert all(map(is_right, journals))
+        assert all(value in VALUES for value in values)
+        assert failed
+
+
+def test_an_overwritten_file_is_never_read_wrong(path: Path) -> None:
+    whole = path.read_bytes()
+    dice = random.Random(2)
+    found = 0
+    for _ in range(TRIES):
+        altered = bytearray(whole)
+        start = dice.randrange(len(whole))
+        for place in range(start, min(start + dice.choice([1, 1, 8, 300]), len(whole))):
+            altered[place] = dice.randrange(256)
+        path.write_bytes(altered)
+        journals, values, failed = asyncio.run(reads(path))
+        assert all(map(is_right, journals))
+        assert all(value in VALUES for value in values)
+        found += failed > 0
+    assert found
+
+
+@pytest.mark.parametrize("content", [b"not a database at all " * 400, b"\x00" * 8192])
+def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+
+    async def story() -> None:
+        store = SqliteStore(path)
+        for use in (store.append(journal("a", 1)), store.runs(), store.put(1)):
+            with pytest.raises(JournalDamaged, match="not a database"):
+                await use
+        await store.close()
+        assert any(found.level == "error" for found in await diagnose(f"sqlite:///{path}"))
+
+    asyncio.run(story())
+    assert path.read_bytes() == content
+
+
+def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE theirs (a)")
+    other.execute("PRAGMA user_version = 2")
+    other.close()
+
+    async def story() -> None:
+        store = SqliteStore(path)
+        with pytest.raises(Misconfigured, match="something else"):
+            await store.append(journal("a", 1))
+        await store.close()
+        findings = await diagnose(f"sqlite:///{path}")
+        assert any("not a store" in found.message for found in findings)
+
+    asyncio.run(story())
+
+
+def test_a_path_that_cannot_be_is_a_setting(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a file, not a folder")
+
+    async def story() -> None:
+        for path in (tmp_path / "file" / "store.db", tmp_path):
+            store = SqliteStore(path)
+            with pytest.raises(Misconfigured):
+                await store.append(journal("a", 1))
+            with pytest.raises(Misconfigured):
+                await store.runs()
+            await store.close()
+
+    asyncio.run(story())
+
+
+def test_a_locked_file_is_a_named_error_reads_go_on_and_so_does_the_store(path: Path) -> None:
+    holder = sqlite3.connect(path, isolation_level=None)
+
+    async def story() -> None:
+        store = SqliteStore(path, timeout_s=0.02)
+        assert len(await store.runs()) == len(RUNS)
+        holder.execute("BEGIN IMMEDIATE")
+        rivals = [store.append(journal("new", 1)), store.put(1)]
+        outcomes = await asyncio.gather(*rivals, return_exceptions=True)
+        assert all(isinstance(each, JournalError) and "locked" in str(each) for each in outcomes)
+        assert list(await store.events("run-1")) == RUNS["run-1"]
+        findings = {found.subject: found for found in await diagnose(f"sqlite:///{path}")}
+        assert findings["lock"].level == "warning"
+        assert str(os.getpid()) in findings["lock"].message
+        holder.execute("ROLLBACK")
+        await store.append(journal("new", 1))
+        await store.close()
+
+    asyncio.run(story())
+    holder.close()

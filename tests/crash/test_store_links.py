@@ -1,0 +1,190 @@
+"""A PostgreSQL store whose server or connection goes away in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.postgres import Server
+
+from plansmith.adapters.stores.doctor import diagnose, verify
+from plansmith.adapters.stores.postgres import PostgresStore
+from plansmith.errors import JournalDamaged, JournalError, Misconfigured, StaleWriter
+from plansmith.testing.contracts import journal
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def dsn(postgres_server: Server) -> str:
+    return postgres_server.new_database(f"links_{next(_numbers)}")
+
+
+def database_of(dsn: str) -> str:
+    return dsn.rpartition("/")[2]
+
+
+def cut(server: Server, dsn: str) -> None:
+    """End every session of a database."""
+    name = database_of(dsn)
+    server.sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+
+
+async def test_cut_sessions_are_opened_again(postgres_server: Server, dsn: str) -> None:
+    store = PostgresStore(dsn)
+    for number, event in enumerate(journal("a", 6)):
+        await store.append([event])
+        cut(postgres_server, dsn)
+        assert len(await store.events("a")) == number + 1
+        cut(postgres_server, dsn)
+    assert await verify(store, "a") == 6
+    await store.close()
+
+
+async def test_a_follower_outlives_a_cut_session(postgres_server: Server, dsn: str) -> None:
+    store, other = PostgresStore(dsn), PostgresStore(dsn)
+    await other.append(journal("a", 1))
+    await store.wait("a")
+    waiting = asyncio.ensure_future(store.wait("a", after=1))
+    await store.runs()
+    cut(postgres_server, dsn)
+    await other.append(journal("a", 2)[1:])
+    await waiting
+    await store.close()
+    await other.close()
+
+
+async def test_a_restarted_server_is_waited_for(postgres_server: Server, dsn: str) -> None:
+    store = PostgresStore(dsn, patience_s=60)
+    await store.append(journal("a", 2))
+    await asyncio.to_thread(postgres_server.stop)
+    appending = asyncio.ensure_future(store.append(journal("a", 3)[2:]))
+    await asyncio.to_thread(postgres_server.start)
+    await appending
+    assert await verify(store, "a") == 3
+    await store.close()
+
+
+class Wire:
+    """A relay to the server; when told, it passes one more question and swallows the answer."""
+
+    def __init__(self, port: int) -> None:
+        self._server_port = port
+        self.port = 0
+        self.swallow = False
+
+    async def relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", self._server_port)
+        asking = asyncio.ensure_future(self._pass(reader, back))
+        try:
+            while data := await there.read(65_536):
+                if self.swallow and not asking.done():
+                    self.swallow = False
+                    break
+                writer.write(data)
+                await writer.drain()
+        finally:
+            asking.cancel()
+            writer.close()
+            back.close()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()
+
+
+@asynccontextmanager
+async def wire_to(server: Server) -> AsyncIterator[Wire]:
+    wire = Wire(server.port)
+    listening = await asyncio.start_server(wire.relay, "127.0.0.1", 0)
+    wire.port = listening.sockets[0].getsockname()[1]
+    try:
+        yield wire
+    finally:
+        listening.close()
+
+
+async def test_a_write_whose_answer_was_lost_is_neither_lost_nor_done_twice(
+    postgres_server: Server, dsn: str
+) -> None:
+    async with wire_to(postgres_server) as wire:
+        store = PostgresStore(dsn.replace(f":{postgres_server.port}/", f":{wire.port}/"))
+        await store.append(journal("a", 1))
+        await store.append(journal("other", 1))
+        for number in range(1, 5):
+            wire.swallow = True
+            stale = store.append(journal("other", 1))
+            outcomes = await asyncio.gather(
+                store.append(journal("a", number + 1)[number:], [number]),
+                store.append(journal("other", 3)[2:]),
+                stale,
+                return_exceptions=True,
+            )
+            assert not wire.swallow
+            assert outcomes[0] is None
+            assert isinstance(outcomes[1], StaleWriter)
+        assert await verify(store, "a") == 5
+        await store.close()
+
+
+async def test_a_server_that_stays_away_is_a_named_error(postgres_server: Server) -> None:
+    store = PostgresStore("postgresql://plansmith@127.0.0.1:1/nothing")
+    for use in (store.append(journal("a", 1)), store.events("a")):
+        with pytest.raises(JournalError, match="cannot be reached"):
+            await use
+    await store.close()
+    missing = PostgresStore(postgres_server.dsn_of("no_such_database"))
+    with pytest.raises((JournalError, Misconfigured), match="no_such_database"):
+        await missing.runs()
+    await missing.close()
+    findings = await diagnose("postgresql://plansmith@127.0.0.1:1/nothing")
+    assert [found.level for found in findings] == ["error"]
+
+
+async def test_a_newer_schema_is_refused_and_an_older_one_migrated(
+    postgres_server: Server, dsn: str
+) -> None:
+    database = database_of(dsn)
+    assert [found.level for found in await diagnose(dsn)] == ["note"]
+    store = PostgresStore(dsn)
+    await store.append(journal("a", 2), ["kept"])
+    await store.close()
+    postgres_server.sql("INSERT INTO plansmith.migration VALUES (99)", database=database)
+    newer = PostgresStore(dsn)
+    with pytest.raises(Misconfigured, match="version 99"):
+        await newer.runs()
+    await newer.close()
+    back = "DELETE FROM plansmith.migration WHERE number > 1; DROP TABLE plansmith.value"
+    postgres_server.sql(back, database=database)
+    older = PostgresStore(dsn)
+    assert list(await older.events("a")) == journal("a", 2)
+    await older.put("works")
+    await older.close()
+
+
+async def test_the_doctor_finds_an_altered_row(postgres_server: Server, dsn: str) -> None:
+    store = PostgresStore(dsn)
+    await store.append(journal("a", 20))
+    await store.append(journal("b", 20))
+    await store.close()
+    assert all(found.level == "ok" for found in await diagnose(dsn))
+    alter = "UPDATE plansmith.event SET data = data || '\\x00' WHERE number = 7 AND run = 1"
+    postgres_server.sql(alter, database=database_of(dsn))
+    levels = {found.subject: found.level for found in await diagnose(dsn)}
+    assert levels["run a"] == "error"
+    assert "run b" not in levels
+
+
+async def test_a_dropped_table_is_damage(postgres_server: Server, dsn: str) -> None:
+    store = PostgresStore(dsn)
+    await store.append(journal("a", 2))
+    postgres_server.sql("DROP TABLE plansmith.event", database=database_of(dsn))
+    with pytest.raises(JournalDamaged):
+        await store.events("a")
+    with pytest.raises(JournalDamaged):
+        await store.append(journal("a", 3)[2:])
+    await store.close()

@@ -1,0 +1,142 @@
+"""A private PostgreSQL server in a temporary folder, for the tests and the bench."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PSYCOPG = "psycopg is not installed: pip install 'plansmith[postgres]'"
+
+
+class NoServerError(Exception):
+    """There is no PostgreSQL here and none can be had."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server; `restart` cuts every connection."""
+
+    binaries: Path
+    folder: Path
+    port: int
+
+    @property
+    def dsn(self) -> str:
+        return self.dsn_of("postgres")
+
+    def dsn_of(self, database: str, user: str = "plansmith") -> str:
+        return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
+
+    def new_database(self, name: str) -> str:
+        self.sql(f"CREATE DATABASE {name}")
+        return self.dsn_of(name)
+
+    def sql(self, statement: str, *, database: str = "postgres") -> str:
+        command = ["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", self.dsn_of(database)]
+        return self._do(*command, "-c", statement)
+
+    def start(self) -> None:
+        options = f"-p {self.port} -h 127.0.0.1 -k {self.folder}"
+        log = str(self.folder / "log")
+        self._do("pg_ctl", "-D", str(self.data), "-l", log, "-w", "-o", options, "start")
+
+    def stop(self) -> None:
+        self._do("pg_ctl", "-D", str(self.data), "-w", "-m", "immediate", "stop")
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    def create(self, *, fsync: bool) -> None:
+        self._do("initdb", "-D", str(self.data), "-U", "plansmith", "-A", "trust", "-E", "UTF8")
+        if not fsync:
+            with (self.data / "postgresql.conf").open("a") as settings:
+                settings.write("fsync = off\n")
+
+    def _do(self, binary: str, *arguments: str) -> str:
+        # The server refuses to run as root.
+        user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+        done = subprocess.run(
+            [*user, str(self.binaries / binary), *arguments],
+            stdin=subprocess.DEVNULL,
+            # Not a pipe for pg_ctl: the server would inherit it and hold it open.
+            stdout=subprocess.DEVNULL if binary == "pg_ctl" else subprocess.PIPE,
+            stderr=subprocess.DEVNULL if binary == "pg_ctl" else subprocess.PIPE,
+            text=True,
+            cwd="/",
+            check=False,
+        )
+        if done.returncode:
+            raise NoServerError(f"{binary} failed: {done.stderr or 'see its log'}")
+        return (done.stdout or "").strip()
+
+
+@contextmanager
+def private_server(*, fsync: bool = False) -> Iterator[Server]:
+    """A new server on 127.0.0.1 and a free port, gone with its data at the end."""
+    binaries = _binaries()
+    folder = Path(tempfile.mkdtemp(prefix="plansmith-pg-"))
+    try:
+        if os.geteuid() == 0:
+            shutil.chown(folder, "postgres", "postgres")
+        server = Server(binaries, folder, _free_port())
+        server.create(fsync=fsync)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """One server for all tests of a session."""
+    pytest.importorskip("psycopg", reason=PSYCOPG)
+    try:
+        with private_server() as server:
+            yield server
+    except NoServerError as error:
+        pytest.skip(f"NOTHING IS TESTED ON POSTGRESQL: {error}")
+
+
+def _binaries() -> Path:
+    found = _found()
+    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+        subprocess.run(
+            ["apt-get", "install", "-y", "-qq", "postgresql"],
+            env=os.environ | quiet,
+            capture_output=True,
+            check=False,
+        )
+        found = _found()
+    if found is None:
+        raise NoServerError("there is no server; apt-get install postgresql")
+    return found
+
+
+def _found() -> Path | None:
+    folders = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: float(folder.parent.name)
+    )
+    if folders:
+        return folders[-1]
+    on_path = shutil.which("initdb")
+    return Path(on_path).resolve().parent if on_path else None
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
