@@ -3,40 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.stores.memory import MemoryStore
+from plansmith.adapters.stores.urls import open_store
 from plansmith.adapters.tools.functions import FunctionTool, FunctionTools
 from plansmith.config import Settings
-from plansmith.errors import InvalidPlan, Misconfigured, Refused, StaleDecision, StaleWriter
+from plansmith.errors import Misconfigured, Refused
 from plansmith.plan import events as e
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
-from plansmith.plan.ids import Ids
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
-from plansmith.plan.run import Run, RunStatus, StepStatus
-from plansmith.planner.check import check_plan
-from plansmith.planner.kit import Kit, PlanRequest
-from plansmith.planner.lint import lint_plan
+from plansmith.plan.run import Run, RunStatus, StepState
+from plansmith.plan.steps import Step
+from plansmith.planner.draft import OnStep
+from plansmith.planner.kit import Kit, Planned, PlanRequest
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.triage import Decision
 from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
-from plansmith.review.policy import ReviewPolicy, reasons_to_ask
-from plansmith.runner.answers import settle
+from plansmith.review.policy import ReviewPolicy, widens
+from plansmith.runner.budget import BudgetLimits
 from plansmith.runner.call import Callees
 from plansmith.runner.compose import Composer
-from plansmith.runner.conclude import conclude, is_waiting
-from plansmith.runner.execute import Conductor, RunLimits
+from plansmith.runner.early import EarlyReads
+from plansmith.runner.execute import RunLimits
 from plansmith.runner.journal import Journal
+from plansmith.runner.replan import account, failed_steps, keep_finished, resets
+from plansmith.runner.runs import Runs, person
+
+
+def _wait_for_the_plan(_: Step) -> None:
+    """Start nothing before the plan is complete."""
+
 
 ToolLike = FunctionTool | Callable[..., Any] | ToolSource
 
 
-class Plansmith:
+class Plansmith(Runs):
     """Makes plans, has them approved, runs them, and forgets nothing.
 
     `tools` are functions (see `tool`) and tool sources, `store` a URL or a store of your own.
@@ -53,25 +57,30 @@ class Plansmith:
         templates: Mapping[str, Plan] | None = None,
         policy: ReviewPolicy | None = None,
         limits: RunLimits | None = None,
+        budget: BudgetLimits | None = None,
+        shared_budget: BudgetLimits | None = None,
+        max_replans: int = 2,
+        early_start: bool = True,
         clock: Clock | None = None,
         ids: Callable[[], str] | None = None,
     ) -> None:
+        super().__init__(
+            store=open_store(store) if isinstance(store, str) else store,
+            clock=clock or SystemClock(),
+            sources=_sources(tools),
+            agents=agents,
+            templates=templates,
+            policy=policy,
+            limits=limits,
+            budget=budget,
+            shared_budget=shared_budget,
+            ids=ids,
+        )
+        self.max_replans = max_replans
+        self.early_start = early_start
+        self._early: dict[str, EarlyReads] = {}
         self._model = model
         self._settings = settings or Settings()
-        self._clock = clock or SystemClock()
-        self._store = MemoryStore() if isinstance(store, str) else store
-        self._templates = dict(templates or {})
-        self._policy = policy or ReviewPolicy()
-        self._limits = limits or RunLimits()
-        self._ids = ids or Ids()
-        self._agents = {agent.spec.name: agent for agent in agents}
-        functions = [each for each in tools if not _is_source(each)]
-        self._sources: list[ToolSource] = [each for each in tools if _is_source(each)]  # type: ignore[misc]
-        if functions:
-            self._sources.insert(0, FunctionTools(functions))  # type: ignore[arg-type]
-        self._callees: Callees | None = None
-        self._active: dict[str, tuple[Conductor, asyncio.Future[Run]]] = {}
-        self._news: dict[str, asyncio.Event] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -79,251 +88,119 @@ class Plansmith:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def close(self) -> None:
-        """Stop conducting, leaving every run to be resumed, and let go of the store."""
-        for _, future in list(self._active.values()):
-            future.cancel()
-        futures = [future for _, future in self._active.values()]
-        await asyncio.gather(*futures, return_exceptions=True)
-        await self._store.close()
-
     async def plan(self, request: str, *, by: str = "", **options: Any) -> Run:
         """A run with a checked plan for a request, waiting for review if it has to."""
+        journal = self._new_journal()
+        await journal.append(e.RunCreated(request=request), by=person(by))
+        callees = await self.callees()
+        early = EarlyReads(callees.tools, callees.specs)
+        on_step = early.start if self.early_start else _wait_for_the_plan
+        planned = await self._make(PlanRequest(request, **options), on_step=on_step)
+        if planned.plan is not None:
+            self._early[journal.id] = early
+        else:
+            await early.drop()
+        await journal.append(e.Triaged(decision=planned.decision.value, reason=planned.reason))
+        await self._take(journal, planned)
+        return await self.whole(journal)
+
+    async def request_changes(self, run_id: str, text: str, *, by: str = "") -> Run:
+        """Ask for another plan and say how it should differ; the planner sees plan and text."""
+        journal = await self.journal(run_id)
+        run = journal.run
+        if run.plan is None or run.status is not RunStatus.REVIEWING:
+            raise Refused(f"run {run_id} is not under review: it is {run.status}")
+        await journal.append(e.ChangesAsked(text=text), by=person(by))
+        request = PlanRequest(run.request, locale=run.locale, previous=run.plan, feedback=text)
+        await self._take(journal, await self._make(request), cause=text)
+        return await self.whole(journal)
+
+    async def _make(self, request: PlanRequest, *, on_step: OnStep = _wait_for_the_plan) -> Planned:
         if self._model is None:
             raise Misconfigured("there is no model to plan with", hint="give Plansmith(model=…)")
-        callees = await self._tools()
-        journal = self._journal(self._ids())
-        await self._write(journal, e.RunCreated(request=request), by=_person(by))
+        callees = await self.callees()
         kit = Kit(
             plan_model=self._model,
             triage_model=self._model if self._settings.planner.triage else None,
-            clock=self._clock,
+            clock=self.clock,
             tools=list(callees.specs.values()),
-            agents=[agent.spec for agent in self._agents.values()],
-            templates=list(self._templates),
+            agents=self.agents(),
+            templates=list(self.templates),
             settings=self._settings.planner,
         )
-        planned = await make_plan(PlanRequest(request, **options), kit=kit)
-        decision = e.Triaged(decision=planned.decision.value, reason=planned.reason)
-        await self._write(journal, decision)
+        return await make_plan(request, kit=kit, on_step=on_step)
+
+    async def _take(self, journal: Journal, planned: Planned, *, cause: str = "") -> None:
         if planned.decision is not Decision.PLAN or planned.plan is None:
-            ending = e.RunFinished(status="answered", reason=planned.answer)
-            await self._write(journal, ending)
-            return await self._whole(journal)
-        proposed = e.PlanProposed(plan=planned.plan, problems=planned.problems)
-        await self._write(journal, proposed, *self._review(planned.plan, callees))
-        return await self._whole(journal)
+            await journal.append(e.RunFinished(status="answered", reason=planned.answer))
+            return
+        await self.propose(journal, planned.plan, planned.problems, cause=cause)
 
-    async def submit(self, plan: Plan, *, request: str = "", by: str = "") -> Run:
-        """A run of a ready plan: checked and reviewed like any other; no model is needed."""
-        callees = await self._tools()
-        specs = list(callees.specs.values())
-        agents = [agent.spec for agent in self._agents.values()]
-        problems = check_plan(plan, specs, agents=agents, templates=self._templates)
-        if has_errors(problems):
-            raise InvalidPlan([each for each in problems if each.severity == "error"])
-        problems += lint_plan(plan, specs)
-        journal = self._journal(self._ids())
-        await self._write(
-            journal, e.RunCreated(request=request or plan.goal, locale=plan.locale), by=_person(by)
-        )
-        proposed = e.PlanProposed(plan=plan, problems=tuple(problems), origin="submitted")
-        await self._write(journal, proposed, *self._review(plan, callees))
-        return await self._whole(journal)
+    def equip(self, callees: Callees, run: Run) -> Callees:
+        """What a run can call: replies are worded by the model, in the run's language."""
+        early = self._early.get(run.id)
+        if self._model is None:
+            return replace(callees, early=early)
+        prompts = self._settings.planner.prompts
+        composer = Composer(self._model, locale=run.locale, prompts=prompts)
+        return replace(callees, compose=composer, early=early)
 
-    def _review(self, plan: Plan, callees: Callees) -> list[e.AnyBody]:
-        agents = {name: agent.spec for name, agent in self._agents.items()}
-        reasons = reasons_to_ask(
-            plan, self._policy, tools=callees.specs, agents=agents, templates=self._templates
-        )
-        return [e.ReviewAsked(hash=plan.hash, reasons=reasons)] if reasons else []
-
-    async def decide(
-        self, run_id: str, *, approve: str | None = None, reject: bool = False, by: str = ""
-    ) -> Run:
-        """A person's decision on exactly the plan of the hash; of two, one wins."""
-        if (approve is None) == (not reject):
-            raise Misconfigured("decide takes either approve=HASH or reject=True")
-        journal = await self._load(run_id)
+    async def end(self, journal: Journal) -> bool:
+        """End a run, unless a new plan can mend what failed: then it goes on."""
+        early = self._early.pop(journal.id, None)
+        if early is not None:
+            await early.drop()
         run = journal.run
-        if run.status is not RunStatus.REVIEWING or run.plan is None or run.approved:
-            raise StaleDecision(f"run {run_id} does not wait for a decision: it is {run.status}")
-        if approve is not None and approve != run.plan.hash:
-            hint = f"the plan now has the hash {run.plan.hash}: look at it again"
-            raise StaleDecision("this is not the hash of the current plan", hint=hint)
-        bodies: list[e.AnyBody] = [e.PlanApproved(hash=run.plan.hash)]
-        if reject:
-            ending = e.RunFinished(status="cancelled", reason="the plan was rejected")
-            bodies = [e.PlanRejected(), ending]
-        try:
-            await self._write(journal, *bodies, by=_person(by))
-        except StaleWriter:
-            raise StaleDecision(f"someone else decided about run {run_id} first") from None
-        return await self._whole(journal)
+        if run.cancel_asked or self._model is None or not failed_steps(run):
+            return await super().end(journal)
+        if run.replans >= self.max_replans or not await self._replan(journal):
+            return await super().end(journal)
+        return journal.run.phase is RunStatus.RUNNING
 
-    async def answer(self, run_id: str, question: str, value: Json, *, by: str = "") -> Run:
-        """A person's answer to an open question; the second answer is refused."""
-        journal = await self._load(run_id)
-        asked = journal.run.questions.get(question)
-        if asked is None:
-            raise Refused(f"run {run_id} has no open question {question!r}")
-        bodies = [e.QuestionAnswered(question=question, answer=value), *settle(asked, value)]
-        try:
-            await self._write(journal, *bodies, by=_person(by), values=[value])
-        except StaleWriter:
-            raise StaleDecision(f"someone else answered {question!r} first") from None
-        return await self._whole(journal)
-
-    async def run(self, run_id: str) -> Run:
-        """Run an approved plan until it is over or waits for a person."""
-        if run_id not in self._active:
-            journal = await self._load(run_id)
-            if not self._may_run(journal.run, await self._tools()):
-                return await self._whole(journal)
-            await self._conduct(journal)
-        _, future = self._active[run_id]
-        return await asyncio.shield(future)
-
-    def _may_run(self, run: Run, callees: Callees) -> bool:
-        if run.status.over or run.paused or run.plan is None:
+    async def _replan(self, journal: Journal) -> bool:
+        """Ask for a plan that goes on from here; false when there is none, or the same one."""
+        run = journal.run
+        callees = await self.callees()
+        cause = f"failed: {', '.join(failed_steps(run))}"
+        await journal.append(e.ReplanStarted(cause=cause))
+        told = account(run, callees.specs)
+        request = PlanRequest(run.request, locale=run.locale, previous=run.plan, feedback=told)
+        planned = await self._make(request)
+        if planned.plan is None or planned.plan.degraded or run.plan is None:
             return False
-        if run.phase is RunStatus.RUNNING:
-            return True
-        needs_review = bool(self._review(run.plan, callees))
-        return not needs_review or run.approved == run.plan.hash
+        plan = keep_finished(run, planned.plan)
+        problems = await self.check(plan)
+        if plan.hash == run.plan.hash or has_errors(problems):
+            return False
+        body = e.PlanProposed(plan=plan, problems=tuple(problems), cause=cause)
+        await journal.append(body, *resets(replace(run, plan=plan, steps=_kept(run, plan))))
+        agents = {spec.name: spec for spec in self.agents()}
+        more = widens(run.plan, plan, tools=callees.specs, agents=agents, templates=self.templates)
+        if more:
+            await journal.append(e.ReviewAsked(hash=plan.hash, reasons=more))
+        else:
+            await journal.append(e.RunStarted(hash=plan.hash, reason="nothing new is touched"))
+        return True
 
-    async def _conduct(self, journal: Journal) -> None:
-        run = journal.run
-        plan = run.plan
-        if plan is not None and run.phase is not RunStatus.RUNNING:
-            await self._write(journal, e.RunStarted(hash=plan.hash))
-        callees = replace(
-            await self._tools(),
-            compose=Composer(
-                self._model, locale=run.locale, prompts=self._settings.planner.prompts
-            ),
-        )
-        conductor = Conductor(
-            journal,
-            callees=callees,
-            results=await self._results(journal.run),
-            templates=self._templates,
-            limits=self._limits,
-        )
-        future = asyncio.ensure_future(self._finish(journal, conductor))
-        self._active[journal.id] = conductor, future
-        future.add_done_callback(lambda _: self._active.pop(journal.id, None))
+    def plan_sync(self, request: str, **options: Any) -> Run:
+        """`plan`, for scripts and notebooks that do not wait."""
+        return asyncio.run(self.plan(request, **options))
 
-    async def _finish(self, journal: Journal, conductor: Conductor) -> Run:
-        try:
-            run = await conductor.conduct()
-            if run.cancel_asked or not (is_waiting(run) or run.paused):
-                await conclude(journal, await self._results(run))
-        except StaleWriter:
-            await journal.catch_up()
-        finally:
-            self._tell(journal.id)
-        return await self._whole(journal)
+    def run_sync(self, run_id: str) -> Run:
+        """`run`, for scripts and notebooks that do not wait."""
+        return asyncio.run(self.run(run_id))
 
-    async def cancel(self, run_id: str, *, by: str = "") -> Run:
-        """Stop a run: nothing new starts, what runs is cancelled."""
-        active = self._active.get(run_id)
-        if active is not None:
-            conductor, future = active
-            conductor.cancel(_person(by))
-            await asyncio.gather(future, return_exceptions=True)
-        journal = await self._load(run_id)
-        if not journal.run.status.over:
-            await self._write(journal, e.CancelAsked(), by=_person(by))
-            await conclude(journal, await self._results(journal.run))
-        return await self._whole(journal)
 
-    async def resume_all(self) -> list[Run]:
-        """After a restart: go on with every run that was under way."""
-        waiting: list[asyncio.Future[Run]] = []
-        for run_id in await self._store.runs():
-            journal = await self._load(run_id)
-            if journal.run.phase is RunStatus.RUNNING and run_id not in self._active:
-                await self._conduct(journal)
-                waiting.append(self._active[run_id][1])
-        return list(await asyncio.gather(*waiting))
+def _kept(run: Run, plan: Plan) -> dict[str, StepState]:
+    """What is known of the steps that are in the new plan, and of their parts."""
+    return {name: state for name, state in run.steps.items() if name.split("/")[0] in plan.by_id}
 
-    async def get(self, run_id: str) -> Run:
-        """A run as it stands, with its results."""
-        return await self._whole(await self._load(run_id))
 
-    async def runs(self) -> list[Run]:
-        """All runs, oldest first, without their results."""
-        return [(await self._load(run_id)).run for run_id in await self._store.runs()]
-
-    async def events(
-        self, run_id: str, *, after: int = 0, follow: bool = False
-    ) -> AsyncIterator[e.Event]:
-        """The events of a run behind a number; with `follow`, also those still to come."""
-        while True:
-            news = self._news.setdefault(run_id, asyncio.Event())
-            news.clear()
-            for event in await self._store.events(run_id, after=after):
-                after = event.number
-                yield event
-                if isinstance(event.body, e.RunFinished):
-                    return
-            if not follow:
-                return
-            await news.wait()
-
-    async def _tools(self) -> Callees:
-        if self._callees is None:
-            tools: dict[str, ToolSource] = {}
-            specs: dict[str, ToolSpec] = {}
-            for source in self._sources:
-                for spec in await source.tools():
-                    if spec.name in specs:
-                        raise Misconfigured(f"two tools are called {spec.name!r}")
-                    tools[spec.name], specs[spec.name] = source, spec
-            self._callees = Callees(self._clock, tools, specs, self._agents)
-        return self._callees
-
-    def _journal(self, run_id: str) -> Journal:
-        return Journal(run_id, store=self._store, clock=self._clock, tell=self._tell)
-
-    async def _load(self, run_id: str) -> Journal:
-        return await Journal.load(run_id, store=self._store, clock=self._clock, tell=self._tell)
-
-    def _tell(self, run_id: str) -> None:
-        if run_id in self._news:
-            self._news[run_id].set()
-
-    async def _write(
-        self,
-        journal: Journal,
-        *bodies: e.AnyBody,
-        by: e.Actor | None = None,
-        values: Sequence[Json] = (),
-    ) -> None:
-        await journal.append(*bodies, by=by or e.Actor(kind="system"), values=values)
-
-    async def _results(self, run: Run) -> dict[str, Json]:
-        return {
-            name: await self._store.get(step.result_hash)
-            for name, step in run.steps.items()
-            if step.status is StepStatus.DONE and step.result_hash
-        }
-
-    async def _whole(self, journal: Journal) -> Run:
-        run = journal.run
-        results = await self._results(run)
-        steps = {
-            name: replace(step, result=results[name]) if name in results else step
-            for name, step in run.steps.items()
-        }
-        text = await self._store.get(run.report_hash) if run.report_hash else ""
-        return replace(run, steps=steps, report=str(text))
+def _sources(tools: Sequence[ToolLike]) -> list[ToolSource]:
+    sources = [cast("ToolSource", each) for each in tools if _is_source(each)]
+    functions = [cast("Callable[..., Any]", each) for each in tools if not _is_source(each)]
+    return [FunctionTools(functions), *sources] if functions else sources
 
 
 def _is_source(each: object) -> bool:
     return hasattr(each, "tools") and hasattr(each, "call")
-
-
-def _person(name: str) -> e.Actor:
-    return e.Actor(kind="person", name=name)

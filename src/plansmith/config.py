@@ -22,6 +22,7 @@ _ENVIRONMENT: Final = {
     "PLANSMITH_BASE_URL": ("models", "plan", "base_url"),
     "PLANSMITH_API_KEY_ENV": ("models", "plan", "api_key_env"),
     "PLANSMITH_TRIAGE_MODEL": ("models", "triage", "model"),
+    "PLANSMITH_STORE": ("store",),
     "PLANSMITH_TIMEZONE": ("planner", "timezone"),
     "PLANSMITH_PROMPTS": ("planner", "prompts"),
 }
@@ -67,6 +68,16 @@ class Settings(Record):
     documents: tuple[Path, ...] = ()
     profile: Path | None = None
     cache: Path | None = None
+    store: str = ""
+
+    def store_url(self, environment: Mapping[str, str] | None = None) -> str:
+        """Where runs are kept: what is set, else a file in the person's data folder."""
+        if self.store:
+            return self.store
+        environment = os.environ if environment is None else environment
+        home = Path(environment.get("HOME") or Path.home())
+        data = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share")
+        return f"sqlite:///{data / 'plansmith' / 'plansmith.db'}"
 
 
 def load_settings(

@@ -141,6 +141,17 @@ class StepDone(Record):
     step: str
     result: str
     size: int = Field(default=0, ge=0)
+    tokens: int = Field(default=0, ge=0)
+    cost: str = ""
+
+
+class StepReused(Record):
+    """A step's result is taken over from an earlier run: nothing before it has changed."""
+
+    type: Literal["step_reused"] = "step_reused"
+    step: str
+    result: str
+    run: str
 
 
 class StepFailed(Record):
@@ -150,6 +161,7 @@ class StepFailed(Record):
     step: str
     error: str
     again: bool = False
+    kind: Literal["tool", "time", "reference", "result", "person"] = "tool"
 
 
 class StepSkipped(Record):
@@ -247,6 +259,7 @@ AnyBody = (
     | StepStarted
     | StepProgressed
     | StepDone
+    | StepReused
     | StepFailed
     | StepSkipped
     | StepCancelled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any, Final, cast
 
 from plansmith.errors import JournalDamaged
@@ -123,7 +124,13 @@ class RunFold:
         self.run = replace(self.run, approved="", reason=body.reason)
 
     def changes_asked(self, _: e.Event, body: e.ChangesAsked) -> None:
-        self.run = replace(self.run, approved="", phase=RunStatus.PLANNING, reason=body.text)
+        self.run = replace(
+            self.run,
+            approved="",
+            phase=RunStatus.PLANNING,
+            reason=body.text,
+            rejections=self.run.rejections + 1,
+        )
 
     def question_asked(self, event: e.Event, body: e.QuestionAsked) -> None:
         if body.question in self.questions:
@@ -136,6 +143,8 @@ class RunFold:
 
     def question_answered(self, event: e.Event, body: e.QuestionAnswered) -> None:
         self._close(event, body.question)
+        if body.question.startswith("budget:") and body.answer == "go_on":
+            self.run = replace(self.run, grants=self.run.grants + 1)
 
     def question_withdrawn(self, event: e.Event, body: e.QuestionWithdrawn) -> None:
         self._close(event, body.question)
@@ -146,7 +155,10 @@ class RunFold:
 
     def run_started(self, event: e.Event, body: e.RunStarted) -> None:
         self._check_hash(event, body.hash)
-        self.run = replace(self.run, phase=RunStatus.RUNNING, running_hash=body.hash)
+        started = self.run.started_at or event.at
+        self.run = replace(
+            self.run, phase=RunStatus.RUNNING, running_hash=body.hash, started_at=started
+        )
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
         self._step(event, body.step, _WAITING)
@@ -167,10 +179,20 @@ class RunFold:
         self.steps[body.step] = replace(
             step, status=StepStatus.DONE, result_hash=body.result, error="", finished_at=event.at
         )
+        if body.tokens or body.cost:
+            money = self.run.money + (Decimal(body.cost) if body.cost else 0)
+            self.run = replace(self.run, tokens=self.run.tokens + body.tokens, money=money)
+
+    def step_reused(self, event: e.Event, body: e.StepReused) -> None:
+        step = self._step(event, body.step, _WAITING)
+        self.steps[body.step] = replace(
+            step, status=StepStatus.DONE, result_hash=body.result, finished_at=event.at
+        )
 
     def step_failed(self, event: e.Event, body: e.StepFailed) -> None:
         again = StepStatus.WAITING if body.again else StepStatus.FAILED
         self._end(event, body.step, again, body.error, _OPEN | _UNSURE)
+        self.steps[body.step] = replace(self.steps[body.step], error_kind=body.kind)
 
     def step_skipped(self, event: e.Event, body: e.StepSkipped) -> None:
         self._end(event, body.step, StepStatus.SKIPPED, body.reason, _WAITING)
@@ -206,7 +228,8 @@ class RunFold:
         self.run = replace(self.run, cancel_asked=True, reason=body.reason)
 
     def replan_started(self, _: e.Event, body: e.ReplanStarted) -> None:
-        self.run = replace(self.run, phase=RunStatus.REPLANNING, reason=body.cause)
+        replans = self.run.replans + 1
+        self.run = replace(self.run, phase=RunStatus.REPLANNING, reason=body.cause, replans=replans)
 
     def report_started(self, _: e.Event, __: e.ReportStarted) -> None:
         self.run = replace(self.run, phase=RunStatus.REPORTING)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
@@ -73,6 +74,7 @@ class StepState:
     result_hash: str = ""
     result: Json = None
     error: str = ""
+    error_kind: str = ""
     progress: str = ""
     started_at: datetime | None = None
     finished_at: datetime | None = None
@@ -93,6 +95,12 @@ class Run:
     approved: str = ""
     running_hash: str = ""
     paused: bool = False
+    grants: int = 0
+    replans: int = 0
+    rejections: int = 0
+    tokens: int = 0
+    money: Decimal = Decimal(0)
+    started_at: datetime | None = None
     cancel_asked: bool = False
     steps: Mapping[str, StepState] = field(default_factory=dict[str, StepState])
     questions: Mapping[str, QuestionAsked] = field(default_factory=dict[str, QuestionAsked])

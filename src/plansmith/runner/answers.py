@@ -6,12 +6,25 @@ import jsonschema_rs
 
 from plansmith.errors import Refused
 from plansmith.plan.data import Json, canonical_json, content_hash
-from plansmith.plan.events import AnyBody, QuestionAsked, StepDone, StepFailed, StepReset
+from plansmith.plan.events import (
+    AnyBody,
+    CancelAsked,
+    QuestionAsked,
+    RunResumed,
+    StepDone,
+    StepFailed,
+    StepReset,
+)
+from plansmith.runner.budget import BUDGET_OPTIONS, BUDGET_PREFIX
 from plansmith.runner.recover import UNKNOWN_OPTIONS, UNKNOWN_PREFIX
 
 
 def settle(asked: QuestionAsked, value: Json) -> list[AnyBody]:
     """The events an answer leads to; an answer that does not fit the question is refused."""
+    if asked.question.startswith(BUDGET_PREFIX):
+        if value not in BUDGET_OPTIONS:
+            raise Refused(f"{value!r} is not one of {', '.join(BUDGET_OPTIONS)}")
+        return [RunResumed()] if value == "go_on" else [RunResumed(), CancelAsked(reason="budget")]
     if asked.step is None:
         return []
     if asked.question.startswith(UNKNOWN_PREFIX):
@@ -27,7 +40,7 @@ def _settle_unknown(step: str, value: Json) -> list[AnyBody]:
     if value == "done":
         return [StepDone(step=step, result=content_hash(value))]
     if value == "not_done":
-        return [StepFailed(step=step, error="a person says that it did not happen")]
+        return [StepFailed(step=step, error="a person says that it did not happen", kind="person")]
     return [StepReset(step=step, reason="a person wants it tried again")]
 
 

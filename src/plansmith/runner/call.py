@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final, Literal, cast
 
 import jsonschema_rs
 
@@ -14,9 +14,10 @@ from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.steps import AgentStep, ReplyStep, ToolStep
 from plansmith.ports import Agent, Call, Clock, ToolSource
+from plansmith.runner.early import EarlyReads
 from plansmith.runner.units import Unit
 
-Composer = Callable[[str, str], Awaitable[str]]
+MakeComposer = Callable[[str, Call], Awaitable[str]]
 DEFAULT_TIMEOUT: Final = 300.0
 
 
@@ -33,6 +34,7 @@ class Failed:
 
     error: str
     again: bool = False
+    kind: Literal["tool", "time", "reference", "result"] = "tool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,8 @@ class Callees:
     tools: Mapping[str, ToolSource] = field(default_factory=dict[str, ToolSource])
     specs: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
     agents: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
-    compose: Composer | None = None
+    compose: MakeComposer | None = None
+    early: EarlyReads | None = None
 
     def is_repeatable(self, unit: Unit) -> bool:
         """Whether a call may be made again when nobody knows how the first one ended."""
@@ -81,7 +84,9 @@ class Callees:
                 value = await self._make(unit, inputs, call)
         except TimeoutError:
             late = f"no result after {seconds:g} s"
-            return Failed(late, again=True) if self.is_repeatable(unit) else Unsure(late)
+            return (
+                Failed(late, again=True, kind="time") if self.is_repeatable(unit) else Unsure(late)
+            )
         except ToolBusy as busy:
             return Failed(str(busy), again=True)
         except PlansmithError as error:
@@ -89,14 +94,15 @@ class Callees:
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is its failure, not ours
             return Failed(f"{type(error).__name__}: {error}")
         flaw = self._flaw(unit, value)
-        return Failed(flaw) if flaw else Done(value)
+        return Failed(flaw, kind="result") if flaw else Done(value)
 
     async def _make(self, unit: Unit, inputs: dict[str, Json], call: Call) -> Json:
         match unit.step:
             case ToolStep(tool=name):
                 if name not in self.tools:
                     raise ToolFailed(f"there is no tool called {name!r}")
-                return await self.tools[name].call(name, inputs, call)
+                begun = self.early.take(name, inputs) if self.early else None
+                return await (begun or self.tools[name].call(name, inputs, call))
             case AgentStep(agent=name):
                 if name not in self.agents:
                     raise ToolFailed(f"there is no agent called {name!r}")
@@ -104,7 +110,7 @@ class Callees:
                 return await self.agents[name].work(str(inputs["task"]), more, call)
             case ReplyStep():
                 text = str(inputs["instruction"])
-                return await self.compose(text, call.key) if self.compose else text
+                return await self.compose(text, call) if self.compose else text
             case _:
                 raise ToolFailed(f"a {unit.step.kind} step is not called")
 

@@ -8,7 +8,7 @@ from plansmith.errors import ModelFailed, ToolBusy, ToolFailed
 from plansmith.planner.briefing.fence import fence
 from plansmith.planner.listen import listen
 from plansmith.planner.prompting import render
-from plansmith.ports import ChatModel, Message
+from plansmith.ports import Call, ChatModel, Message
 
 
 class Composer:
@@ -21,9 +21,8 @@ class Composer:
         self._locale = locale
         self._prompts = prompts
 
-    async def __call__(self, instruction: str, key: str) -> str:
+    async def __call__(self, instruction: str, call: Call) -> str:
         """The text of one reply."""
-        del key
         if self._model is None:
             return instruction
         text = render(
@@ -36,6 +35,7 @@ class Composer:
             heard = await listen(self._model.stream([Message("user", text)]))
         except ModelFailed as failure:
             raise ToolFailed(f"the answer could not be worded: {failure}") from failure
+        call.spend(heard.usage)
         if not heard.text.strip():
             raise ToolBusy("the model said nothing")
         return heard.text.strip()

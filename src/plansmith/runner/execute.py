@@ -6,7 +6,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final, Literal, NamedTuple
 
 from plansmith.errors import ReferenceFailed, StaleWriter
 from plansmith.plan import events as e
@@ -15,9 +16,10 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.steps import AskStep, MapStep, PlanStep
 from plansmith.ports import Call
+from plansmith.runner.budget import Budget, Purse
 from plansmith.runner.call import Callees, Done, Failed, Outcome, Unsure
 from plansmith.runner.groups import Group
-from plansmith.runner.journal import Journal
+from plansmith.runner.journal import SYSTEM, Journal
 from plansmith.runner.recover import recover, unknown_question
 from plansmith.runner.schedule import Schedule
 from plansmith.runner.units import (
@@ -30,6 +32,7 @@ from plansmith.runner.units import (
 )
 
 MAX_DEPTH: Final = 5
+Kind = Literal["tool", "time", "reference", "result"]
 _OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
 
 
@@ -72,8 +75,10 @@ class Conductor:
         templates: Mapping[str, Plan] | None = None,
         limits: RunLimits | None = None,
         durations: Mapping[str, float] | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self._journal = journal
+        self._purse = Purse(budget, journal.run, callees.clock)
         self._callees = callees
         self._templates = templates or {}
         self._limits = limits or RunLimits()
@@ -90,10 +95,16 @@ class Conductor:
         self._opened: set[str] = set()
         self._outcomes: asyncio.Queue[tuple[str, Outcome | None]] = asyncio.Queue()
         self._cancelled: e.Actor | None = None
+        self._paused: tuple[e.Actor, str] | None = None
 
     def cancel(self, by: e.Actor) -> None:
         """Start nothing more and stop what runs."""
         self._cancelled = by
+        self._outcomes.put_nowait(("", None))
+
+    def pause(self, by: e.Actor, reason: str) -> None:
+        """Start nothing more; what runs may end."""
+        self._paused = by, reason
         self._outcomes.put_nowait(("", None))
 
     async def conduct(self) -> Run:
@@ -107,18 +118,21 @@ class Conductor:
             raise
         if self._cancelled:
             await self._stop(self._cancelled)
+        elif self._paused:
+            by, reason = self._paused
+            await self._journal.append(e.RunPaused(reason=reason), by=by)
         return self._journal.run
 
     async def _loop(self) -> None:
         while not self._cancelled:
             batch = _Batch()
             self._drain(batch)
-            started = self._start(batch)
+            started = [] if self._paused else self._start(batch)
             if batch.bodies:
                 await self._journal.append(*batch.bodies, values=batch.values)
                 for ready in started:
                     self._launch(ready)
-            elif self._tasks or self._waits:
+            elif self._tasks or (self._waits and not self._paused):
                 self._outcomes.put_nowait(await self._outcomes.get())
             else:
                 return
@@ -169,8 +183,20 @@ class Conductor:
             if not names:
                 return started
             for name in names:
-                if name not in self._ended:
+                if name not in self._ended and self._affords(self._units[name], batch):
                     started += self._begin(self._units[name], batch)
+            if self._paused:
+                return started
+
+    def _affords(self, unit: Unit, batch: _Batch) -> bool:
+        """Reserve a unit's share of the budget, or pause the run and ask."""
+        refusal = self._purse.reserve(unit.name, unit.step.kind)
+        if not refusal:
+            return True
+        self._schedule.put_back(unit.name)
+        self._paused = SYSTEM, f"the budget of {refusal} is used up"
+        batch.bodies.append(self._purse.question(refusal))
+        return False
 
     def _is_blocked(self, name: str) -> bool:
         callee = self._units[name].callee
@@ -194,16 +220,19 @@ class Conductor:
 
     def _intend(self, unit: Unit, inputs: dict[str, Json], batch: _Batch) -> Ready:
         self._attempts[unit.name] += 1
-        attempt, key = self._attempts[unit.name], self._key(unit)
+        attempt, key = self._attempts[unit.name], self._key(unit, inputs)
         batch.bodies.append(
             e.StepStarted(step=unit.name, attempt=attempt, key=key, inputs=content_hash(inputs))
         )
         batch.values.append(inputs)
         self._busy[unit.callee] += 1
-        return Ready(unit, inputs, Call(key=key, attempt=attempt))
+        spend = partial(self._purse.spend, unit.name)
+        return Ready(unit, inputs, Call(key=key, attempt=attempt, spend=spend))
 
-    def _key(self, unit: Unit) -> str:
-        return f"{self._journal.id}/{unit.name}"
+    def _key(self, unit: Unit, inputs: dict[str, Json] | None = None) -> str:
+        """The same for the same call, another one for other inputs: so a service can tell."""
+        digest = f"/{content_hash(inputs)[:16]}" if inputs is not None else ""
+        return f"{self._journal.id}/{unit.name}{digest}"
 
     def _open(self, unit: Unit, inputs: dict[str, Json], batch: _Batch) -> None:
         """Put the first parts of a map or plan step into the schedule."""
@@ -257,11 +286,15 @@ class Conductor:
         match outcome:
             case Done(value):
                 self._finish(unit, value, batch)
-            case Failed(error, again) if again and self._attempts[unit.name] < self._limits.tries:
-                batch.bodies.append(e.StepFailed(step=unit.name, error=error, again=True))
+            case Failed(error, True, kind) if self._attempts[unit.name] < self._limits.tries:
+                self._purse.settle(unit.name)
+                batch.bodies.append(
+                    e.StepFailed(step=unit.name, error=error, again=True, kind=kind)
+                )
                 self._retry_later(unit)
-            case Failed(error):
-                self._fail(unit, error, batch)
+            case Failed(error, _, kind):
+                self._purse.settle(unit.name)
+                self._fail(unit, error, batch, kind)
             case Unsure(reason):
                 self._ended[unit.name] = StepStatus.UNKNOWN
                 told = e.StepUnknown(step=unit.name, reason=reason)
@@ -280,15 +313,24 @@ class Conductor:
 
     def _finish(self, unit: Unit, value: Json, batch: _Batch) -> None:
         size = len(canonical_json(value))
-        batch.bodies.append(e.StepDone(step=unit.name, result=content_hash(value), size=size))
+        usage = self._purse.settle(unit.name)
+        batch.bodies.append(
+            e.StepDone(
+                step=unit.name,
+                result=content_hash(value),
+                size=size,
+                tokens=usage.input_tokens + usage.output_tokens,
+                cost="" if usage.cost is None else str(usage.cost),
+            )
+        )
         batch.values.append(value)
         self._results[unit.name] = value
         self._ended[unit.name] = StepStatus.DONE
         self._schedule.finish(unit.name)
         self._leave(unit, batch)
 
-    def _fail(self, unit: Unit, error: str, batch: _Batch) -> None:
-        batch.bodies.append(e.StepFailed(step=unit.name, error=error))
+    def _fail(self, unit: Unit, error: str, batch: _Batch, kind: Kind = "reference") -> None:
+        batch.bodies.append(e.StepFailed(step=unit.name, error=error, kind=kind))
         self._ended[unit.name] = StepStatus.FAILED
         self._leave(unit, batch)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, AnyBody, Event, next_event
 from plansmith.plan.fold import RunFold
-from plansmith.plan.run import Run
+from plansmith.plan.run import Run, StepStatus
 from plansmith.ports import Clock, PlanStore
 
 SYSTEM: Final = Actor(kind="system")
@@ -78,3 +79,23 @@ class Journal:
     def _take(self, event: Event) -> None:
         self._fold.take(event)
         self._last = event
+
+
+async def load_results(store: PlanStore, run: Run) -> dict[str, Json]:
+    """The results of all steps that are done."""
+    return {
+        name: await store.get(step.result_hash)
+        for name, step in run.steps.items()
+        if step.status is StepStatus.DONE and step.result_hash
+    }
+
+
+async def whole_run(store: PlanStore, run: Run) -> Run:
+    """A run with its results and its report filled in."""
+    results = await load_results(store, run)
+    steps = {
+        name: replace(step, result=results[name]) if name in results else step
+        for name, step in run.steps.items()
+    }
+    text = await store.get(run.report_hash) if run.report_hash else ""
+    return replace(run, steps=steps, report=str(text))

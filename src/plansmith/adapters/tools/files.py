@@ -1,0 +1,165 @@
+"""Built-in tools that list and read files: only reading, and only inside one folder."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from plansmith.errors import ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import Call
+
+
+def _takes(name: str) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
+
+
+FILE_TOOLS: Final = (
+    ToolSpec(
+        name="files.list",
+        description="List the files of a folder with name, size and date.",
+        input_schema=_takes("folder"),
+        effect=Effect.READ,
+        open_world=False,
+    ),
+    ToolSpec(
+        name="files.read",
+        description="Read a text file.",
+        input_schema=_takes("path"),
+        effect=Effect.READ,
+        open_world=False,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileToolLimits:
+    """How many files are listed and how large a file may be that is read."""
+
+    files: int = 200
+    bytes_each: int = 1_000_000
+
+
+class FileTools:
+    """`files.list` and `files.read`, confined to a folder; hidden files do not exist for them."""
+
+    def __init__(self, root: Path, *, limits: FileToolLimits | None = None) -> None:
+        self._root = root.resolve()
+        self._limits = limits or FileToolLimits()
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        """Both tools."""
+        return FILE_TOOLS
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        """List a folder or read a file."""
+        del call
+        match tool:
+            case "files.list":
+                return await asyncio.to_thread(self._list, _text(arguments, "folder"))
+            case "files.read":
+                return await asyncio.to_thread(self._read, _text(arguments, "path"))
+            case _:
+                raise ToolFailed(f"there is no tool called {tool!r}")
+
+    def _list(self, name: str) -> Json:
+        folder = self._inside(name)
+        try:
+            paths = sorted(folder.iterdir())
+        except NotADirectoryError:
+            raise ToolFailed(f"{name} is not a folder") from None
+        except OSError as error:
+            raise _failed(name, error) from None
+        found = [path for path in paths if self._is_listed(path)]
+        files: list[Json] = [
+            {"path": path.relative_to(self._root).as_posix(), "size": path.stat().st_size}
+            for path in found[: self._limits.files]
+        ]
+        left_out = len(found) - len(files)
+        return {"files": files, "left_out": left_out} if left_out else {"files": files}
+
+    def _is_listed(self, path: Path) -> bool:
+        """Whether a name in a folder is a file that may be read, links followed."""
+        if path.name.startswith("."):
+            return False
+        try:
+            path.name.encode()
+            target = path.resolve(strict=True)
+        except (OSError, RuntimeError, UnicodeEncodeError):
+            return False
+        return target.is_file() and self._is_open(target)
+
+    def _read(self, name: str) -> Json:
+        path = self._inside(name)
+        try:
+            data = _bytes(path, self._limits.bytes_each + 1)
+        except OSError as error:
+            raise _failed(name, error) from None
+        if data is None:
+            raise ToolFailed(f"{name} is not a file")
+        if len(data) > self._limits.bytes_each:
+            most = f"{self._limits.bytes_each:,} bytes"
+            raise ToolFailed(f"{name} is larger than {most}", hint="read a smaller file")
+        return {"path": path.relative_to(self._root).as_posix(), "text": _decoded(name, data)}
+
+    def _inside(self, name: str) -> Path:
+        """The path of a name, every link followed, refused where it leaves the folder."""
+        if "\0" in name or not name.strip():
+            raise ToolFailed(f"{name!r} is not a path")
+        try:
+            path = (self._root / name).resolve(strict=True)
+        except FileNotFoundError:
+            raise ToolFailed(f"there is no {name}") from None
+        except (OSError, RuntimeError) as error:
+            raise ToolFailed(f"{name} cannot be followed: {error}") from None
+        if not path.is_relative_to(self._root):
+            hint = "only files inside it can be read"
+            raise ToolFailed(f"{name} is outside the working folder", hint=hint)
+        if not self._is_open(path):
+            raise ToolFailed(f"{name} is hidden", hint="hidden files and folders are not read")
+        return path
+
+    def _is_open(self, path: Path) -> bool:
+        """Whether a resolved path is inside, with nothing hidden on its way."""
+        if not path.is_relative_to(self._root):
+            return False
+        return not any(part.startswith(".") for part in path.relative_to(self._root).parts)
+
+
+def _text(arguments: Mapping[str, Json], name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str):
+        raise ToolFailed(f"{name!r} has to be a text")
+    return value
+
+
+def _bytes(path: Path, most: int) -> bytes | None:
+    """The first bytes of a regular file; None for anything else."""
+    # Not blocking: a pipe in the place of a file must not hold the run.
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return None
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read(most)
+    finally:
+        os.close(handle)
+
+
+def _decoded(name: str, data: bytes) -> str:
+    if b"\0" in data:
+        raise ToolFailed(f"{name} is not a text file")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ToolFailed(f"{name} is not a text file in UTF-8") from None
+
+
+def _failed(name: str, error: OSError) -> ToolFailed:
+    return ToolFailed(f"{name} cannot be read: {error.strerror or error}")

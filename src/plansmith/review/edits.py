@@ -1,0 +1,52 @@
+"""Edits: what a person does to a plan, as functions from plan to plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plansmith.errors import Refused
+from plansmith.plan.plan import Plan
+from plansmith.plan.steps import AnyStep
+
+
+def add_step(plan: Plan, step: AnyStep, *, position: int | None = None) -> Plan:
+    """The plan with one more step, at a position or at the end."""
+    if step.id in plan.by_id:
+        raise Refused(f"the plan already has a step {step.id!r}", hint="give it another id")
+    place = len(plan.steps) if position is None else position
+    return _with(plan, [*plan.steps[:place], step, *plan.steps[place:]])
+
+
+def remove_step(plan: Plan, step_id: str) -> Plan:
+    """The plan without a step; steps that used it are told by the check that follows."""
+    _known(plan, step_id)
+    return _with(plan, [step for step in plan.steps if step.id != step_id])
+
+
+def change_step(plan: Plan, step_id: str, **changes: Any) -> Plan:
+    """The plan with other values in some fields of a step."""
+    changed = _known(plan, step_id).replace(**changes)
+    return _with(plan, [changed if step.id == step_id else step for step in plan.steps])
+
+
+def move_step(plan: Plan, step_id: str, position: int) -> Plan:
+    """The plan with a step in another place."""
+    step = _known(plan, step_id)
+    rest = [each for each in plan.steps if each.id != step_id]
+    return _with(plan, [*rest[:position], step, *rest[position:]])
+
+
+def disable_step(plan: Plan, step_id: str, *, off: bool = True) -> Plan:
+    """The plan with a step switched off, or on again."""
+    return change_step(plan, step_id, disabled=off)
+
+
+def _known(plan: Plan, step_id: str) -> AnyStep:
+    if step_id not in plan.by_id:
+        names = ", ".join(list(plan.by_id)[:8])
+        raise Refused(f"the plan has no step {step_id!r}", hint=f"there is {names}")
+    return plan.by_id[step_id]
+
+
+def _with(plan: Plan, steps: list[AnyStep]) -> Plan:
+    return plan.replace(steps=tuple(steps))

@@ -1,0 +1,139 @@
+"""Budget: reserved before each call, settled after it, shared by runs that go on together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from plansmith.plan.events import QuestionAsked
+from plansmith.plan.run import Run
+from plansmith.planner.listen import total
+from plansmith.ports import Clock, Usage
+
+BUDGET_PREFIX: Final = "budget:"
+BUDGET_OPTIONS: Final = ("go_on", "stop")
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetLimits:
+    """What a run, or all runs together, may take; None is no limit."""
+
+    steps: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    money: Decimal | None = None
+
+
+class Reservation(NamedTuple):
+    """What one call may take at most."""
+
+    tokens: int = 0
+    money: Decimal = Decimal(0)
+
+
+GUESSES: Final[Mapping[str, int]] = {"agent": 6000, "reply": 1500}
+
+
+class Budget:
+    """What is left. A price that nobody knows counts nothing: then the token limit holds."""
+
+    def __init__(self, limits: BudgetLimits, *, parent: Budget | None = None) -> None:
+        self.limits = limits
+        self._parent = parent
+        self.steps = 0
+        self.tokens = 0
+        self.money = Decimal(0)
+
+    @classmethod
+    def of_run(cls, limits: BudgetLimits, run: Run, *, parent: Budget | None = None) -> Budget:
+        """The budget of a run that has been going on: each granted extension adds the limit."""
+        times = run.grants + 1
+        scaled = BudgetLimits(
+            None if limits.steps is None else limits.steps * times,
+            None if limits.seconds is None else limits.seconds * times,
+            None if limits.tokens is None else limits.tokens * times,
+            None if limits.money is None else limits.money * times,
+        )
+        budget = cls(scaled, parent=parent)
+        budget.steps = sum(step.attempts for step in run.steps.values())
+        budget.tokens, budget.money = run.tokens, run.money
+        return budget
+
+    def reserve(self, wish: Reservation, *, seconds: float = 0.0) -> str:
+        """Take a call's share, or say which limit stands in the way; nothing is taken then."""
+        refusal = self._refusal(wish, seconds)
+        if not refusal and self._parent is not None:
+            refusal = self._parent.reserve(wish)
+        if not refusal:
+            self._add(1, wish.tokens, wish.money)
+        return refusal
+
+    def settle(self, wish: Reservation, usage: Usage) -> None:
+        """Replace what was reserved by what was used."""
+        used = usage.input_tokens + usage.output_tokens
+        cost = usage.cost or Decimal(0)
+        self._add(0, used - wish.tokens, cost - wish.money)
+        if self._parent is not None:
+            self._parent.settle(wish, usage)
+
+    def _add(self, steps: int, tokens: int, money: Decimal) -> None:
+        self.steps += steps
+        self.tokens += tokens
+        self.money += money
+
+    def _refusal(self, wish: Reservation, seconds: float) -> str:
+        limits = self.limits
+        if limits.steps is not None and self.steps + 1 > limits.steps:
+            return f"{limits.steps} calls"
+        if limits.seconds is not None and seconds > limits.seconds:
+            return f"{limits.seconds:g} seconds"
+        if limits.tokens is not None and self.tokens + wish.tokens > limits.tokens:
+            return f"{limits.tokens:,} tokens"
+        if limits.money is not None and self.money + wish.money > limits.money:
+            return f"${limits.money}"
+        return ""
+
+
+class Purse:
+    """The budget of one run as its conductor uses it: a reservation a call."""
+
+    def __init__(self, budget: Budget | None, run: Run, clock: Clock) -> None:
+        self._budget = budget
+        self._run = run
+        self._clock = clock
+        self._wishes: dict[str, Reservation] = {}
+        self._spent: dict[str, Usage] = {}
+
+    def reserve(self, name: str, kind: str) -> str:
+        """Take the share of a call, or say which limit stands in the way."""
+        if self._budget is None or kind in ("ask", "map", "plan"):
+            return ""
+        started = self._run.started_at or self._clock.now()
+        wish = Reservation(GUESSES.get(kind, 0))
+        seconds = (self._clock.now() - started).total_seconds()
+        refusal = self._budget.reserve(wish, seconds=seconds)
+        if not refusal:
+            self._wishes[name] = wish
+        return refusal
+
+    def spend(self, name: str, usage: Usage) -> None:
+        """A call says what it has used."""
+        self._spent[name] = total(self._spent.get(name, Usage()), usage)
+
+    def settle(self, name: str) -> Usage:
+        """A call is over: what it used takes the place of what was reserved."""
+        usage = self._spent.pop(name, Usage())
+        wish = self._wishes.pop(name, None)
+        if self._budget is not None and wish is not None:
+            self._budget.settle(wish, usage)
+        return usage
+
+    def question(self, refusal: str) -> QuestionAsked:
+        """Ask the person whether to go on."""
+        return QuestionAsked(
+            question=f"{BUDGET_PREFIX}{self._run.grants + 1}",
+            text=f"The budget of {refusal} is used up. Go on with as much again?",
+            options=BUDGET_OPTIONS,
+        )

@@ -1,0 +1,363 @@
+"""What happens to a plan after it was made: edits, wishes, pauses, budgets, replans, repeats."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from plansmith import Effect, Plan, RunStatus
+from plansmith.adapters.tools.functions import tool
+from plansmith.app import Plansmith
+from plansmith.config import Settings
+from plansmith.errors import InvalidPlan, Refused, ToolFailed
+from plansmith.plan.events import StepReused
+from plansmith.ports import Usage
+from plansmith.review.edits import add_step, change_step, disable_step, move_step, remove_step
+from plansmith.review.policy import widens
+from plansmith.runner.budget import Budget, BudgetLimits, Reservation
+from plansmith.runner.execute import RunLimits
+from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
+
+Script = Callable[..., ScriptedModel]
+NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
+LIMITS = RunLimits(first_wait_s=0)
+
+
+def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
+    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
+
+
+def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
+    return {"id": name, "tool": tool} | fields
+
+
+def smith(*tools: FakeTool, **options: Any) -> tuple[Plansmith, FakeTools]:
+    source = FakeTools(FakeTool("look", [lambda a: {"seen": dict(a)}]), *tools)
+    return Plansmith(tools=[source], limits=LIMITS, settings=NO_TRIAGE, **options), source
+
+
+def statuses(run: Any) -> dict[str, str]:
+    return {name: each.status.value for name, each in run.steps.items()}
+
+
+# Edits
+
+
+def test_a_person_adds_removes_changes_moves_and_switches_steps() -> None:
+    base = plan(step("a"), step("b"))
+    third = plan(step("c")).steps[0]
+    assert [each.id for each in add_step(base, third, position=1).steps] == ["a", "c", "b"]
+    assert [each.id for each in add_step(base, third).steps] == ["a", "b", "c"]
+    assert [each.id for each in remove_step(base, "a").steps] == ["b"]
+    assert change_step(base, "a", title="T").by_id["a"].title == "T"
+    assert [each.id for each in move_step(base, "b", 0).steps] == ["b", "a"]
+    assert disable_step(base, "a").by_id["a"].disabled
+    assert not disable_step(disable_step(base, "a"), "a", off=False).by_id["a"].disabled
+    with pytest.raises(Refused, match="already has"):
+        add_step(base, base.steps[0])
+    with pytest.raises(Refused, match="there is a, b"):
+        remove_step(base, "ghost")
+
+
+async def test_an_edit_is_checked_at_once_needs_its_own_approval_and_can_be_undone() -> None:
+    app, tools = smith(FakeTool("mail", effect=Effect.FINAL))
+    first = plan(step("m", "mail", inputs={"to": "bob"}))
+    run = await app.submit(first)
+    with pytest.raises(InvalidPlan, match="PS101"):
+        await app.edit(run.id, plan(step("m", "nothing_like_it")))
+    edited = change_step(first, "m", inputs={"to": "eve"})
+    run = await app.edit(run.id, edited, by="ada")
+    assert run.status is RunStatus.REVIEWING
+    assert run.plan is not None
+    assert run.plan.revision == 2
+    with pytest.raises(Refused):
+        await app.decide(run.id, approve=first.hash)
+    run = await app.undo(run.id, by="ada")
+    assert run.plan is not None
+    assert run.plan.hash == first.hash
+    await app.decide(run.id, approve=first.hash, by="ada")
+    await app.run(run.id)
+    assert [call.arguments for call in tools.calls] == [{"to": "bob"}]
+
+
+async def test_wishes_reach_the_planner_with_the_plan_and_the_new_plan_is_reviewed(
+    scripted: Script,
+) -> None:
+    first = {"steps": [step("m", "mail", inputs={"to": "bob"})]}
+    second = {"steps": [step("m", "mail", inputs={"to": "eve"})]}
+    model = scripted(first, Answer(second, expects="send it to eve"))
+    app, _ = smith(FakeTool("mail", effect=Effect.FINAL), model=model)
+    run = await app.plan("mail bob")
+    run = await app.request_changes(run.id, "send it to eve", by="ada")
+    assert run.status is RunStatus.REVIEWING
+    assert run.rejections == 1
+    assert '"to": "bob"' in model.prompts[1][1].text
+    assert run.plan is not None
+    assert run.plan.by_id["m"].to_json()["inputs"] == {"to": "eve"}
+    await app.decide(run.id, reject=True)
+    with pytest.raises(Refused, match="not under review"):
+        await app.request_changes(run.id, "again")
+
+
+# Pause
+
+
+async def test_a_paused_run_starts_nothing_and_goes_on_after_resume() -> None:
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="read")
+    async def hold() -> str:
+        entered.set()
+        await leave.wait()
+        return "ok"
+
+    app = Plansmith(tools=[hold])
+    run = await app.submit(plan(step("a", "hold"), step("b", "hold", after=["a"])))
+    running = asyncio.ensure_future(app.run(run.id))
+    await entered.wait()
+    pausing = asyncio.ensure_future(app.pause(run.id, by="ada", reason="lunch"))
+    await asyncio.sleep(0)
+    leave.set()
+    run = await pausing
+    await running
+    assert run.status is RunStatus.PAUSED
+    assert statuses(run)["a"] == "done"
+    assert statuses(run)["b"] != "done"
+    assert (await app.run(run.id)).status is RunStatus.PAUSED
+    await app.resume(run.id, by="ada")
+    with pytest.raises(Refused):
+        await app.resume(run.id)
+    assert (await app.run(run.id)).status is RunStatus.DONE
+
+
+# Budget
+
+
+async def test_at_the_cap_the_run_pauses_and_asks_and_goes_on_when_told() -> None:
+    app, tools = smith(budget=BudgetLimits(steps=2))
+    run = await app.submit(plan(*[step(f"s{n}", inputs={"n": n}) for n in range(5)]))
+    run = await app.run(run.id)
+    assert run.status is RunStatus.PAUSED
+    assert len(tools.calls) == 2
+    [question] = run.questions.values()
+    assert "2 calls" in question.text
+    with pytest.raises(Refused):
+        await app.answer(run.id, question.question, "maybe")
+    await app.answer(run.id, question.question, "go_on", by="ada")
+    run = await app.run(run.id)
+    assert len(tools.calls) == 4
+    [question] = run.questions.values()
+    await app.answer(run.id, question.question, "stop", by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.CANCELLED
+    assert len(tools.calls) == 4
+
+
+async def test_two_runs_cannot_both_spend_what_is_left() -> None:
+    app, tools = smith(shared_budget=BudgetLimits(steps=3))
+    runs = [await app.submit(plan(*[step(f"s{n}") for n in range(3)])) for _ in range(2)]
+    ended = await asyncio.gather(*(app.run(each.id) for each in runs))
+    assert len(tools.calls) == 3
+    assert {each.status for each in ended} <= {RunStatus.DONE, RunStatus.PAUSED}
+    assert any(each.status is RunStatus.PAUSED for each in ended)
+
+
+async def test_tokens_and_money_are_settled_by_what_was_used_and_kept(scripted: Script) -> None:
+    used = Usage(400, 100, cost=Decimal("0.02"))
+    model = scripted(Answer("one", usage=used), Answer("two", usage=used))
+    app, _ = smith(model=model, budget=BudgetLimits(tokens=2000))
+    run = await app.submit(
+        plan(
+            {"id": "r1", "instruction": "say one"},
+            {"id": "r2", "instruction": "say two", "after": ["r1"]},
+            {"id": "r3", "instruction": "say three", "after": ["r2"]},
+        )
+    )
+    run = await app.run(run.id)
+    assert run.status is RunStatus.PAUSED
+    assert (run.tokens, run.money) == (1000, Decimal("0.04"))
+    assert [statuses(run)[name] for name in ("r1", "r2")] == ["done", "done"]
+
+
+def test_an_unknown_price_counts_nothing_and_the_token_limit_holds() -> None:
+    budget = Budget(BudgetLimits(tokens=1000, money=Decimal(1)))
+    assert budget.reserve(Reservation(600)) == ""
+    assert budget.reserve(Reservation(600)) == "1,000 tokens"
+    budget.settle(Reservation(600), Usage(100, 100))
+    assert budget.reserve(Reservation(600)) == ""
+    assert budget.money == 0
+
+
+# Replan
+
+
+async def test_a_failure_is_replanned_finished_work_is_kept_and_nothing_new_is_asked(
+    scripted: Script,
+) -> None:
+    first = {"steps": [step("a"), step("b", "flaky", inputs={"x": "{{a.seen}}"})]}
+    second = {"steps": [step("a", inputs={"changed": 1}), step("c", inputs={"y": "{{a.seen}}"})]}
+    model = scripted(first, second)
+    app, tools = smith(FakeTool("flaky", [ToolFailed("CANARY from the tool")]), model=model)
+    run = await app.plan("look and go on")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert [call.tool for call in tools.calls] == ["look", "flaky", "look"]
+    assert run.plan is not None
+    assert run.plan.by_id["a"].to_json() == {"id": "a", "kind": "tool", "tool": "look"}
+    assert statuses(run) == {"a": "done", "c": "done"}
+    told = model.prompts[1][1].text
+    assert "CANARY" not in told
+    assert '"why": "the tool failed"' in told
+    assert run.replans == 1
+
+
+async def test_a_replan_that_touches_something_new_is_asked_about(scripted: Script) -> None:
+    first = {"steps": [step("a", "flaky")]}
+    second = {"steps": [step("m", "mail", inputs={"to": "eve"})]}
+    app, tools = smith(
+        FakeTool("flaky", [ToolFailed("no")]),
+        FakeTool("mail", effect=Effect.FINAL),
+        model=scripted(first, second),
+    )
+    run = await app.plan("try it")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.REVIEWING
+    assert [call.tool for call in tools.calls] == ["flaky"]
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert [call.tool for call in tools.calls] == ["flaky", "mail"]
+
+
+async def test_the_same_plan_again_is_a_loop_and_ends_the_run(scripted: Script) -> None:
+    same = {"steps": [step("a", "flaky"), step("b")]}
+    app, tools = smith(FakeTool("flaky", [ToolFailed("no")]), model=scripted(same, same))
+    run = await app.plan("try it")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.PARTLY_DONE
+    assert [call.tool for call in tools.calls].count("flaky") == 1
+
+
+async def test_replans_are_bounded(scripted: Script) -> None:
+    plans = [{"steps": [step(f"a{n}", "flaky")]} for n in range(3)]
+    app, tools = smith(FakeTool("flaky", [ToolFailed("no")]), model=scripted(*plans))
+    run = await app.plan("try it")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.FAILED
+    assert len(tools.calls) == 3
+
+
+def test_a_plan_widens_by_a_new_or_changed_effect_and_never_by_reading_or_dropping() -> None:
+    specs = {
+        spec.name: spec
+        for spec in (
+            FakeTool("look").spec,
+            FakeTool("mail", effect=Effect.FINAL).spec,
+        )
+    }
+    base = plan(step("a"), step("m", "mail", inputs={"to": "bob"}))
+
+    def grows(after: Plan) -> bool:
+        return bool(widens(base, after, tools=specs, agents={}))
+
+    assert not grows(base)
+    assert not grows(remove_step(base, "m"))
+    assert not grows(change_step(base, "a", inputs={"x": 1}))
+    assert not grows(change_step(base, "m", title="prose"))
+    assert grows(change_step(base, "m", inputs={"to": "eve"}))
+    assert grows(plan(*[step(f"m{n}", "mail", inputs={"to": "bob"}) for n in range(2)]))
+    assert grows(plan(step("g", "ghost")))
+
+
+# Early start
+
+
+async def test_reads_start_while_the_plan_is_written_and_are_not_made_twice(
+    scripted: Script,
+) -> None:
+    text = json.dumps(
+        {
+            "steps": [
+                step("a", inputs={"q": "x"}),
+                step("m", "mail", inputs={"to": "bob"}),
+                step("b", inputs={"q": "{{a.seen}}"}),
+            ]
+        }
+    )
+    app, tools = smith(FakeTool("mail", effect=Effect.FINAL), model=scripted(Answer(text, chunk=5)))
+    run = await app.plan("look and mail")
+    await asyncio.sleep(0)
+    assert run.status is RunStatus.REVIEWING
+    assert [call.arguments for call in tools.calls] == [{"q": "x"}]
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash)
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert [call.tool for call in tools.calls].count("look") == 2
+
+
+async def test_early_start_is_off_with_one_setting(scripted: Script) -> None:
+    draft = {"steps": [step("a"), step("m", "mail")]}
+    app, tools = smith(
+        FakeTool("mail", effect=Effect.FINAL), model=scripted(draft), early_start=False
+    )
+    await app.plan("look and mail")
+    await asyncio.sleep(0)
+    assert tools.calls == []
+
+
+# Repeats
+
+
+async def test_a_retry_runs_only_what_failed_and_what_hangs_on_it() -> None:
+    app, tools = smith(FakeTool("flaky", [ToolFailed("no"), {"ok": 1}]))
+    wanted = plan(step("a"), step("b", "flaky", after=["a"]), step("c", after=["b"]), step("d"))
+    first = await app.run((await app.submit(wanted)).id)
+    assert first.status is RunStatus.PARTLY_DONE
+    before = len(tools.calls)
+    second = await app.retry(first.id, by="ada")
+    second = await app.run(second.id)
+    assert second.status is RunStatus.DONE
+    assert [call.tool for call in tools.calls[before:]] == ["flaky", "look"]
+    assert second.steps["a"].result == first.steps["a"].result
+
+
+async def test_an_identical_repeat_calls_nothing_and_one_from_a_step_calls_its_cone() -> None:
+    app, tools = smith()
+    wanted = plan(step("a"), step("b", inputs={"x": "{{a.seen}}"}), step("c"))
+    first = await app.run((await app.submit(wanted)).id)
+    before = len(tools.calls)
+    again = await app.run((await app.retry(first.id)).id)
+    assert again.status is RunStatus.DONE
+    assert len(tools.calls) == before
+    events = [event.body async for event in app.events(again.id)]
+    assert sum(isinstance(body, StepReused) for body in events) == 3
+    await app.run((await app.retry(first.id, from_step="a")).id)
+    assert len(tools.calls) == before + 2
+    with pytest.raises(Refused, match="no step 'z'"):
+        await app.retry(first.id, from_step="z")
+
+
+async def test_a_changed_plan_repeats_only_the_changed_cone() -> None:
+    app, tools = smith()
+    wanted = plan(step("a"), step("b", inputs={"x": "{{a.seen}}"}), step("c"))
+    first = await app.run((await app.submit(wanted)).id)
+    before = len(tools.calls)
+    changed = change_step(wanted, "b", inputs={"x": "other"}, title="new words")
+    again = await app.run((await app.retry(first.id, plan=changed)).id)
+    assert again.status is RunStatus.DONE
+    assert [call.arguments for call in tools.calls[before:]] == [{"x": "other"}]
+
+
+async def test_a_run_that_is_not_over_is_not_repeated() -> None:
+    app, _ = smith()
+    run = await app.submit(plan({"id": "q", "question": "?"}))
+    await app.run(run.id)
+    with pytest.raises(Refused, match="only a run that is over"):
+        await app.retry(run.id)

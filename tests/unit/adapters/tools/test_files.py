@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plansmith.adapters.models.demo import DEMO_TOOLS
+from plansmith.adapters.tools.files import FILE_TOOLS, FileToolLimits, FileTools
+from plansmith.errors import ToolFailed
+from plansmith.ports import Call
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    inside = tmp_path / "work"
+    (inside / "sub").mkdir(parents=True)
+    (inside / "b.txt").write_text("bee\n", encoding="utf-8")
+    (inside / "a.txt").write_text("你好\n", encoding="utf-8")
+    (inside / "sub" / "c.txt").write_text("sea", encoding="utf-8")
+    (inside / ".secret").write_text("hush", encoding="utf-8")
+    (tmp_path / "outside.txt").write_text("outside", encoding="utf-8")
+    return inside
+
+
+async def use(root: Path, tool: str, limits: FileToolLimits | None = None, **words: Any) -> Any:
+    return await FileTools(root, limits=limits).call(tool, words, Call(key="k"))
+
+
+def test_the_demo_plans_with_the_tools_that_are_really_there() -> None:
+    assert FILE_TOOLS == DEMO_TOOLS
+
+
+async def test_files_are_listed_in_order_without_folders_and_hidden_ones(folder: Path) -> None:
+    assert await use(folder, "files.list", folder=".") == {
+        "files": [{"path": "a.txt", "size": 7}, {"path": "b.txt", "size": 4}]
+    }
+    assert await use(folder, "files.list", folder="sub") == {
+        "files": [{"path": "sub/c.txt", "size": 3}]
+    }
+
+
+async def test_a_listed_path_can_be_read_as_it_is(folder: Path) -> None:
+    listed = await use(folder, "files.list", folder="sub")
+    assert await use(folder, "files.read", path=listed["files"][0]["path"]) == {
+        "path": "sub/c.txt",
+        "text": "sea",
+    }
+    assert (await use(folder, "files.read", path=str(folder / "a.txt")))["text"] == "你好\n"
+
+
+async def test_more_files_than_the_limit_are_counted_and_not_listed(folder: Path) -> None:
+    limits = FileToolLimits(files=1)
+    listed = await use(folder, "files.list", limits, folder=".")
+    assert [each["path"] for each in listed["files"]] == ["a.txt"]
+    assert listed["left_out"] == 1
+
+
+@pytest.mark.parametrize(
+    ("tool", "words", "why"),
+    [
+        ("files.read", {"path": "../outside.txt"}, "outside the working folder"),
+        ("files.read", {"path": "sub/../../outside.txt"}, "outside the working folder"),
+        ("files.read", {"path": "/etc/passwd"}, "outside the working folder"),
+        ("files.read", {"path": "out-link"}, "outside the working folder"),
+        ("files.read", {"path": "out-folder/outside.txt"}, "outside the working folder"),
+        ("files.list", {"folder": ".."}, "outside the working folder"),
+        ("files.list", {"folder": "out-folder"}, "outside the working folder"),
+        ("files.read", {"path": ".secret"}, "hidden"),
+        ("files.read", {"path": "hidden-link"}, "hidden"),
+        ("files.read", {"path": "loop"}, "cannot be followed"),
+        ("files.read", {"path": "none.txt"}, "there is no none.txt"),
+        ("files.read", {"path": "sub"}, "is not a file"),
+        ("files.read", {"path": "pipe"}, "is not a file"),
+        ("files.read", {"path": "a.txt\0"}, "not a path"),
+        ("files.read", {"path": ""}, "not a path"),
+        ("files.read", {"path": 3}, "has to be a text"),
+        ("files.read", {}, "has to be a text"),
+        ("files.read", {"path": "binary"}, "not a text file"),
+        ("files.read", {"path": "latin"}, "not a text file in UTF-8"),
+        ("files.read", {"path": "big"}, "larger than 1,000 bytes"),
+        ("files.list", {"folder": "a.txt"}, "is not a folder"),
+        ("files.list", {"folder": "none"}, "there is no none"),
+        ("files.write", {}, "no tool called"),
+    ],
+)
+async def test_what_may_not_or_cannot_be_read_fails_and_says_why(
+    tool: str, words: dict[str, Any], why: str, folder: Path
+) -> None:
+    (folder / "out-link").symlink_to(folder.parent / "outside.txt")
+    (folder / "out-folder").symlink_to(folder.parent)
+    (folder / "hidden-link").symlink_to(folder / ".secret")
+    (folder / "loop").symlink_to(folder / "loop")
+    os.mkfifo(folder / "pipe")
+    (folder / "binary").write_bytes(b"\x7fELF\0\0")
+    (folder / "latin").write_bytes("é".encode("latin-1"))
+    (folder / "big").write_text("x" * 1001, encoding="utf-8")
+    with pytest.raises(ToolFailed, match=why):
+        await use(folder, tool, FileToolLimits(bytes_each=1000), **words)
+
+
+async def test_links_are_listed_only_where_they_stay_inside(folder: Path) -> None:
+    (folder / "out-link").symlink_to(folder.parent / "outside.txt")
+    (folder / "hidden-link").symlink_to(folder / ".secret")
+    (folder / "gone-link").symlink_to(folder / "gone")
+    (folder / "in-link").symlink_to(folder / "sub" / "c.txt")
+    os.mkfifo(folder / "pipe")
+    listed = await use(folder, "files.list", folder=".")
+    assert [each["path"] for each in listed["files"]] == ["a.txt", "b.txt", "in-link"]
+
+
+async def test_the_root_may_itself_be_a_hidden_folder_or_a_link(tmp_path: Path) -> None:
+    hidden = tmp_path / ".hidden"
+    hidden.mkdir()
+    (hidden / "a.txt").write_text("a", encoding="utf-8")
+    (tmp_path / "link").symlink_to(hidden)
+    assert (await use(tmp_path / "link", "files.read", path="a.txt"))["text"] == "a"
