@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from plansmith.adapters.tools.functions import tool
+    from plansmith.app import Plansmith
     from plansmith.dialects.native import read_plan
     from plansmith.errors import PlansmithError
     from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
@@ -26,6 +28,7 @@ __all__ = [
     "AgentSpec",
     "Effect",
     "Plan",
+    "Plansmith",
     "PlansmithError",
     "Problem",
     "Run",
@@ -41,12 +44,14 @@ __all__ = [
     "read_json",
     "read_plan",
     "shortlist",
+    "tool",
 ]
 
 _HOMES = {
     "AgentSpec": "plan.capability",
     "Effect": "plan.capability",
     "Plan": "plan.plan",
+    "Plansmith": "app",
     "PlansmithError": "errors",
     "Problem": "plan.problem",
     "Run": "plan.run",
@@ -62,6 +67,7 @@ _HOMES = {
     "read_json": "planner.jsontext.read",
     "read_plan": "dialects.native",
     "shortlist": "planner.shortlist",
+    "tool": "adapters.tools.functions",
 }
 
 

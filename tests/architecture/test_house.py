@@ -104,6 +104,7 @@ PUBLIC = {
     "AgentSpec",
     "Effect",
     "Plan",
+    "Plansmith",
     "PlansmithError",
     "Problem",
     "Run",
@@ -119,6 +120,7 @@ PUBLIC = {
     "read_json",
     "read_plan",
     "shortlist",
+    "tool",
 }
 
 
