@@ -76,14 +76,22 @@ class ChatModel(Protocol):
         ...
 
 
+Advice = Literal["replan", "finish"]
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The circumstances of one call of a tool or an agent."""
+    """The circumstances of one call of a tool or an agent, and what it may say meanwhile.
+
+    `advise` is for a callee that found out more than its result: the plan should change, or its
+    goal is met already. The reason is shown to the person and never given to a planner.
+    """
 
     key: str
     attempt: int = 1
     progress: Callable[[str], None] = lambda _: None
     spend: Callable[[Usage], None] = lambda _: None
+    advise: Callable[[Advice, str], None] = lambda _, __: None
 
 
 class ToolSource(Protocol):
@@ -148,6 +156,10 @@ class PlanStore(Protocol):
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         """The events of a run behind a number; none for an unknown run."""
+        ...
+
+    async def wait(self, run: str, *, after: int = 0) -> None:
+        """Return when the run has an event behind the number, whoever wrote it."""
         ...
 
     async def runs(self) -> Sequence[str]:

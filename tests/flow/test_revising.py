@@ -21,6 +21,7 @@ from plansmith.review.edits import add_step, change_step, disable_step, move_ste
 from plansmith.review.policy import widens
 from plansmith.runner.budget import Budget, BudgetLimits, Reservation
 from plansmith.runner.execute import RunLimits
+from plansmith.runner.limits import Caps
 from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
@@ -100,7 +101,7 @@ async def test_wishes_reach_the_planner_with_the_plan_and_the_new_plan_is_review
     assert run.plan is not None
     assert run.plan.by_id["m"].to_json()["inputs"] == {"to": "eve"}
     await app.decide(run.id, reject=True)
-    with pytest.raises(Refused, match="not under review"):
+    with pytest.raises(Refused, match="no plan to change"):
         await app.request_changes(run.id, "again")
 
 
@@ -186,10 +187,10 @@ async def test_tokens_and_money_are_settled_by_what_was_used_and_kept(scripted: 
 
 def test_an_unknown_price_counts_nothing_and_the_token_limit_holds() -> None:
     budget = Budget(BudgetLimits(tokens=1000, money=Decimal(1)))
-    assert budget.reserve(Reservation(600)) == ""
-    assert budget.reserve(Reservation(600)) == "1,000 tokens"
+    assert budget.reserve(Reservation(600)) is None
+    assert budget.reserve(Reservation(600)) == ("budget", "1,000 tokens")
     budget.settle(Reservation(600), Usage(100, 100))
-    assert budget.reserve(Reservation(600)) == ""
+    assert budget.reserve(Reservation(600)) is None
     assert budget.money == 0
 
 
@@ -244,20 +245,50 @@ async def test_the_same_plan_again_is_a_loop_and_ends_the_run(scripted: Script) 
     assert [call.tool for call in tools.calls].count("flaky") == 1
 
 
-async def test_replans_are_bounded(scripted: Script) -> None:
-    plans = [{"steps": [step(f"a{n}", "flaky")]} for n in range(3)]
+async def test_the_same_call_with_the_same_outcome_twice_is_a_loop(scripted: Script) -> None:
+    plans = [{"steps": [step(f"a{n}", "flaky"), step(f"b{n}")]} for n in range(3)]
     app, tools = smith(FakeTool("flaky", [ToolFailed("no")]), model=scripted(*plans))
     run = await app.plan("try it")
     run = await app.run(run.id)
-    assert run.status is RunStatus.FAILED
+    assert run.status is RunStatus.PARTLY_DONE
+    assert "the same outcome 2 times" in run.reason
+    assert [call.tool for call in tools.calls].count("flaky") == 2
+
+
+@pytest.mark.parametrize("word", ["go_on", "stop"])
+async def test_at_the_limit_of_replans_the_person_is_asked(scripted: Script, word: str) -> None:
+    plans = [{"steps": [step(f"a{n}", "flaky", inputs={"n": n})]} for n in range(4)]
+    given = plans if word == "go_on" else plans[:3]
+    failures = [ToolFailed("no")] * 3
+    app, tools = smith(FakeTool("flaky", [*failures, {"ok": 1}]), model=scripted(*given))
+    run = await app.plan("try it")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.ASKING
     assert len(tools.calls) == 3
+    assert list(run.questions) == ["replans:1"]
+    await app.answer(run.id, "replans:1", word, by="ada")
+    run = await app.run(run.id)
+    assert run.status is (RunStatus.DONE if word == "go_on" else RunStatus.FAILED)
+    assert len(tools.calls) == (4 if word == "go_on" else 3)
 
 
-def test_a_plan_widens_by_a_new_or_changed_effect_and_never_by_reading_or_dropping() -> None:
+async def test_replanning_is_off_with_one_setting(scripted: Script) -> None:
+    app, _ = smith(
+        FakeTool("flaky", [ToolFailed("no")]),
+        model=scripted({"steps": [step("a", "flaky")]}),
+        caps=Caps(replans=0),
+    )
+    run = await app.run((await app.plan("try it")).id)
+    assert run.status is RunStatus.FAILED
+    assert not run.questions
+
+
+def test_a_plan_widens_by_a_new_name_host_or_effect_and_never_by_dropping() -> None:
     specs = {
         spec.name: spec
         for spec in (
             FakeTool("look").spec,
+            FakeTool("other_read").spec,
             FakeTool("mail", effect=Effect.FINAL).spec,
         )
     }
@@ -270,6 +301,9 @@ def test_a_plan_widens_by_a_new_or_changed_effect_and_never_by_reading_or_droppi
     assert not grows(remove_step(base, "m"))
     assert not grows(change_step(base, "a", inputs={"x": 1}))
     assert not grows(change_step(base, "m", title="prose"))
+    assert grows(plan(step("a"), step("o", "other_read")))
+    assert grows(change_step(base, "a", inputs={"url": "https://evil.example/x?y"}))
+    assert grows(change_step(base, "a", inputs={"to": "eve@evil.example"}))
     assert grows(change_step(base, "m", inputs={"to": "eve"}))
     assert grows(plan(*[step(f"m{n}", "mail", inputs={"to": "bob"}) for n in range(2)]))
     assert grows(plan(step("g", "ghost")))

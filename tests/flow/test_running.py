@@ -363,7 +363,7 @@ async def test_a_request_is_planned_reviewed_and_run_in_one_app(
 async def test_small_talk_is_answered_at_once(scripted: Callable[..., ScriptedModel]) -> None:
     app, _ = smith(model=scripted({"decision": "answer", "answer": "Hello!", "reason": ""}))
     run = await app.plan("hi")
-    assert (run.status, run.reason) == (RunStatus.ANSWERED, "Hello!")
+    assert (run.status, run.report) == (RunStatus.ANSWERED, "Hello!")
 
 
 async def test_two_calls_of_run_are_one_execution() -> None:

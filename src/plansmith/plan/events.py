@@ -10,6 +10,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, Validati
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan.data import Json, Record, content_hash
+from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.plan.steps import Inputs, Value
@@ -25,11 +26,13 @@ class Actor(Record):
 
 
 class RunCreated(Record):
-    """A request came in."""
+    """A request came in; `options` is what else the person gave, to plan again after a crash."""
 
     type: Literal["run_created"] = "run_created"
     request: str
     locale: str = "en"
+    options: Inputs = Field(default_factory=dict)
+    origin: str = ""
 
 
 class Triaged(Record):
@@ -39,16 +42,23 @@ class Triaged(Record):
     decision: Literal["answer", "plan", "ask", "refuse"]
     reason: str = ""
     query: str = ""
+    tokens: int = Field(default=0, ge=0)
+    cost: str = ""
 
 
 class PlanProposed(Record):
-    """A plan, first or revised, stands with its problems."""
+    """A plan, first or revised, stands with its problems, and with how it was made."""
 
     type: Literal["plan_proposed"] = "plan_proposed"
     plan: Plan
     problems: tuple[Problem, ...] = ()
     origin: Literal["model", "person", "submitted", "template"] = "model"
     cause: str = ""
+    estimate: Estimate | None = None
+    metrics: Inputs | None = None
+    picks: tuple[Inputs, ...] = ()
+    tokens: int = Field(default=0, ge=0)
+    cost: str = ""
 
 
 class ReviewAsked(Record):
@@ -89,6 +99,7 @@ class QuestionAsked(Record):
     options: tuple[str, ...] = ()
     answer_schema: Inputs | None = None
     step: str | None = None
+    expires_at: Instant | None = None
 
 
 class QuestionAnswered(Record):
@@ -134,6 +145,15 @@ class StepProgressed(Record):
     text: str
 
 
+class StepAdvised(Record):
+    """A running step says that the plan should change, or that its goal is met already."""
+
+    type: Literal["step_advised"] = "step_advised"
+    step: str
+    advice: Literal["replan", "finish"]
+    reason: str = ""
+
+
 class StepDone(Record):
     """A step gave a result, stored under its content hash."""
 
@@ -162,6 +182,8 @@ class StepFailed(Record):
     error: str
     again: bool = False
     kind: Literal["tool", "time", "reference", "result", "person"] = "tool"
+    tokens: int = Field(default=0, ge=0)
+    cost: str = ""
 
 
 class StepSkipped(Record):
@@ -221,6 +243,7 @@ class ReplanStarted(Record):
 
     type: Literal["replan_started"] = "replan_started"
     cause: str
+    kind: Literal["failure", "advice", "person", "iteration"] = "failure"
 
 
 class ReportStarted(Record):
@@ -258,6 +281,7 @@ AnyBody = (
     | RunStarted
     | StepStarted
     | StepProgressed
+    | StepAdvised
     | StepDone
     | StepReused
     | StepFailed

@@ -12,6 +12,9 @@ from plansmith.plan import events as e
 from plansmith.plan.graph import needs
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 
+GO_ON: Final = "go_on"
+PLANNING_LIMITS: Final = frozenset({"replans", "iterations"})
+LIMITS: Final = PLANNING_LIMITS | {"budget", "shared_budget", "rejections"}
 _WAITING: Final = frozenset({StepStatus.WAITING})
 _CALLED: Final = frozenset({StepStatus.RUNNING, StepStatus.ASKING})
 _UNSURE: Final = frozenset({StepStatus.UNKNOWN})
@@ -88,10 +91,20 @@ class RunFold:
         return step
 
     def run_created(self, event: e.Event, body: e.RunCreated) -> None:
-        self.run = replace(self.run, request=body.request, locale=body.locale, created_at=event.at)
+        self.run = replace(
+            self.run,
+            request=body.request,
+            locale=body.locale,
+            options=body.options,
+            origin=body.origin,
+            created_at=event.at,
+        )
 
     def triaged(self, _: e.Event, body: e.Triaged) -> None:
-        self.run = replace(self.run, phase=RunStatus.PLANNING, reason=body.reason)
+        self.run = replace(
+            self.run, phase=RunStatus.PLANNING, decision=body.decision, reason=body.reason
+        )
+        self._spend(body.tokens, body.cost)
 
     def plan_proposed(self, _: e.Event, body: e.PlanProposed) -> None:
         known = self.steps
@@ -105,10 +118,18 @@ class RunFold:
             self.run,
             plan=body.plan,
             problems=body.problems,
+            estimate=body.estimate,
+            metrics=body.metrics,
             revisions=self.run.revisions + 1,
             phase=RunStatus.REPLANNING if replanning else RunStatus.PLANNING,
             running_hash="",
         )
+        self._spend(body.tokens, body.cost)
+
+    def _spend(self, tokens: int, cost: str) -> None:
+        if tokens or cost:
+            money = self.run.money + (Decimal(cost) if cost else 0)
+            self.run = replace(self.run, tokens=self.run.tokens + tokens, money=money)
 
     def review_asked(self, event: e.Event, body: e.ReviewAsked) -> None:
         self._check_hash(event, body.hash)
@@ -143,8 +164,17 @@ class RunFold:
 
     def question_answered(self, event: e.Event, body: e.QuestionAnswered) -> None:
         self._close(event, body.question)
-        if body.question.startswith("budget:") and body.answer == "go_on":
-            self.run = replace(self.run, grants=self.run.grants + 1)
+        limit, _, number = body.question.rpartition(":")
+        if limit in LIMITS and number.isdigit() and not body.no_answer:
+            self._lift(limit, goes_on=body.answer == GO_ON)
+
+    def _lift(self, limit: str, *, goes_on: bool) -> None:
+        """A person grants once more what was used up, or ends it here."""
+        grants = self.run.grants
+        if goes_on:
+            grants = {**grants, limit: grants.get(limit, 0) + 1}
+        closing = self.run.closing or (not goes_on and limit in PLANNING_LIMITS)
+        self.run = replace(self.run, grants=grants, closing=closing)
 
     def question_withdrawn(self, event: e.Event, body: e.QuestionWithdrawn) -> None:
         self._close(event, body.question)
@@ -177,11 +207,14 @@ class RunFold:
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
         step = self._step(event, body.step, _CALLED | _UNSURE)
         self.steps[body.step] = replace(
-            step, status=StepStatus.DONE, result_hash=body.result, error="", finished_at=event.at
+            step,
+            status=StepStatus.DONE,
+            result_hash=body.result,
+            error="",
+            tokens=body.tokens,
+            finished_at=event.at,
         )
-        if body.tokens or body.cost:
-            money = self.run.money + (Decimal(body.cost) if body.cost else 0)
-            self.run = replace(self.run, tokens=self.run.tokens + body.tokens, money=money)
+        self._spend(body.tokens, body.cost)
 
     def step_reused(self, event: e.Event, body: e.StepReused) -> None:
         step = self._step(event, body.step, _WAITING)
@@ -193,6 +226,7 @@ class RunFold:
         again = StepStatus.WAITING if body.again else StepStatus.FAILED
         self._end(event, body.step, again, body.error, _OPEN | _UNSURE)
         self.steps[body.step] = replace(self.steps[body.step], error_kind=body.kind)
+        self._spend(body.tokens, body.cost)
 
     def step_skipped(self, event: e.Event, body: e.StepSkipped) -> None:
         self._end(event, body.step, StepStatus.SKIPPED, body.reason, _WAITING)
@@ -227,9 +261,19 @@ class RunFold:
     def cancel_asked(self, _: e.Event, body: e.CancelAsked) -> None:
         self.run = replace(self.run, cancel_asked=True, reason=body.reason)
 
+    def step_advised(self, event: e.Event, body: e.StepAdvised) -> None:
+        self._step(event, body.step, _CALLED)
+        self.run = replace(self.run, advice=self.run.advice or body)
+
     def replan_started(self, _: e.Event, body: e.ReplanStarted) -> None:
-        replans = self.run.replans + 1
-        self.run = replace(self.run, phase=RunStatus.REPLANNING, reason=body.cause, replans=replans)
+        self.run = replace(
+            self.run,
+            phase=RunStatus.REPLANNING,
+            reason=body.cause,
+            replans=self.run.replans + (body.kind in ("failure", "advice")),
+            iterations=self.run.iterations + (body.kind == "iteration"),
+            advice=None,
+        )
 
     def report_started(self, _: e.Event, __: e.ReportStarted) -> None:
         self.run = replace(self.run, phase=RunStatus.REPORTING)

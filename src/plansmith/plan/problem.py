@@ -73,7 +73,7 @@ CODES: Final[dict[str, Code]] = {
     "PS312": Code(
         "merge-conflict",
         _N,
-        "A person and a replan changed the same thing; the person's edit stands.",
+        "A new plan changed what a person edited or what is finished; that stands.",
     ),
     "PS313": Code("too-many-steps", _E, "The plan has more steps than are allowed."),
     "PS401": Code("dead-step", _W, "Nothing that replies or acts uses what a step finds out."),

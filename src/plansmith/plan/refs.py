@@ -134,6 +134,28 @@ def fill_text(text: str, values: Mapping[str, Json]) -> str:
     return _join(pieces(text), values)
 
 
+def rename_refs(template: Json, names: Mapping[str, str]) -> Json:
+    """The template with references to some steps pointing at others."""
+    if isinstance(template, str):
+        return _TOKEN.sub(lambda token: _renamed_token(token, names), template)
+    if isinstance(template, list):
+        return [rename_refs(child, names) for child in template]
+    if not isinstance(template, dict) or _is_literal(template):
+        return template
+    if FROM in template:
+        source = template[FROM]
+        return template | {FROM: names.get(source, source) if isinstance(source, str) else source}
+    return {key: rename_refs(child, names) for key, child in template.items()}
+
+
+def _renamed_token(token: re.Match[str], names: Mapping[str, str]) -> str:
+    step = token.group(2)
+    if step not in names:
+        return token.group()
+    start, end = (place - token.start() for place in token.span(2))
+    return token.group()[:start] + names[step] + token.group()[end:]
+
+
 def lookup(ref: Ref, values: Mapping[str, Json]) -> Json:
     """The value a reference points at."""
     if ref.step not in values:

@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import Final
 
 from plansmith.plan.data import Json
-from plansmith.plan.events import Event, QuestionAsked
+from plansmith.plan.estimate import Estimate
+from plansmith.plan.events import Event, QuestionAsked, StepAdvised
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 
@@ -76,6 +77,7 @@ class StepState:
     error: str = ""
     error_kind: str = ""
     progress: str = ""
+    tokens: int = 0
     started_at: datetime | None = None
     finished_at: datetime | None = None
 
@@ -87,17 +89,25 @@ class Run:
     id: str
     request: str = ""
     locale: str = "en"
+    options: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    origin: str = ""
     phase: RunStatus = RunStatus.TRIAGING
+    decision: str = ""
     reason: str = ""
     plan: Plan | None = None
     problems: tuple[Problem, ...] = ()
+    estimate: Estimate | None = None
+    metrics: Mapping[str, Json] | None = None
     revisions: int = 0
     approved: str = ""
     running_hash: str = ""
     paused: bool = False
-    grants: int = 0
+    grants: Mapping[str, int] = field(default_factory=dict[str, int])
     replans: int = 0
+    iterations: int = 0
     rejections: int = 0
+    advice: StepAdvised | None = None
+    closing: bool = False
     tokens: int = 0
     money: Decimal = Decimal(0)
     started_at: datetime | None = None

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
-from plansmith.plan.data import Json
+from plansmith.plan.estimate import Estimate, Measured
 from plansmith.plan.graph import critical_path, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.steps import AgentStep, AskStep, MapStep, ReplyStep, StepFields, ToolStep
@@ -29,28 +29,6 @@ _GUESS: Final[dict[str, Cost]] = {
     "reply": Cost(4.0, 1200),
 }
 _ITEMS_GUESS: Final = 5
-
-
-class Estimate(NamedTuple):
-    """What a plan will take. Waiting for the person is not counted."""
-
-    seconds: float
-    tokens: int
-    cost: Decimal | None
-    effects: Mapping[str, int]
-    path: tuple[str, ...]
-    basis: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Json]:
-        """The estimate as plain JSON."""
-        return {
-            "seconds": round(self.seconds, 1),
-            "tokens": self.tokens,
-            "cost_usd": None if self.cost is None else str(self.cost),
-            "effects": dict(self.effects),
-            "critical_path": list(self.path),
-            "basis": list(self.basis),
-        }
 
 
 def estimate(
@@ -74,8 +52,15 @@ def estimate(
     price = None
     if price_per_million is not None:
         price = (Decimal(tokens) * price_per_million / 1_000_000).quantize(Decimal("0.0001"))
-    effects = _effects(active, tools, agents)
-    return Estimate(seconds, tokens, price, effects, tuple(path), _basis(active, known, price))
+    return Estimate(
+        seconds=round(seconds, 1),
+        tokens=tokens,
+        cost_usd=None if price is None else str(price),
+        effects=_effects(active, tools, agents),
+        critical_path=tuple(path),
+        basis=_basis(active, known, price),
+        measured={name: _middle(known[name]) for name in _names(active) if known.get(name)},
+    )
 
 
 def _step_cost(step: StepFields, past: Mapping[str, Sequence[Cost]]) -> Cost:
@@ -87,10 +72,20 @@ def _step_cost(step: StepFields, past: Mapping[str, Sequence[Cost]]) -> Cost:
     seen = past.get(_name(step), ())
     if not seen:
         return _GUESS[_kind(step)]
-    return Cost(
-        statistics.median(each.seconds for each in seen),
-        int(statistics.median(each.tokens for each in seen)),
+    middle = _middle(seen)
+    return Cost(middle.seconds, middle.tokens)
+
+
+def _middle(seen: Sequence[Cost]) -> Measured:
+    return Measured(
+        seconds=round(statistics.median(each.seconds for each in seen), 4),
+        tokens=int(statistics.median(each.tokens for each in seen)),
     )
+
+
+def _names(steps: Sequence[StepFields]) -> list[str]:
+    inner = (step.each if isinstance(step, MapStep) else step for step in steps)
+    return sorted({_name(step) for step in inner})
 
 
 def _name(step: StepFields) -> str:

@@ -6,15 +6,17 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Any
 
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.planner.briefing.background import Search
 from plansmith.planner.briefing.profile import Profile
 from plansmith.planner.briefing.room import Count, rough_count
-from plansmith.planner.estimate import Cost, Estimate
+from plansmith.planner.estimate import Cost
 from plansmith.planner.metrics import PlanMetrics
 from plansmith.planner.settings import PlannerSettings
 from plansmith.planner.shortlist import Pick
@@ -36,6 +38,29 @@ class PlanRequest:
     previous: Plan | None = None
     feedback: str = ""
     top_k: int | None = None
+
+    def options(self) -> dict[str, Json]:
+        """What a person gave beside the request, as a journal keeps it."""
+        given: dict[str, Json] = {
+            "locale": self.locale,
+            "target": self.target,
+            "top_k": self.top_k,
+            "profile": self.profile.to_json() if self.profile else None,
+            "history": [[each.role, each.text] for each in self.history],
+        }
+        return {name: value for name, value in given.items() if value}
+
+    @classmethod
+    def of(cls, text: str, options: Mapping[str, Any]) -> PlanRequest:
+        """The request of a journal."""
+        known = dict(options)
+        profile, history = known.pop("profile", None), known.pop("history", ())
+        return cls(
+            text,
+            profile=Profile.model_validate(profile) if profile else None,
+            history=tuple(Message(role, said) for role, said in history),
+            **known,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Any
 
 from plansmith.plan.data import Json
 from plansmith.ports import Usage
@@ -40,6 +41,16 @@ class PlanMetrics:
             "cost_usd": None if self.usage.cost is None else str(self.usage.cost),
             "seconds": {name: round(each, 3) for name, each in self.seconds.items()},
         }
+
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> PlanMetrics:
+        """The metrics of a journal."""
+        known = dict(value)
+        tokens = {name: known.pop(name, 0) for name in ("input_tokens", "output_tokens")}
+        cost, cached = known.pop("cost_usd", None), known.pop("cached_tokens", 0)
+        price = None if cost is None else Decimal(cost)
+        return cls(usage=Usage(**tokens, cached_tokens=cached, cost=price), **known)
 
 
 class MetricTotals:

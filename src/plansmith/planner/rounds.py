@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from plansmith.errors import ModelBusy, ModelFailed
+from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
 from plansmith.planner.briefing.profile import Profile
 from plansmith.planner.check import check_plan
 from plansmith.planner.checking.constraints import Constraint, read_constraint
 from plansmith.planner.draft import Offer, OnStep, OnText, draft, draft_messages
-from plansmith.planner.estimate import Estimate, estimate
+from plansmith.planner.estimate import estimate
 from plansmith.planner.fallback import fallback
 from plansmith.planner.kit import Kit, Planned, PlanRequest, Watch
 from plansmith.planner.lint import lint_plan

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Final, Literal
 
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Record, content_hash
@@ -37,6 +39,8 @@ def reasons_to_ask(
         if effect is not Effect.READ
         and not any(fnmatchcase(name, each) for each in policy.never_for)
     ]
+    if plan.degraded:
+        reasons.append("no usable plan was made: this one only stands in")
     if policy.ask == "always" and not reasons:
         reasons = ["every plan is reviewed"]
     return tuple(reasons)
@@ -83,18 +87,29 @@ def widens(
 ) -> tuple[str, ...]:
     """What a revised plan would do to the world that the approved one would not.
 
-    A step that changes something and is new, or has other arguments, counts; dropping one and
-    whatever only reads do not.
+    A tool, an agent or a host that is new counts, also when it is only read from; so does a step
+    that changes something and is new or has other arguments. Dropping never does.
     """
     known = templates or {}
 
-    def reach(plan: Plan) -> Counter[str]:
-        return Counter(
-            f"{name}({content_hash(step.to_json().get('inputs'))})"
-            for step in active_steps(plan, known)
-            for name, effect in effects(step, tools=tools, agents=agents)
-            if effect is not Effect.READ
-        )
+    def reach(plan: Plan) -> tuple[Counter[str], set[str], set[str]]:
+        calls, names, hosts = Counter[str](), set[str](), set[str]()
+        for step in active_steps(plan, known):
+            given = step.to_json()
+            text = json.dumps(given, ensure_ascii=False).lower()
+            hosts |= {found[1] or found[2] for found in _HOST.finditer(text)}
+            for name, effect in effects(step, tools=tools, agents=agents):
+                names.add(name)
+                if effect is not Effect.READ:
+                    calls[f"{name}({content_hash([given.get('task'), given.get('inputs')])})"] += 1
+        return calls, names, hosts
 
-    more = reach(after) - reach(before)
-    return tuple(f"{call.partition('(')[0]} is called in a new way" for call in more)
+    (old_calls, old_names, old_hosts), (calls, names, hosts) = reach(before), reach(after)
+    return (
+        *(f"{name} was not in the plan before" for name in sorted(names - old_names)),
+        *(f"{host} was not in the plan before" for host in sorted(hosts - old_hosts)),
+        *(f"{call.partition('(')[0]} is called in a new way" for call in calls - old_calls),
+    )
+
+
+_HOST: Final = re.compile(r"\b[a-z][a-z0-9+.-]*://([^/\s\"'\\?#]+)|\b[\w.+-]+@([\w-]+(?:\.[\w-]+)+)")

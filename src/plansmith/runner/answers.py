@@ -6,25 +6,16 @@ import jsonschema_rs
 
 from plansmith.errors import Refused
 from plansmith.plan.data import Json, canonical_json, content_hash
-from plansmith.plan.events import (
-    AnyBody,
-    CancelAsked,
-    QuestionAsked,
-    RunResumed,
-    StepDone,
-    StepFailed,
-    StepReset,
-)
-from plansmith.runner.budget import BUDGET_OPTIONS, BUDGET_PREFIX
+from plansmith.plan.events import AnyBody, QuestionAsked, StepDone, StepFailed, StepReset
+from plansmith.runner.limits import limit_of, settle_limit
 from plansmith.runner.recover import UNKNOWN_OPTIONS, UNKNOWN_PREFIX
 
 
 def settle(asked: QuestionAsked, value: Json) -> list[AnyBody]:
     """The events an answer leads to; an answer that does not fit the question is refused."""
-    if asked.question.startswith(BUDGET_PREFIX):
-        if value not in BUDGET_OPTIONS:
-            raise Refused(f"{value!r} is not one of {', '.join(BUDGET_OPTIONS)}")
-        return [RunResumed()] if value == "go_on" else [RunResumed(), CancelAsked(reason="budget")]
+    limit = limit_of(asked.question)
+    if limit:
+        return settle_limit(limit, value)
     if asked.step is None:
         return []
     if asked.question.startswith(UNKNOWN_PREFIX):

@@ -11,9 +11,10 @@ from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.planner.listen import total
 from plansmith.ports import Clock, Usage
+from plansmith.runner.limits import limit_question
 
-BUDGET_PREFIX: Final = "budget:"
-BUDGET_OPTIONS: Final = ("go_on", "stop")
+GUESSES: Final[Mapping[str, int]] = {"agent": 6000, "reply": 1500, "replan": 8000}
+_FREE: Final = frozenset({"ask", "map", "plan"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,15 @@ class BudgetLimits:
     tokens: int | None = None
     money: Decimal | None = None
 
+    def times(self, factor: int) -> BudgetLimits:
+        """The same limits, several times over."""
+        return BudgetLimits(
+            None if self.steps is None else self.steps * factor,
+            None if self.seconds is None else self.seconds * factor,
+            None if self.tokens is None else self.tokens * factor,
+            None if self.money is None else self.money * factor,
+        )
+
 
 class Reservation(NamedTuple):
     """What one call may take at most."""
@@ -33,47 +43,73 @@ class Reservation(NamedTuple):
     money: Decimal = Decimal(0)
 
 
-GUESSES: Final[Mapping[str, int]] = {"agent": 6000, "reply": 1500}
+class Refusal(NamedTuple):
+    """The limit that stands in the way of a call, and in words what is used up."""
+
+    limit: str
+    amount: str
 
 
 class Budget:
     """What is left. A price that nobody knows counts nothing: then the token limit holds."""
 
-    def __init__(self, limits: BudgetLimits, *, parent: Budget | None = None) -> None:
+    def __init__(
+        self,
+        limits: BudgetLimits,
+        *,
+        parent: Budget | None = None,
+        price_per_million: Decimal | None = None,
+    ) -> None:
         self.limits = limits
         self._parent = parent
+        self._price = (price_per_million or Decimal(0)) / 1_000_000
+        self._grants = 0
         self.steps = 0
         self.tokens = 0
         self.money = Decimal(0)
 
     @classmethod
-    def of_run(cls, limits: BudgetLimits, run: Run, *, parent: Budget | None = None) -> Budget:
+    def of_run(
+        cls,
+        limits: BudgetLimits,
+        run: Run,
+        *,
+        parent: Budget | None = None,
+        price_per_million: Decimal | None = None,
+    ) -> Budget:
         """The budget of a run that has been going on: each granted extension adds the limit."""
-        times = run.grants + 1
-        scaled = BudgetLimits(
-            None if limits.steps is None else limits.steps * times,
-            None if limits.seconds is None else limits.seconds * times,
-            None if limits.tokens is None else limits.tokens * times,
-            None if limits.money is None else limits.money * times,
-        )
-        budget = cls(scaled, parent=parent)
+        allowed = limits.times(run.grants.get("budget", 0) + 1)
+        budget = cls(allowed, parent=parent, price_per_million=price_per_million)
         budget.steps = sum(step.attempts for step in run.steps.values())
         budget.tokens, budget.money = run.tokens, run.money
         return budget
 
-    def reserve(self, wish: Reservation, *, seconds: float = 0.0) -> str:
+    def extend(self) -> None:
+        """A person allows as much again."""
+        self._grants += 1
+
+    def wish(self, tokens: int) -> Reservation:
+        """What a call of about so many tokens may take, at the highest price seen so far."""
+        return Reservation(tokens, tokens * self._price)
+
+    def reserve(self, wish: Reservation, *, seconds: float = 0.0) -> Refusal | None:
         """Take a call's share, or say which limit stands in the way; nothing is taken then."""
-        refusal = self._refusal(wish, seconds)
-        if not refusal and self._parent is not None:
+        amount = self._used_up(wish, seconds)
+        if amount:
+            return Refusal("budget", amount)
+        if self._parent is not None:
             refusal = self._parent.reserve(wish)
-        if not refusal:
-            self._add(1, wish.tokens, wish.money)
-        return refusal
+            if refusal is not None:
+                return Refusal("shared_budget", refusal.amount)
+        self._add(1, wish.tokens, wish.money)
+        return None
 
     def settle(self, wish: Reservation, usage: Usage) -> None:
         """Replace what was reserved by what was used."""
         used = usage.input_tokens + usage.output_tokens
         cost = usage.cost or Decimal(0)
+        if used:
+            self._price = max(self._price, cost / used)
         self._add(0, used - wish.tokens, cost - wish.money)
         if self._parent is not None:
             self._parent.settle(wish, usage)
@@ -83,8 +119,8 @@ class Budget:
         self.tokens += tokens
         self.money += money
 
-    def _refusal(self, wish: Reservation, seconds: float) -> str:
-        limits = self.limits
+    def _used_up(self, wish: Reservation, seconds: float) -> str:
+        limits = self.limits.times(self._grants + 1)
         if limits.steps is not None and self.steps + 1 > limits.steps:
             return f"{limits.steps} calls"
         if limits.seconds is not None and seconds > limits.seconds:
@@ -106,15 +142,15 @@ class Purse:
         self._wishes: dict[str, Reservation] = {}
         self._spent: dict[str, Usage] = {}
 
-    def reserve(self, name: str, kind: str) -> str:
+    def reserve(self, name: str, kind: str) -> Refusal | None:
         """Take the share of a call, or say which limit stands in the way."""
-        if self._budget is None or kind in ("ask", "map", "plan"):
-            return ""
+        if self._budget is None or kind in _FREE:
+            return None
         started = self._run.started_at or self._clock.now()
-        wish = Reservation(GUESSES.get(kind, 0))
+        wish = self._budget.wish(GUESSES.get(kind, 0))
         seconds = (self._clock.now() - started).total_seconds()
         refusal = self._budget.reserve(wish, seconds=seconds)
-        if not refusal:
+        if refusal is None:
             self._wishes[name] = wish
         return refusal
 
@@ -130,10 +166,8 @@ class Purse:
             self._budget.settle(wish, usage)
         return usage
 
-    def question(self, refusal: str) -> QuestionAsked:
+    def question(self, refusal: Refusal) -> QuestionAsked:
         """Ask the person whether to go on."""
-        return QuestionAsked(
-            question=f"{BUDGET_PREFIX}{self._run.grants + 1}",
-            text=f"The budget of {refusal} is used up. Go on with as much again?",
-            options=BUDGET_OPTIONS,
-        )
+        whose = "The budget of all runs" if refusal.limit == "shared_budget" else "The budget"
+        text = f"{whose}, {refusal.amount}, is used up. Go on with as much again?"
+        return limit_question(self._run, refusal.limit, text)

@@ -101,7 +101,7 @@ class Callees:
             case ToolStep(tool=name):
                 if name not in self.tools:
                     raise ToolFailed(f"there is no tool called {name!r}")
-                begun = self.early.take(name, inputs) if self.early else None
+                begun = self.early.take(name, inputs, call) if self.early else None
                 return await (begun or self.tools[name].call(name, inputs, call))
             case AgentStep(agent=name):
                 if name not in self.agents:

@@ -26,9 +26,16 @@ def verdict(run: Run) -> RunStatus:
     active = {step.id for step in run.plan.steps if not step.disabled} if run.plan else set[str]()
     states = [run.steps[name].status for name in active]
     done = sum(status is StepStatus.DONE for status in states)
-    if done == len(states):
+    skipped = sum(status is StepStatus.SKIPPED for status in states)
+    met = _is_met(run) and done > 0 and done + skipped == len(states)
+    if met or done == len(states):
         return RunStatus.DONE
     return RunStatus.PARTLY_DONE if done else RunStatus.FAILED
+
+
+def _is_met(run: Run) -> bool:
+    """Whether a step has said that the goal is met, so that the rest need not run."""
+    return run.advice is not None and run.advice.advice == "finish"
 
 
 def left_over(run: Run) -> Iterator[e.AnyBody]:
@@ -41,11 +48,13 @@ def left_over(run: Run) -> Iterator[e.AnyBody]:
             yield e.StepCancelled(step=name, reason="the run was cancelled")
         elif name in disabled:
             yield e.StepSkipped(step=name, reason="switched off")
+        elif _is_met(run):
+            yield e.StepSkipped(step=name, reason="the goal is met already")
         else:
             yield e.StepSkipped(step=name, reason="a step it needs did not finish")
 
 
-async def conclude(journal: Journal, results: Mapping[str, Json]) -> Run:
+async def conclude(journal: Journal, results: Mapping[str, Json], *, reason: str = "") -> Run:
     """End a run that has nothing left to do: skip the rest, report, close."""
     rest = list(left_over(journal.run))
     if rest:
@@ -54,7 +63,7 @@ async def conclude(journal: Journal, results: Mapping[str, Json]) -> Run:
     status = verdict(run)
     text = report(run, status, results)
     names = [name for name, step in run.steps.items() if step.status is StepStatus.FAILED]
-    reason = f"failed: {', '.join(names[:5])}" if names else ""
+    reason = reason or (f"failed: {', '.join(names[:5])}" if names else "")
     await journal.append(
         e.ReportStarted(),
         e.ReportMade(result=content_hash(text)),

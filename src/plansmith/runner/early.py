@@ -3,12 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.steps import AnyStep, ToolStep
 from plansmith.ports import Call, ToolSource
+
+
+class _Words:
+    """What an early call says: kept until its step starts, then passed on."""
+
+    def __init__(self) -> None:
+        self._kept: list[Callable[[Call], None]] = []
+        self._call: Call | None = None
+
+    def pass_on(self, call: Call) -> None:
+        """Hand over what was said, and from now on all that follows."""
+        self._call = call
+        for word in self._kept:
+            word(call)
+
+    def as_call(self, key: str) -> Call:
+        """The circumstances of the early call."""
+        return Call(
+            key=key,
+            progress=lambda text: self._say(lambda call: call.progress(text)),
+            spend=lambda usage: self._say(lambda call: call.spend(usage)),
+            advise=lambda advice, reason: self._say(lambda call: call.advise(advice, reason)),
+        )
+
+    def _say(self, word: Callable[[Call], None]) -> None:
+        if self._call is not None:
+            word(self._call)
+        else:
+            self._kept.append(word)
+
+
+class _Begun(NamedTuple):
+    task: asyncio.Task[Json]
+    words: _Words
 
 
 class EarlyReads:
@@ -27,7 +62,7 @@ class EarlyReads:
         self._tools = tools
         self._specs = specs
         self._most = most
-        self._calls: dict[str, asyncio.Task[Json]] = {}
+        self._calls: dict[str, _Begun] = {}
 
     def start(self, step: AnyStep) -> None:
         """Start a step, if it may be started before anyone has looked at it."""
@@ -38,16 +73,23 @@ class EarlyReads:
             return
         key = _key(step.tool, step.inputs)
         if key not in self._calls and not list(step.found()):
-            work = self._tools[step.tool].call(step.tool, step.inputs, Call(key=f"early/{key}"))
-            self._calls[key] = asyncio.ensure_future(work)
+            words = _Words()
+            work = self._tools[step.tool].call(
+                step.tool, step.inputs, words.as_call(f"early/{key}")
+            )
+            self._calls[key] = _Begun(asyncio.ensure_future(work), words)
 
-    def take(self, tool: str, inputs: Mapping[str, Json]) -> asyncio.Task[Json] | None:
+    def take(self, tool: str, inputs: Mapping[str, Json], call: Call) -> asyncio.Task[Json] | None:
         """The call of exactly this tool with exactly these inputs, once, if there was one."""
-        return self._calls.pop(_key(tool, dict(inputs)), None)
+        begun = self._calls.pop(_key(tool, dict(inputs)), None)
+        if begun is None:
+            return None
+        begun.words.pass_on(call)
+        return begun.task
 
     async def drop(self) -> None:
         """Let go of what no step asked for."""
-        tasks = list(self._calls.values())
+        tasks = [begun.task for begun in self._calls.values()]
         self._calls = {}
         for task in tasks:
             task.cancel()

@@ -11,11 +11,12 @@ from typing import Final, Literal, NamedTuple
 
 from plansmith.errors import ReferenceFailed, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, canonical_json, content_hash
+from plansmith.plan.data import Json, content_hash
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
-from plansmith.plan.steps import AskStep, MapStep, PlanStep
-from plansmith.ports import Call
+from plansmith.plan.steps import AskStep, MapStep, PlanStep, ReplyStep
+from plansmith.ports import Advice, Call
+from plansmith.runner.batch import Batch, spending
 from plansmith.runner.budget import Budget, Purse
 from plansmith.runner.call import Callees, Done, Failed, Outcome, Unsure
 from plansmith.runner.groups import Group
@@ -32,6 +33,8 @@ from plansmith.runner.units import (
 )
 
 MAX_DEPTH: Final = 5
+PROGRESS_S: Final = 0.5
+PROGRESS_CHARS: Final = 500
 Kind = Literal["tool", "time", "reference", "result"]
 _OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
 
@@ -53,14 +56,6 @@ class Ready(NamedTuple):
     unit: Unit
     inputs: dict[str, Json]
     call: Call
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Events that are written together, and the results they speak of."""
-
-    bodies: list[e.AnyBody] = field(default_factory=list[e.AnyBody])
-    values: list[Json] = field(default_factory=list[Json])
 
 
 class Conductor:
@@ -96,6 +91,11 @@ class Conductor:
         self._outcomes: asyncio.Queue[tuple[str, Outcome | None]] = asyncio.Queue()
         self._cancelled: e.Actor | None = None
         self._paused: tuple[e.Actor, str] | None = None
+        self._said: dict[str, str] = {}
+        self._heard: dict[str, float] = {}
+        self._advice: list[e.StepAdvised] = []
+        self._ending: Advice | None = None
+        self._loop_of: asyncio.AbstractEventLoop | None = None
 
     def cancel(self, by: e.Actor) -> None:
         """Start nothing more and stop what runs."""
@@ -109,6 +109,7 @@ class Conductor:
 
     async def conduct(self) -> Run:
         """Run until nothing more can be done now; the journal says how far it came."""
+        self._loop_of = asyncio.get_running_loop()
         await self._recover()
         self._enter(self._journal.run)
         try:
@@ -125,7 +126,7 @@ class Conductor:
 
     async def _loop(self) -> None:
         while not self._cancelled:
-            batch = _Batch()
+            batch = Batch()
             self._drain(batch)
             started = [] if self._paused else self._start(batch)
             if batch.bodies:
@@ -161,6 +162,7 @@ class Conductor:
         """Take in the plan and all that is known of its steps."""
         if run.plan is None:
             return
+        self._ending = run.advice.advice if run.advice else None
         for name, state in run.steps.items():
             self._attempts[name] = state.attempts
             if state.status not in _OPEN:
@@ -174,7 +176,7 @@ class Conductor:
         done = {name for name in units if self._ended.get(name) is StepStatus.DONE}
         self._schedule.add(graph, durations=durations, done=done)
 
-    def _start(self, batch: _Batch) -> list[Ready]:
+    def _start(self, batch: Batch) -> list[Ready]:
         """Take what may start, write its intent, and open what has parts."""
         started: list[Ready] = []
         while True:
@@ -188,27 +190,34 @@ class Conductor:
             if self._paused:
                 return started
 
-    def _affords(self, unit: Unit, batch: _Batch) -> bool:
+    def _affords(self, unit: Unit, batch: Batch) -> bool:
         """Reserve a unit's share of the budget, or pause the run and ask."""
         refusal = self._purse.reserve(unit.name, unit.step.kind)
-        if not refusal:
+        if refusal is None:
             return True
         self._schedule.put_back(unit.name)
-        self._paused = SYSTEM, f"the budget of {refusal} is used up"
+        self._paused = SYSTEM, f"the budget of {refusal.amount} is used up"
         batch.bodies.append(self._purse.question(refusal))
         return False
 
     def _is_blocked(self, name: str) -> bool:
+        if self._ending and not self._is_last_word(self._units[name]):
+            return True
         callee = self._units[name].callee
         limit = self._limits.per_tool.get(callee)
         return limit is not None and self._busy[callee] >= limit
 
-    def _begin(self, unit: Unit, batch: _Batch) -> list[Ready]:
+    def _is_last_word(self, unit: Unit) -> bool:
+        """Whether a unit still starts after an advice: parts of what has begun, and answers."""
+        answers = self._ending == "finish" and isinstance(unit.step, ReplyStep)
+        return unit.parent is not None or answers
+
+    def _begin(self, unit: Unit, batch: Batch) -> list[Ready]:
         try:
             inputs = resolved(unit, self._results)
             match unit.step:
                 case AskStep():
-                    batch.bodies.append(_question(unit, str(inputs["question"])))
+                    batch.ask(unit, str(inputs["question"]), self._callees.clock.now())
                     self._ended[unit.name] = StepStatus.ASKING
                 case MapStep() | PlanStep():
                     self._open(unit, inputs, batch)
@@ -218,23 +227,43 @@ class Conductor:
             self._fail(unit, str(error), batch)
         return []
 
-    def _intend(self, unit: Unit, inputs: dict[str, Json], batch: _Batch) -> Ready:
+    def _intend(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> Ready:
         self._attempts[unit.name] += 1
         attempt, key = self._attempts[unit.name], self._key(unit, inputs)
-        batch.bodies.append(
-            e.StepStarted(step=unit.name, attempt=attempt, key=key, inputs=content_hash(inputs))
-        )
-        batch.values.append(inputs)
+        batch.start(unit, attempt=attempt, key=key, inputs=inputs)
         self._busy[unit.callee] += 1
-        spend = partial(self._purse.spend, unit.name)
-        return Ready(unit, inputs, Call(key=key, attempt=attempt, spend=spend))
+        call = Call(
+            key=key,
+            attempt=attempt,
+            progress=partial(self._progress, unit.name),
+            spend=partial(self._purse.spend, unit.name),
+            advise=partial(self._advise, unit.name),
+        )
+        return Ready(unit, inputs, call)
+
+    def _progress(self, name: str, text: str) -> None:
+        """A call says how far it is; of many words in a short time only the last is kept."""
+        self._said[name] = text
+        now = self._callees.clock.monotonic()
+        if now >= self._heard.get(name, -PROGRESS_S) + PROGRESS_S:
+            self._heard[name] = now
+            self._wake()
+
+    def _advise(self, name: str, advice: Advice, reason: str) -> None:
+        self._advice.append(e.StepAdvised(step=name, advice=advice, reason=reason))
+        self._wake()
+
+    def _wake(self) -> None:
+        """Have the loop look again; calls in threads of their own come through here too."""
+        if self._loop_of is not None and not self._loop_of.is_closed():
+            self._loop_of.call_soon_threadsafe(self._outcomes.put_nowait, ("", None))
 
     def _key(self, unit: Unit, inputs: dict[str, Json] | None = None) -> str:
         """The same for the same call, another one for other inputs: so a service can tell."""
         digest = f"/{content_hash(inputs)[:16]}" if inputs is not None else ""
         return f"{self._journal.id}/{unit.name}{digest}"
 
-    def _open(self, unit: Unit, inputs: dict[str, Json], batch: _Batch) -> None:
+    def _open(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> None:
         """Put the first parts of a map or plan step into the schedule."""
         if unit.depth >= MAX_DEPTH:
             raise ReferenceFailed(f"{unit.name} is nested more than {MAX_DEPTH} levels deep")
@@ -255,7 +284,7 @@ class Conductor:
         self._add(group.let_in(0))
         self._settle(group, batch)
 
-    def _settle(self, group: Group, batch: _Batch) -> None:
+    def _settle(self, group: Group, batch: Batch) -> None:
         """End a map or plan step once none of its parts can change any more."""
         if not group.over or group.unit.name in self._ended:
             return
@@ -272,8 +301,9 @@ class Conductor:
 
         self._tasks[ready.unit.name] = asyncio.create_task(work(), name=ready.unit.name)
 
-    def _drain(self, batch: _Batch) -> None:
+    def _drain(self, batch: Batch) -> None:
         """Write down how calls ended, as many as have."""
+        self._take_words(batch)
         while not self._outcomes.empty():
             name, outcome = self._outcomes.get_nowait()
             if outcome is None:
@@ -282,20 +312,29 @@ class Conductor:
             self._busy[self._units[name].callee] -= 1
             self._take(self._units[name], outcome, batch)
 
-    def _take(self, unit: Unit, outcome: Outcome, batch: _Batch) -> None:
+    def _take_words(self, batch: Batch) -> None:
+        """Write down what calls have said while they run."""
+        said, self._said = self._said, {}
+        advice, self._advice = self._advice, []
+        words: list[e.StepProgressed | e.StepAdvised] = [*advice]
+        words += [
+            e.StepProgressed(step=name, text=text[:PROGRESS_CHARS]) for name, text in said.items()
+        ]
+        batch.bodies += [each for each in words if each.step in self._tasks]
+        for each in advice:
+            self._ending = self._ending or each.advice
+
+    def _take(self, unit: Unit, outcome: Outcome, batch: Batch) -> None:
         match outcome:
             case Done(value):
                 self._finish(unit, value, batch)
             case Failed(error, True, kind) if self._attempts[unit.name] < self._limits.tries:
-                self._purse.settle(unit.name)
-                batch.bodies.append(
-                    e.StepFailed(step=unit.name, error=error, again=True, kind=kind)
-                )
+                batch.bodies.append(self._failure(unit, error, kind, again=True))
                 self._retry_later(unit)
             case Failed(error, _, kind):
-                self._purse.settle(unit.name)
                 self._fail(unit, error, batch, kind)
             case Unsure(reason):
+                self._purse.settle(unit.name)
                 self._ended[unit.name] = StepStatus.UNKNOWN
                 told = e.StepUnknown(step=unit.name, reason=reason)
                 batch.bodies += [told, unknown_question(unit.name)]
@@ -311,30 +350,24 @@ class Conductor:
         self._waits.add(task)
         task.add_done_callback(self._waits.discard)
 
-    def _finish(self, unit: Unit, value: Json, batch: _Batch) -> None:
-        size = len(canonical_json(value))
-        usage = self._purse.settle(unit.name)
-        batch.bodies.append(
-            e.StepDone(
-                step=unit.name,
-                result=content_hash(value),
-                size=size,
-                tokens=usage.input_tokens + usage.output_tokens,
-                cost="" if usage.cost is None else str(usage.cost),
-            )
-        )
-        batch.values.append(value)
+    def _finish(self, unit: Unit, value: Json, batch: Batch) -> None:
+        batch.done(unit, value, self._purse.settle(unit.name))
         self._results[unit.name] = value
         self._ended[unit.name] = StepStatus.DONE
         self._schedule.finish(unit.name)
         self._leave(unit, batch)
 
-    def _fail(self, unit: Unit, error: str, batch: _Batch, kind: Kind = "reference") -> None:
-        batch.bodies.append(e.StepFailed(step=unit.name, error=error, kind=kind))
+    def _fail(self, unit: Unit, error: str, batch: Batch, kind: Kind = "reference") -> None:
+        batch.bodies.append(self._failure(unit, error, kind))
         self._ended[unit.name] = StepStatus.FAILED
         self._leave(unit, batch)
 
-    def _leave(self, unit: Unit, batch: _Batch) -> None:
+    def _failure(self, unit: Unit, error: str, kind: Kind, *, again: bool = False) -> e.StepFailed:
+        spent = spending(self._purse.settle(unit.name))
+        told = {"step": unit.name, "error": error, "again": again, "kind": kind}
+        return e.StepFailed.model_validate(told | spent)
+
+    def _leave(self, unit: Unit, batch: Batch) -> None:
         """A part has ended: the next one may come in, or the whole step ends."""
         group = self._groups.get(unit.parent or "")
         if group is None:
@@ -353,7 +386,7 @@ class Conductor:
         if running:
             await asyncio.wait(running.values(), timeout=self._limits.grace_s)
         await self._journal.append(e.CancelAsked(), by=by)
-        batch = _Batch()
+        batch = Batch()
         self._drain(batch)
         left = [name for name in [*running, *self._groups] if name not in self._ended]
         batch.bodies += [e.StepCancelled(step=name, reason="cancelled") for name in left]
@@ -366,12 +399,3 @@ class Conductor:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _question(unit: Unit, text: str) -> e.QuestionAsked:
-    step = unit.step
-    options = step.options if isinstance(step, AskStep) else ()
-    schema = step.answer_schema if isinstance(step, AskStep) else None
-    return e.QuestionAsked(
-        question=unit.name, text=text, options=options, answer_schema=schema, step=unit.name
-    )

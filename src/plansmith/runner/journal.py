@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,6 +14,7 @@ from plansmith.plan.run import Run, StepStatus
 from plansmith.ports import Clock, PlanStore
 
 SYSTEM: Final = Actor(kind="system")
+Entry = AnyBody | tuple[AnyBody, Actor]
 
 
 class Journal:
@@ -25,12 +26,10 @@ class Journal:
         *,
         store: PlanStore,
         clock: Clock,
-        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.id = run
         self._store = store
         self._clock = clock
-        self._tell = tell
         self._fold = RunFold(Run(id=run))
         self._last: Event | None = None
 
@@ -41,10 +40,9 @@ class Journal:
         *,
         store: PlanStore,
         clock: Clock,
-        tell: Callable[[str], None] = lambda _: None,
     ) -> Journal:
-        """The journal of a run that is in the store; `tell` hears of each append."""
-        journal = cls(run, store=store, clock=clock, tell=tell)
+        """The journal of a run that is in the store."""
+        journal = cls(run, store=store, clock=clock)
         await journal.catch_up()
         if journal._last is None:
             raise PlansmithError(f"there is no run {run!r}", hint="plansmith runs lists all runs")
@@ -57,18 +55,21 @@ class Journal:
             self._take(event)
 
     async def append(
-        self, *bodies: AnyBody, by: Actor = SYSTEM, values: Sequence[Json] = ()
+        self, *bodies: Entry, by: Actor = SYSTEM, values: Sequence[Json] = ()
     ) -> list[Event]:
-        """Write events and the values they speak of, all or none, durable on return."""
+        """Write events and the values they speak of, all or none, durable on return.
+
+        An entry may name who caused it; for the others it is `by`.
+        """
         events: list[Event] = []
         last, now = self._last, self._clock.now()
-        for body in bodies:
-            last = next_event(body, run=self.id, by=by, at=now, last=last)
+        for entry in bodies:
+            body, actor = entry if isinstance(entry, tuple) else (entry, by)
+            last = next_event(body, run=self.id, by=actor, at=now, last=last)
             events.append(last)
         await self._store.append(events, values)
         for event in events:
             self._take(event)
-        self._tell(self.id)
         return events
 
     @property

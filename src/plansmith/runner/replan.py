@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, cast
 
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.plan.events import AnyBody, StepReset
+from plansmith.plan.events import AnyBody, QuestionAsked, QuestionWithdrawn, StepReset
 from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, problem
+from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.steps import ToolStep
+from plansmith.runner.limits import Caps, limit_question
 
 _WHY = {
     "tool": "the tool failed",
@@ -22,6 +25,45 @@ _WHY = {
     "": "it did not finish",
 }
 _AGAIN = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
+
+
+class Cause(NamedTuple):
+    """Why a run gets a new plan; with a limit, why a person is asked before it does."""
+
+    kind: Literal["failure", "advice", "person", "iteration"]
+    text: str
+    limit: str = ""
+
+
+class Kept(NamedTuple):
+    """A new plan with the finished steps in it, and what was not taken over."""
+
+    plan: Plan
+    problems: list[Problem]
+
+
+def cause_to_revise(run: Run, caps: Caps) -> Cause | None:
+    """Why the plan of a run that came to rest should change, or nothing."""
+    if run.cancel_asked or run.closing or run.plan is None:
+        return None
+    advised = run.advice is not None and run.advice.advice == "replan"
+    failed = failed_steps(run)
+    if (advised or failed) and caps.replans:
+        full = run.replans >= caps.replans + run.grants.get("replans", 0)
+        text = f"failed: {', '.join(failed)}" if failed else "a step asks for another plan"
+        return Cause("failure" if failed else "advice", text, "replans" if full else "")
+    if failed or run.advice is not None or caps.iterations < 2 or run.plan.enough_context:
+        return None
+    full = run.iterations + 1 >= caps.iterations + run.grants.get("iterations", 0)
+    return Cause("iteration", "all steps have run", "iterations" if full else "")
+
+
+def ask_about(run: Run, cause: Cause) -> QuestionAsked:
+    """The question of a limit on new plans."""
+    times = run.replans if cause.limit == "replans" else run.iterations + 1
+    why = "did not get there" if cause.limit == "replans" else "do not seem to be enough"
+    text = f"{times} plans {why} ({cause.text}). Make another one?"
+    return limit_question(run, cause.limit, text)
 
 
 def failed_steps(run: Run) -> list[str]:
@@ -58,18 +100,45 @@ def _line(name: str, run: Run, specs: Mapping[str, ToolSpec]) -> dict[str, Json]
     return line
 
 
-def keep_finished(run: Run, answer: Plan) -> Plan:
-    """The new plan with every finished step exactly as it was: done is done."""
+def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
+    """The new plan with every finished step exactly as it was: done is done.
+
+    A planner that changes a finished step is told so by a problem; in a new iteration it means
+    another step of the same name, which gets a name of its own.
+    """
     if run.plan is None:
-        return answer
+        return Kept(answer, [])
     done = [step for step in run.plan.steps if run.steps[step.id].status is StepStatus.DONE]
     names = {step.id for step in done}
+    other = [s.id for s in answer.steps if s.id in names and s != run.plan.by_id[s.id]]
+    problems: list[Problem] = []
+    if iterating:
+        answer = rename_steps(answer, _fresh(other, {*names, *answer.by_id}))
+    else:
+        text = "the step is finished and stays as it was"
+        problems = [problem("PS312", text, step=name) for name in other]
     rest = [step for step in answer.steps if step.id not in names]
-    return answer.replace(steps=(*done, *rest), id=run.plan.id, revision=run.plan.revision + 1)
+    revision = run.plan.revision + 1
+    return Kept(answer.replace(steps=(*done, *rest), id=run.plan.id, revision=revision), problems)
 
 
-def resets(run: Run) -> Iterator[AnyBody]:
-    """Steps that ended without a result go back to waiting, to be tried by the new plan."""
+def _fresh(names: Sequence[str], taken: set[str]) -> dict[str, str]:
+    """New names for some steps, none of which is taken."""
+    fresh: dict[str, str] = {}
+    for name in names:
+        number = 2
+        while f"{name[:58]}_{number}" in taken:
+            number += 1
+        fresh[name] = f"{name[:58]}_{number}"
+        taken.add(fresh[name])
+    return fresh
+
+
+def resets(run: Run, plan: Plan) -> Iterator[AnyBody]:
+    """What a new plan takes back: failed steps wait again, questions of dropped steps close."""
+    for asked in run.questions.values():
+        if asked.step is not None and asked.step.split("/")[0] not in plan.by_id:
+            yield QuestionWithdrawn(question=asked.question, reason="the plan was revised")
     for name, step in run.steps.items():
-        if step.status in _AGAIN:
+        if step.status in _AGAIN and name.split("/")[0] in plan.by_id:
             yield StepReset(step=name, reason="the plan was revised")

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from plansmith.plan.data import canonical_json
-from plansmith.plan.events import StepReused
+from plansmith.plan.events import (
+    AnyBody,
+    QuestionWithdrawn,
+    StepCancelled,
+    StepReset,
+    StepReused,
+)
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
+
+_ENDED = frozenset({StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
 
 
 def carried_over(old: Run, plan: Plan, *, again: Collection[str] = ()) -> list[StepReused]:
@@ -28,11 +36,38 @@ def carried_over(old: Run, plan: Plan, *, again: Collection[str] = ()) -> list[S
     ]
 
 
+def to_repeat(run: Run, plan: Plan) -> list[AnyBody]:
+    """What a changed plan takes back in a run under way: results, and questions of old steps."""
+    kept = {each.step for each in carried_over(run, plan)}
+    bodies: list[AnyBody] = []
+    for asked in run.questions.values():
+        root = (asked.step or "").split("/")[0]
+        if not root or (root in plan.by_id and not _is_changed(root, run, plan)):
+            continue
+        reason = "the plan was changed"
+        bodies.append(QuestionWithdrawn(question=asked.question, reason=reason))
+        if root in plan.by_id and run.steps[root].status is StepStatus.ASKING:
+            bodies.append(StepCancelled(step=root, reason=reason))
+            bodies.append(StepReset(step=root, reason=reason))
+    bodies += [
+        StepReset(step=name, reason="the plan was changed")
+        for name, state in run.steps.items()
+        if state.status in _ENDED and name.split("/")[0] in plan.by_id.keys() - kept
+    ]
+    return bodies
+
+
 def _is_new(name: str, old: Run, plan: Plan) -> bool:
     """Whether a step has no result that could be used again."""
-    before = old.plan.by_id.get(name) if old.plan else None
     state = old.steps.get(name)
-    if before is None or state is None or state.status is not StepStatus.DONE:
+    is_done = state is not None and state.status is StepStatus.DONE
+    return not is_done or _is_changed(name, old, plan)
+
+
+def _is_changed(name: str, old: Run, plan: Plan) -> bool:
+    """Whether a step of the plan is new or would do something else than before."""
+    before = old.plan.by_id.get(name) if old.plan else None
+    if before is None:
         return True
     prose = {"title", "why"}
     left = {key: each for key, each in before.to_json().items() if key not in prose}

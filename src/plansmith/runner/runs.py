@@ -3,59 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-from plansmith.errors import InvalidPlan, Misconfigured, Refused, StaleDecision, StaleWriter
+from plansmith.errors import Misconfigured, Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
-from plansmith.plan.ids import Ids
+from plansmith.plan.fold import GO_ON, fold
 from plansmith.plan.plan import Plan
-from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run, RunStatus
-from plansmith.planner.check import check_plan
-from plansmith.planner.lint import lint_plan
-from plansmith.ports import Agent, Clock, PlanStore, ToolSource
-from plansmith.review.policy import ReviewPolicy, reasons_to_ask
 from plansmith.runner.answers import settle
 from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
 from plansmith.runner.conclude import conclude, is_waiting
+from plansmith.runner.desk import Desk, person
 from plansmith.runner.execute import Conductor, RunLimits
-from plansmith.runner.journal import Journal, load_results, whole_run
-from plansmith.runner.rerun import carried_over
+from plansmith.runner.journal import Journal, load_results
+from plansmith.runner.limits import limit_of
+from plansmith.runner.rerun import carried_over, to_repeat
+
+UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.REPLANNING})
 
 
-class Runs:
+class Runs(Desk):
     """Submits, reviews, runs, stops and repeats plans, and forgets nothing."""
 
-    def __init__(  # noqa: PLR0913 - all by name
+    def __init__(
         self,
         *,
-        store: PlanStore,
-        clock: Clock,
-        sources: Sequence[ToolSource] = (),
-        agents: Sequence[Agent] = (),
-        templates: Mapping[str, Plan] | None = None,
-        policy: ReviewPolicy | None = None,
         limits: RunLimits | None = None,
         budget: BudgetLimits | None = None,
         shared_budget: BudgetLimits | None = None,
-        ids: Callable[[], str] | None = None,
+        **desk: Any,
     ) -> None:
-        self.store = store
-        self.clock = clock
-        self.templates = dict(templates or {})
-        self.policy = policy or ReviewPolicy()
+        super().__init__(**desk)
         self.limits = limits or RunLimits()
         self.budget = budget or BudgetLimits()
         self._shared = Budget(shared_budget or BudgetLimits())
-        self._ids = ids or Ids()
-        self._sources = list(sources)
-        self._agents = {agent.spec.name: agent for agent in agents}
-        self._callees: Callees | None = None
         self._active: dict[str, tuple[Conductor, asyncio.Future[Run]]] = {}
-        self._news: dict[str, asyncio.Event] = {}
 
     async def close(self) -> None:
         """Stop conducting, leaving every run to be resumed, and let go of the store."""
@@ -65,56 +50,10 @@ class Runs:
         await asyncio.gather(*futures, return_exceptions=True)
         await self.store.close()
 
-    async def submit(
-        self, plan: Plan, *, request: str = "", by: str = "", reuse: Run | None = None
-    ) -> Run:
-        """A run of a ready plan: checked and reviewed like any other; no model is needed.
-
-        `reuse` is an earlier run whose results count where nothing before them has changed.
-        """
-        problems = await self.check(plan)
-        if has_errors(problems):
-            raise InvalidPlan([each for each in problems if each.severity == "error"])
-        journal = self._new_journal()
+    async def submit(self, plan: Plan, *, request: str = "", by: str = "") -> Run:
+        """A run of a ready plan: checked and reviewed like any other; no model is needed."""
         created = e.RunCreated(request=request or plan.goal, locale=plan.locale)
-        await journal.append(created, by=person(by))
-        await self.propose(journal, plan, problems, origin="submitted")
-        if reuse is not None:
-            await journal.append(*carried_over(reuse, plan))
-        return await self.whole(journal)
-
-    async def check(self, plan: Plan) -> list[Problem]:
-        """Every problem of a plan, given today's tools, agents and templates."""
-        callees = await self.callees()
-        specs = list(callees.specs.values())
-        problems = check_plan(plan, specs, agents=self.agents(), templates=self.templates)
-        return [*problems, *lint_plan(plan, specs)]
-
-    async def propose(
-        self,
-        journal: Journal,
-        plan: Plan,
-        problems: Sequence[Problem] = (),
-        *,
-        origin: str = "model",
-        cause: str = "",
-        by: e.Actor | None = None,
-    ) -> None:
-        """Put a plan forward, and ask a person about it if its effects demand that."""
-        body = e.PlanProposed.model_validate(
-            {"plan": plan, "problems": tuple(problems), "origin": origin, "cause": cause}
-        )
-        review = await self.review(plan)
-        await journal.append(body, *review, by=by or e.Actor(kind="system"))
-
-    async def review(self, plan: Plan) -> list[e.AnyBody]:
-        """The request for a review, or nothing when the plan may run at once."""
-        callees = await self.callees()
-        agents = {spec.name: spec for spec in self.agents()}
-        reasons = reasons_to_ask(
-            plan, self.policy, tools=callees.specs, agents=agents, templates=self.templates
-        )
-        return [e.ReviewAsked(hash=plan.hash, reasons=reasons)] if reasons else []
+        return await self.begin(created, plan, by=by)
 
     async def decide(
         self, run_id: str, *, approve: str | None = None, reject: bool = False, by: str = ""
@@ -139,16 +78,17 @@ class Runs:
     async def edit(self, run_id: str, plan: Plan, *, by: str = "") -> Run:
         """A person's own version of the plan: checked at once, approved like any other."""
         journal = await self.journal(run_id)
-        if run_id in self._active or journal.run.status.over:
+        run = journal.run
+        if run_id in self._active or run.status.over:
             hint = "pause it first, or repeat it with a plan of yours"
-            raise Refused(f"run {run_id} is {journal.run.status}", hint=hint)
-        problems = await self.check(plan)
-        if has_errors(problems):
-            raise InvalidPlan([each for each in problems if each.severity == "error"])
-        revision = (journal.run.plan.revision if journal.run.plan else 0) + 1
-        edited = plan.replace(revision=revision)
+            raise Refused(f"run {run_id} is {run.status}", hint=hint)
+        problems = await self.usable(plan)
+        edited = plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
+        again = to_repeat(run, edited)
         try:
-            await self.propose(journal, edited, problems, origin="person", by=person(by))
+            await self.propose(
+                journal, edited, problems, then=again, about={"origin": "person"}, by=person(by)
+            )
         except StaleWriter:
             raise StaleDecision(f"someone else changed run {run_id} first") from None
         return await self.whole(journal)
@@ -167,11 +107,16 @@ class Runs:
     async def answer(self, run_id: str, question: str, value: Json, *, by: str = "") -> Run:
         """A person's answer to an open question; the second answer is refused."""
         journal = await self.journal(run_id)
+        await self._expire(journal)
         asked = journal.run.questions.get(question)
         if asked is None:
             raise Refused(f"run {run_id} has no open question {question!r}")
         bodies = [e.QuestionAnswered(question=question, answer=value), *settle(asked, value)]
         await self._decided(journal, *bodies, by=by, values=[value])
+        if limit_of(question) == "shared_budget" and value == GO_ON:
+            self._shared.extend()
+        if journal.run.cancel_asked and run_id not in self._active:
+            await self.end(journal)
         return await self.whole(journal)
 
     async def _decided(
@@ -186,6 +131,7 @@ class Runs:
         """Run an approved plan until it is over or waits for a person."""
         if run_id not in self._active:
             journal = await self.journal(run_id)
+            await self._expire(journal)
             if not await self._may_run(journal.run) or not await self._conduct(journal):
                 return await self.get(run_id)
         _, future = self._active[run_id]
@@ -194,9 +140,23 @@ class Runs:
     async def _may_run(self, run: Run) -> bool:
         if run.status.over or run.paused or run.plan is None:
             return False
-        if run.phase is RunStatus.RUNNING:
+        if run.phase in UNDER_WAY:
             return True
         return run.approved == run.plan.hash or not await self.review(run.plan)
+
+    async def _expire(self, journal: Journal) -> None:
+        """Close questions whose time is up: no answer is an answer of its own, never a choice."""
+        late = [
+            asked
+            for asked in journal.run.questions.values()
+            if asked.expires_at is not None and asked.expires_at <= self.clock.now()
+        ]
+        for asked in late:
+            bodies: list[e.AnyBody] = [e.QuestionAnswered(question=asked.question, no_answer=True)]
+            if asked.step is not None:
+                error = "nobody answered in time"
+                bodies.append(e.StepFailed(step=asked.step, error=error, kind="person"))
+            await journal.append(*bodies)
 
     async def _conduct(self, journal: Journal) -> asyncio.Future[Run] | None:
         """Start conducting a run; nothing when another process was quicker."""
@@ -211,15 +171,23 @@ class Runs:
 
     async def _conductor(self, journal: Journal) -> Conductor:
         run = journal.run
-        if run.plan is not None and run.phase is not RunStatus.RUNNING:
+        if run.plan is not None and run.phase not in UNDER_WAY:
             await journal.append(e.RunStarted(hash=run.plan.hash))
+        measured = run.estimate.measured if run.estimate else {}
         return Conductor(
             journal,
             callees=self.equip(await self.callees(), run),
             results=await load_results(self.store, run),
             templates=self.templates,
             limits=self.limits,
-            budget=Budget.of_run(self.budget, run, parent=self._shared),
+            durations={name: each.seconds for name, each in measured.items()},
+            budget=self.budget_of(run),
+        )
+
+    def budget_of(self, run: Run) -> Budget:
+        """What a run may still take."""
+        return Budget.of_run(
+            self.budget, run, parent=self._shared, price_per_million=self.price_per_million
         )
 
     def equip(self, callees: Callees, run: Run) -> Callees:
@@ -230,7 +198,9 @@ class Runs:
     async def _to_the_end(self, journal: Journal, conductor: Conductor) -> Run:
         try:
             while True:
-                run = await conductor.conduct()
+                run = journal.run
+                if run.phase is RunStatus.RUNNING:
+                    run = await conductor.conduct()
                 waits = is_waiting(run) or run.paused
                 if (waits and not run.cancel_asked) or not await self.end(journal):
                     break
@@ -240,9 +210,10 @@ class Runs:
             await journal.catch_up()
         return await self.whole(journal)
 
-    async def end(self, journal: Journal) -> bool:
+    async def end(self, journal: Journal, *, reason: str = "") -> bool:
         """End a run that has nothing left to do; true when it goes on after all."""
-        await conclude(journal, await load_results(self.store, journal.run))
+        await conclude(journal, await load_results(self.store, journal.run), reason=reason)
+        (await self.past()).learn(journal.run, self.templates)
         return False
 
     async def cancel(self, run_id: str, *, by: str = "") -> Run:
@@ -296,83 +267,30 @@ class Runs:
             )
         if from_step is not None and from_step not in old.steps:
             raise Refused(f"run {run_id} has no step {from_step!r}")
-        journal = await self.journal(
-            (await self.submit(plan or old.plan, request=old.request, by=by)).id
-        )
-        again = [from_step] if from_step else []
-        kept = carried_over(old, plan or old.plan, again=again)
-        if kept:
-            await journal.append(*kept)
-        return await self.whole(journal)
+        wanted = plan or old.plan
+        kept = carried_over(old, wanted, again=[from_step] if from_step else [])
+        created = e.RunCreated(request=old.request, locale=old.locale, origin=run_id)
+        return await self.begin(created, wanted, by=by, kept=kept)
+
+    async def fork(self, run_id: str, *, at: int, plan: Plan | None = None, by: str = "") -> Run:
+        """A new run that begins as this one stood after event `at`, with its plan or yours."""
+        events = [event for event in await self.store.events(run_id) if event.number <= at]
+        old = fold(events) if events else None
+        wanted = plan or (old.plan if old else None)
+        if old is None or wanted is None:
+            hint = "take the number of an event behind plan_proposed"
+            raise Refused(f"run {run_id} has no plan at event {at}", hint=hint)
+        created = e.RunCreated(request=old.request, locale=old.locale, origin=f"{run_id}@{at}")
+        return await self.begin(created, wanted, by=by, kept=carried_over(old, wanted))
 
     async def resume_all(self) -> list[Run]:
         """After a restart: go on with every run that was under way."""
         waiting: list[asyncio.Future[Run]] = []
         for run_id in await self.store.runs():
             journal = await self.journal(run_id)
+            await self._expire(journal)
             run = journal.run
-            if run.phase is RunStatus.RUNNING and not run.paused and run_id not in self._active:
+            if run.phase in UNDER_WAY and not run.paused and run_id not in self._active:
                 future = await self._conduct(journal)
                 waiting += [future] if future else []
         return list(await asyncio.gather(*waiting))
-
-    async def get(self, run_id: str) -> Run:
-        """A run as it stands, with its results."""
-        return await self.whole(await self.journal(run_id))
-
-    async def runs(self) -> list[Run]:
-        """All runs, oldest first, without their results."""
-        return [(await self.journal(run_id)).run for run_id in await self.store.runs()]
-
-    async def events(
-        self, run_id: str, *, after: int = 0, follow: bool = False
-    ) -> AsyncIterator[e.Event]:
-        """The events of a run behind a number; with `follow`, also those still to come."""
-        while True:
-            news = self._news.setdefault(run_id, asyncio.Event())
-            news.clear()
-            for event in await self.store.events(run_id, after=after):
-                after = event.number
-                yield event
-                if isinstance(event.body, e.RunFinished):
-                    return
-            if not follow:
-                return
-            await news.wait()
-
-    def agents(self) -> list[AgentSpec]:
-        """The cards of all agents."""
-        return [agent.spec for agent in self._agents.values()]
-
-    async def callees(self) -> Callees:
-        """What can be called; asked of the sources once."""
-        if self._callees is None:
-            tools: dict[str, ToolSource] = {}
-            specs: dict[str, ToolSpec] = {}
-            for source in self._sources:
-                for spec in await source.tools():
-                    if spec.name in specs:
-                        raise Misconfigured(f"two tools are called {spec.name!r}")
-                    tools[spec.name], specs[spec.name] = source, spec
-            self._callees = Callees(self.clock, tools, specs, self._agents)
-        return self._callees
-
-    def _new_journal(self) -> Journal:
-        return Journal(self._ids(), store=self.store, clock=self.clock, tell=self._tell)
-
-    async def journal(self, run_id: str) -> Journal:
-        """The journal of a run."""
-        return await Journal.load(run_id, store=self.store, clock=self.clock, tell=self._tell)
-
-    async def whole(self, journal: Journal) -> Run:
-        """A run with its results and its report."""
-        return await whole_run(self.store, journal.run)
-
-    def _tell(self, run_id: str) -> None:
-        if run_id in self._news:
-            self._news[run_id].set()
-
-
-def person(name: str) -> e.Actor:
-    """Someone who decides."""
-    return e.Actor(kind="person", name=name)

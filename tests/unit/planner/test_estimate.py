@@ -31,7 +31,7 @@ def test_time_is_added_along_the_critical_path_only() -> None:
         past=past,
     )
     assert found.seconds == 15
-    assert found.path == ("a", "c")
+    assert found.critical_path == ("a", "c")
     assert dict(found.effects) == {"read": 1, "write": 1, "final": 1, "ask": 0, "reply": 0}
     assert found.basis[0] == "3 of 3 steps from past runs, the others from rules of thumb"
 
@@ -62,12 +62,13 @@ def test_the_median_of_past_runs_counts_and_a_switched_off_step_does_not() -> No
 def test_an_unknown_price_is_said_and_a_known_one_is_counted() -> None:
     reply = plan({"id": "r", "instruction": "say"}, {"id": "q", "question": "?"})
     free = estimate(reply, TOOLS)
-    assert free.cost is None
+    assert free.cost_usd is None
     assert "price unknown" in free.basis
     assert "waiting for your answers is not counted" in free.basis
     priced = estimate(reply, TOOLS, price_per_million=Decimal(10))
-    assert priced.cost == Decimal(priced.tokens) * 10 / 1_000_000
-    assert priced.to_json()["cost_usd"] == str(priced.cost)
+    assert priced.cost_usd is not None
+    assert Decimal(priced.cost_usd) == Decimal(priced.tokens) * 10 / 1_000_000
+    assert priced.to_json()["cost_usd"] == priced.cost_usd
 
 
 def test_an_empty_plan_takes_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import cast
@@ -17,6 +18,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._events: dict[str, list[Event]] = {}
         self._values: dict[str, bytes] = {}
+        self._waiting: dict[str, list[asyncio.Event]] = {}
 
     async def append(self, events: Sequence[Event], values: Sequence[Json] = ()) -> None:
         """Keep events that follow the last one of their run, and values, all or none."""
@@ -33,10 +35,19 @@ class MemoryStore:
         for value in values:
             await self.put(value)
         self._events.setdefault(run, []).extend(events)
+        for waiting in self._waiting.pop(run, ()):
+            waiting.set()
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         """The events of a run behind a number; none for an unknown run."""
         return self._events.get(run, [])[max(after, 0) :]
+
+    async def wait(self, run: str, *, after: int = 0) -> None:
+        """Return when the run has an event behind the number."""
+        while len(self._events.get(run, ())) <= after:
+            news = asyncio.Event()
+            self._waiting.setdefault(run, []).append(news)
+            await news.wait()
 
     async def runs(self) -> Sequence[str]:
         """The ids of all runs, oldest first."""

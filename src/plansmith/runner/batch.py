@@ -1,0 +1,60 @@
+"""Batch: events that are written in one append, with the values they speak of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from plansmith.plan.data import Json, canonical_json, content_hash
+from plansmith.plan.events import AnyBody, QuestionAsked, StepDone, StepStarted
+from plansmith.plan.steps import AskStep
+from plansmith.ports import Usage
+from plansmith.runner.units import Unit
+
+
+@dataclass(slots=True)
+class Batch:
+    """What a conductor writes next."""
+
+    bodies: list[AnyBody] = field(default_factory=list[AnyBody])
+    values: list[Json] = field(default_factory=list[Json])
+
+    def start(self, unit: Unit, *, attempt: int, key: str, inputs: dict[str, Json]) -> None:
+        """A call is intended; its inputs are kept for whoever looks later."""
+        digest = content_hash(inputs)
+        self.bodies.append(StepStarted(step=unit.name, attempt=attempt, key=key, inputs=digest))
+        self.values.append(inputs)
+
+    def done(self, unit: Unit, value: Json, usage: Usage) -> None:
+        """A step has a result."""
+        size = len(canonical_json(value))
+        spent = spending(usage)
+        self.bodies.append(
+            StepDone.model_validate(
+                {"step": unit.name, "result": content_hash(value), "size": size} | spent
+            )
+        )
+        self.values.append(value)
+
+    def ask(self, unit: Unit, text: str, now: datetime) -> None:
+        """A step asks the person; with a time limit the question ends unanswered after it."""
+        step = unit.step
+        options = step.options if isinstance(step, AskStep) else ()
+        schema = step.answer_schema if isinstance(step, AskStep) else None
+        limit = step.timeout_s
+        self.bodies.append(
+            QuestionAsked(
+                question=unit.name,
+                text=text,
+                options=options,
+                answer_schema=schema,
+                step=unit.name,
+                expires_at=None if limit is None else now + timedelta(seconds=limit),
+            )
+        )
+
+
+def spending(usage: Usage) -> dict[str, Json]:
+    """What a call took, as events keep it; an unknown price stays out."""
+    cost = "" if usage.cost is None else str(usage.cost)
+    return {"tokens": usage.input_tokens + usage.output_tokens, "cost": cost}

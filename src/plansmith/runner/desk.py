@@ -1,0 +1,188 @@
+"""Desk: where plans come in: checked against what can be called, estimated, put forward."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from plansmith.errors import InvalidPlan, Misconfigured
+from plansmith.plan import events as e
+from plansmith.plan.capability import AgentSpec, ToolSpec
+from plansmith.plan.ids import Ids
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, has_errors
+from plansmith.plan.run import Run
+from plansmith.planner.check import check_plan
+from plansmith.planner.estimate import estimate
+from plansmith.planner.lint import lint_plan
+from plansmith.ports import Agent, Clock, PlanStore, ToolSource
+from plansmith.review.policy import ReviewPolicy, reasons_to_ask
+from plansmith.runner.call import Callees
+from plansmith.runner.journal import SYSTEM, Entry, Journal, whole_run
+from plansmith.runner.past import RUNS, Past
+
+SUBMITTED: Final = {"origin": "submitted"}
+
+
+class Desk:
+    """Knows the store and what can be called; takes plans in and hands runs out."""
+
+    def __init__(  # noqa: PLR0913 - all by name
+        self,
+        *,
+        store: PlanStore,
+        clock: Clock,
+        sources: Sequence[ToolSource] = (),
+        agents: Sequence[Agent] = (),
+        templates: Mapping[str, Plan] | None = None,
+        policy: ReviewPolicy | None = None,
+        price_per_million: Decimal | None = None,
+        past: Past | None = None,
+        ids: Callable[[], str] | None = None,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.templates = dict(templates or {})
+        self.policy = policy or ReviewPolicy()
+        self.price_per_million = price_per_million
+        self._past = past
+        self._ids = ids or Ids()
+        self._sources = list(sources)
+        self._agents = {agent.spec.name: agent for agent in agents}
+        self._callees: Callees | None = None
+
+    async def begin(
+        self, created: e.RunCreated, plan: Plan, *, by: str, kept: Sequence[e.StepReused] = ()
+    ) -> Run:
+        """A new run with this plan; `kept` are results that count already."""
+        problems = await self.usable(plan)
+        journal = self.new_journal()
+        start = [(created, person(by))]
+        await self.propose(
+            journal,
+            plan,
+            problems,
+            start=start,
+            then=kept,
+            about={"origin": "submitted"},
+            by=person(by),
+        )
+        return await self.whole(journal)
+
+    async def usable(self, plan: Plan) -> list[Problem]:
+        """The problems of a plan that has no errors; one that has is not taken."""
+        problems = await self.check(plan)
+        if has_errors(problems):
+            raise InvalidPlan([each for each in problems if each.severity == "error"])
+        return problems
+
+    async def check(self, plan: Plan) -> list[Problem]:
+        """Every problem of a plan, given today's tools, agents and templates."""
+        callees = await self.callees()
+        specs = list(callees.specs.values())
+        problems = check_plan(plan, specs, agents=self.agents(), templates=self.templates)
+        return [*problems, *lint_plan(plan, specs)]
+
+    async def propose(
+        self,
+        journal: Journal,
+        plan: Plan,
+        problems: Sequence[Problem] = (),
+        *,
+        start: Sequence[Entry] = (),
+        then: Sequence[Entry] = (),
+        reviewed: Sequence[Entry] | None = None,
+        about: Mapping[str, Any] | None = None,
+        by: e.Actor = SYSTEM,
+    ) -> None:
+        """Put a plan forward, and ask a person about it if its effects demand that.
+
+        All is one append: no crash leaves a plan that nobody was asked about. `about` are more
+        fields of the event; `reviewed` stands in for our own review.
+        """
+        expected = estimate(
+            plan,
+            list((await self.callees()).specs.values()),
+            agents=self.agents(),
+            past=(await self.past()).costs,
+            price_per_million=self.price_per_million,
+        )
+        body = e.PlanProposed.model_validate(
+            {"plan": plan, "problems": tuple(problems), "estimate": expected, **(about or {})}
+        )
+        asked = await self.review(plan) if reviewed is None else reviewed
+        await journal.append(*start, (body, by), *then, *asked)
+
+    async def review(self, plan: Plan) -> list[e.AnyBody]:
+        """The request for a review, or nothing when the plan may run at once."""
+        callees = await self.callees()
+        agents = {spec.name: spec for spec in self.agents()}
+        reasons = reasons_to_ask(
+            plan, self.policy, tools=callees.specs, agents=agents, templates=self.templates
+        )
+        return [e.ReviewAsked(hash=plan.hash, reasons=reasons)] if reasons else []
+
+    async def past(self) -> Past:
+        """What calls took before: learned from the last runs, once, and from every run since."""
+        if self._past is None:
+            self._past = Past()
+            for run_id in (await self.store.runs())[-RUNS:]:
+                self._past.learn((await self.journal(run_id)).run, self.templates)
+        return self._past
+
+    async def get(self, run_id: str) -> Run:
+        """A run as it stands, with its results."""
+        return await self.whole(await self.journal(run_id))
+
+    async def runs(self) -> list[Run]:
+        """All runs, oldest first, without their results."""
+        return [(await self.journal(run_id)).run for run_id in await self.store.runs()]
+
+    async def events(
+        self, run_id: str, *, after: int = 0, follow: bool = False
+    ) -> AsyncIterator[e.Event]:
+        """The events of a run behind a number; with `follow`, also those still to come."""
+        while True:
+            for event in await self.store.events(run_id, after=after):
+                after = event.number
+                yield event
+                if isinstance(event.body, e.RunFinished):
+                    return
+            if not follow:
+                return
+            await self.store.wait(run_id, after=after)
+
+    def agents(self) -> list[AgentSpec]:
+        """The cards of all agents."""
+        return [agent.spec for agent in self._agents.values()]
+
+    async def callees(self) -> Callees:
+        """What can be called; asked of the sources once."""
+        if self._callees is None:
+            tools: dict[str, ToolSource] = {}
+            specs: dict[str, ToolSpec] = {}
+            for source in self._sources:
+                for spec in await source.tools():
+                    if spec.name in specs:
+                        raise Misconfigured(f"two tools are called {spec.name!r}")
+                    tools[spec.name], specs[spec.name] = source, spec
+            self._callees = Callees(self.clock, tools, specs, self._agents)
+        return self._callees
+
+    def new_journal(self) -> Journal:
+        """The journal of a new run."""
+        return Journal(self._ids(), store=self.store, clock=self.clock)
+
+    async def journal(self, run_id: str) -> Journal:
+        """The journal of a run."""
+        return await Journal.load(run_id, store=self.store, clock=self.clock)
+
+    async def whole(self, journal: Journal) -> Run:
+        """A run with its results and its report."""
+        return await whole_run(self.store, journal.run)
+
+
+def person(name: str) -> e.Actor:
+    """Someone who decides."""
+    return e.Actor(kind="person", name=name)

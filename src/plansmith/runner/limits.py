@@ -1,0 +1,50 @@
+"""Limits: a person is asked when one is reached, and only a person's word lifts it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from plansmith.errors import Refused
+from plansmith.plan.data import Json
+from plansmith.plan.events import AnyBody, CancelAsked, QuestionAsked, RunResumed
+from plansmith.plan.fold import GO_ON, LIMITS
+from plansmith.plan.run import Run
+
+STOP: Final = "stop"
+OPTIONS: Final = (GO_ON, STOP)
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """How often a plan is made anew before the person is asked whether to go on.
+
+    Each is counted apart: after a failure or an agent's advice, after all steps have run
+    (1 plans once, as most do), and at the person's own wish.
+    """
+
+    replans: int = 2
+    iterations: int = 1
+    rejections: int = 3
+
+
+def limit_question(run: Run, limit: str, text: str) -> QuestionAsked:
+    """Ask whether to go on beyond a limit; each time is a question of its own."""
+    number = run.grants.get(limit, 0) + 1
+    return QuestionAsked(question=f"{limit}:{number}", text=text, options=OPTIONS)
+
+
+def limit_of(question: str) -> str:
+    """The limit a question is about, or nothing."""
+    limit = question.rpartition(":")[0]
+    return limit if limit in LIMITS else ""
+
+
+def settle_limit(limit: str, value: Json) -> list[AnyBody]:
+    """What follows from the person's word on a limit."""
+    if value not in OPTIONS:
+        raise Refused(f"{value!r} is not one of {', '.join(OPTIONS)}")
+    paused = [RunResumed()] if limit in ("budget", "shared_budget") else list[AnyBody]()
+    if value == GO_ON or limit in ("replans", "iterations"):
+        return [*paused]
+    return [*paused, CancelAsked(reason=f"the limit of {limit.replace('_', ' ')}")]

@@ -1,0 +1,35 @@
+"""Options: what may be set when a Plansmith is made, beside the parts everybody gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import TypedDict
+
+from plansmith.plan.plan import Plan
+from plansmith.planner.kit import Tell
+from plansmith.ports import ChatModel, ContextSource
+from plansmith.review.policy import ReviewPolicy
+from plansmith.runner.budget import BudgetLimits
+from plansmith.runner.execute import RunLimits
+from plansmith.runner.limits import Caps
+from plansmith.runner.past import Past
+
+
+class Options(TypedDict, total=False):
+    """All of them may be left out."""
+
+    triage_model: ChatModel | None
+    report_model: ChatModel | None
+    context: Sequence[ContextSource]
+    templates: Mapping[str, Plan]
+    policy: ReviewPolicy
+    limits: RunLimits
+    caps: Caps
+    budget: BudgetLimits
+    shared_budget: BudgetLimits
+    price_per_million: Decimal | None
+    early_start: bool
+    tell: Tell
+    past: Past
+    ids: Callable[[], str]

@@ -1,0 +1,219 @@
+"""Planning: a request becomes a run with a plan, also after a crash and after more was said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from plansmith.errors import Misconfigured
+from plansmith.plan import events as e
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.run import Run
+from plansmith.plan.steps import AnyStep
+from plansmith.planner.draft import OnStep
+from plansmith.planner.kit import Kit, Planned, PlanRequest, Tell
+from plansmith.planner.metrics import MetricTotals, PlanMetrics
+from plansmith.planner.pipeline import make_plan
+from plansmith.planner.settings import PlannerSettings
+from plansmith.planner.triage import Decision
+from plansmith.ports import ChatModel, ContextSource, Message
+from plansmith.runner.batch import spending
+from plansmith.runner.call import Callees
+from plansmith.runner.compose import Composer
+from plansmith.runner.desk import person
+from plansmith.runner.early import EarlyReads
+from plansmith.runner.journal import Entry, Journal
+from plansmith.runner.runs import Runs
+
+CLARIFICATIONS: Final = 2
+
+
+def _wait_for_the_plan(_: AnyStep) -> None:
+    """Start nothing before the plan is complete."""
+
+
+def _tell_nobody(_: str) -> None:
+    """Planning goes on unseen."""
+
+
+class Planning(Runs):
+    """Makes plans with a model, and words replies with one."""
+
+    def __init__(
+        self,
+        *,
+        model: ChatModel | None = None,
+        triage_model: ChatModel | None = None,
+        report_model: ChatModel | None = None,
+        context: Sequence[ContextSource] = (),
+        planner: PlannerSettings | None = None,
+        early_start: bool = True,
+        tell: Tell = _tell_nobody,
+        **runs: Any,
+    ) -> None:
+        super().__init__(**runs)
+        self.early_start = early_start
+        self.tell = tell
+        self._model = model
+        self._triage_model = triage_model or model
+        self._report_model = report_model or model
+        self._context = list(context)
+        self._planner = planner or PlannerSettings()
+        self._early: dict[str, EarlyReads] = {}
+        self._planning: set[str] = set()
+
+    async def plan(self, request: str, *, by: str = "", **options: Any) -> Run:
+        """A run with a checked plan for a request, waiting for review if it has to.
+
+        Options are those of a `PlanRequest`: locale, target, profile, history, top_k.
+        """
+        wanted = PlanRequest(request, **options)
+        self.need_model()
+        journal = self.new_journal()
+        created = e.RunCreated(request=request, options=wanted.options())
+        await journal.append(created, by=person(by))
+        await self.plan_into(journal, wanted)
+        return await self.whole(journal)
+
+    async def plan_into(self, journal: Journal, request: PlanRequest) -> None:
+        """Plan what a run was created for; also after a crash, and after the person said more."""
+        said = _said(await self.store.events(journal.id))
+        callees = await self.callees()
+        early = EarlyReads(callees.tools, callees.specs)
+        self._planning.add(journal.id)
+        try:
+            planned = await self.make(
+                replace(request, history=(*request.history, *said)),
+                on_step=early.start if self.early_start else _wait_for_the_plan,
+                triage=len(said) < 2 * CLARIFICATIONS,
+            )
+            self._early[journal.id] = early
+            await self._take(journal, planned)
+        finally:
+            self._planning.discard(journal.id)
+            if journal.run.plan is None:
+                await self.drop_early(journal.id)
+
+    async def _take(self, journal: Journal, planned: Planned) -> None:
+        spent = spending(planned.metrics.usage)
+        head = {"decision": planned.decision.value, "reason": planned.reason}
+        if planned.decision is Decision.PLAN and planned.plan is not None:
+            await self.propose_made(journal, planned, start=[e.Triaged.model_validate(head)])
+            return
+        triaged = e.Triaged.model_validate(head | spent)
+        if planned.decision is Decision.ASK:
+            number = sum(
+                isinstance(event.body, e.QuestionAsked)
+                for event in await self.store.events(journal.id)
+            )
+            question = e.QuestionAsked(question=f"request:{number + 1}", text=planned.answer)
+            await journal.append(triaged, question)
+            return
+        made = e.ReportMade(result=content_hash(planned.answer))
+        ending = e.RunFinished(status="answered", reason=planned.reason)
+        await journal.append(triaged, made, ending, values=[planned.answer])
+
+    async def propose_made(
+        self, journal: Journal, planned: Planned, *, cause: str = "", **entries: Sequence[Entry]
+    ) -> None:
+        """Put a plan forward that a model made, with how it was made."""
+        assert planned.plan is not None  # noqa: S101
+        picks = [{"name": each.name, "reason": each.reason} for each in planned.picks]
+        about: dict[str, Any] = {
+            "cause": cause,
+            "metrics": planned.metrics.to_json(),
+            "picks": picks,
+            **spending(planned.metrics.usage),
+        }
+        given = cast("dict[str, Any]", entries)
+        await self.propose(journal, planned.plan, planned.problems, about=about, **given)
+
+    async def answer(self, run_id: str, question: str, value: Json, *, by: str = "") -> Run:
+        """A person's answer; one to a question about the request itself leads to a plan."""
+        run = await super().answer(run_id, question, value, by=by)
+        if run.plan is None and not run.status.over:
+            journal = await self.journal(run_id)
+            await self.plan_into(journal, PlanRequest.of(run.request, run.options))
+            return await self.whole(journal)
+        return run
+
+    def need_model(self) -> ChatModel:
+        if self._model is None:
+            raise Misconfigured("there is no model to plan with", hint="give Plansmith(model=…)")
+        return self._model
+
+    async def make(
+        self, request: PlanRequest, *, on_step: OnStep = _wait_for_the_plan, triage: bool = True
+    ) -> Planned:
+        callees = await self.callees()
+        triages = triage and self._planner.triage
+        kit = Kit(
+            plan_model=self.need_model(),
+            triage_model=self._triage_model if triages else None,
+            clock=self.clock,
+            tools=list(callees.specs.values()),
+            agents=self.agents(),
+            templates=list(self.templates),
+            sources=self._context,
+            settings=self._planner,
+            past=(await self.past()).costs,
+            price_per_million=self.price_per_million,
+        )
+        return await make_plan(request, kit=kit, tell=self.tell, on_step=on_step)
+
+    def equip(self, callees: Callees, run: Run) -> Callees:
+        """What a run can call: replies are worded by the model, in the run's language."""
+        early = self._early.get(run.id)
+        if self._report_model is None:
+            return replace(callees, early=early)
+        prompts = self._planner.prompts
+        composer = Composer(self._report_model, locale=run.locale, prompts=prompts)
+        return replace(callees, compose=composer, early=early)
+
+    async def drop_early(self, run_id: str) -> None:
+        early = self._early.pop(run_id, None)
+        if early is not None:
+            await early.drop()
+
+    async def resume_all(self) -> list[Run]:
+        """After a restart: plan what was not planned yet, and go on with all that was under way."""
+        if self._model is not None:
+            for run_id in await self.store.runs():
+                journal = await self.journal(run_id)
+                run = journal.run
+                if run.status.over or run.questions or run_id in self._planning:
+                    continue
+                if run.plan is None:
+                    await self.plan_into(journal, PlanRequest.of(run.request, run.options))
+                elif run.last is not None and isinstance(run.last.body, e.ChangesAsked):
+                    await self.change(journal)
+        return await super().resume_all()
+
+    async def change(self, journal: Journal) -> None:
+        """Make the plan a person asked for."""
+        raise NotImplementedError
+
+    async def metrics(self) -> dict[str, Json]:
+        """How planning went over all runs: parse success, steps, repairs, latency, cost."""
+        totals = MetricTotals()
+        for run in await self.runs():
+            if run.metrics is not None:
+                totals.add(PlanMetrics.of(run.metrics))
+        return totals.to_json()
+
+
+def _said(events: Sequence[e.Event]) -> list[Message]:
+    """What the person was asked about the request, and answered."""
+    asked = {
+        event.body.question: event.body.text
+        for event in events
+        if isinstance(event.body, e.QuestionAsked) and event.body.step is None
+    }
+    said: list[Message] = []
+    for event in events:
+        body = event.body
+        if isinstance(body, e.QuestionAnswered) and body.question.startswith("request:"):
+            said.append(Message("assistant", asked[body.question]))
+            said.append(Message("user", str(body.answer)))
+    return said

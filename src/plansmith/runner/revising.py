@@ -1,0 +1,151 @@
+"""Revising: a new plan for a run, after a failure, on advice, in rounds, or at a person's word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from plansmith.errors import Refused
+from plansmith.plan import events as e
+from plansmith.plan.problem import has_errors
+from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.planner.kit import Planned, PlanRequest
+from plansmith.review.policy import widens
+from plansmith.runner.budget import Purse
+from plansmith.runner.desk import person
+from plansmith.runner.guard import loop_in
+from plansmith.runner.journal import Journal, load_results
+from plansmith.runner.limits import Caps, limit_question
+from plansmith.runner.planning import Planning
+from plansmith.runner.replan import (
+    Cause,
+    account,
+    ask_about,
+    cause_to_revise,
+    keep_finished,
+    resets,
+)
+
+
+class Revising(Planning):
+    """Revises plans, each kind of revision with a limit of its own."""
+
+    def __init__(self, *, caps: Caps | None = None, **planning: Any) -> None:
+        super().__init__(**planning)
+        self.caps = caps or Caps()
+
+    async def request_changes(self, run_id: str, text: str, *, by: str = "") -> Run:
+        """Ask for another plan and say how it should differ; the planner sees plan and text.
+
+        A run under way is paused for it: finished work is kept.
+        """
+        self.need_model()
+        if run_id in self._active:
+            await self.pause(run_id, by=by, reason=text)
+        journal = await self.journal(run_id)
+        run = journal.run
+        if run.plan is None or run.status.over:
+            raise Refused(f"run {run_id} has no plan to change: it is {run.status}")
+        if run.rejections >= self.caps.rejections + run.grants.get("rejections", 0):
+            if not any(name.startswith("rejections:") for name in run.questions):
+                words = f"{run.rejections} plans were sent back. Make another one?"
+                await journal.append(limit_question(run, "rejections", words))
+            return await self.whole(journal)
+        await journal.append(e.ChangesAsked(text=text), by=person(by))
+        await self.change(journal)
+        return await self.whole(journal)
+
+    async def change(self, journal: Journal) -> None:
+        """Make the plan a person asked for; what has run stays."""
+        run = journal.run
+        asked = PlanRequest.of(run.request, run.options)
+        told = run.reason
+        if any(state.attempts for state in run.steps.values()):
+            told = f"{told}\n\n{account(run, (await self.callees()).specs)}"
+        planned = await self.make(replace(asked, previous=run.plan, feedback=told))
+        if planned.plan is None or planned.plan.degraded:
+            assert run.plan is not None  # noqa: S101
+            reasons = ("the planner gave no other plan: this is the one before",)
+            await journal.append(e.ReviewAsked(hash=run.plan.hash, reasons=reasons))
+            return
+        kept = keep_finished(run, planned.plan)
+        planned = replace(planned, plan=kept.plan, problems=(*planned.problems, *kept.problems))
+        resumed = [e.RunResumed()] if run.paused else []
+        again = list(resets(run, kept.plan))
+        await self.propose_made(journal, planned, start=resumed, then=again, cause=run.reason)
+
+    async def end(self, journal: Journal, *, reason: str = "") -> bool:
+        """End a run, unless a new plan is called for: then it goes on, or asks."""
+        await self.drop_early(journal.id)
+        run = journal.run
+        cause = cause_to_revise(run, self.caps) if self._model else None
+        if run.phase is RunStatus.REPLANNING and cause is not None:
+            cause = cause._replace(limit="")
+        if cause is None or reason:
+            return await super().end(journal, reason=reason)
+        if cause.limit:
+            await journal.append(ask_about(run, cause))
+            return False
+        return await self._revise(journal, cause)
+
+    async def _revise(self, journal: Journal, cause: Cause) -> bool:
+        """Ask for a plan that goes on from here; the run ends when there is none."""
+        run = journal.run
+        assert run.plan is not None  # noqa: S101
+        budget = self.budget_of(run)
+        purse = Purse(budget, run, self.clock)
+        refusal = purse.reserve("replan", "replan")
+        if refusal is not None:
+            await journal.append(purse.question(refusal), e.RunPaused(reason="the budget"))
+            return False
+        if run.phase is not RunStatus.REPLANNING:
+            await journal.append(e.ReplanStarted(cause=cause.text, kind=cause.kind))
+        told = account(run, (await self.callees()).specs)
+        asked = PlanRequest.of(run.request, run.options)
+        planned = await self.make(replace(asked, previous=run.plan, feedback=told))
+        purse.spend("replan", planned.metrics.usage)
+        purse.settle("replan")
+        if planned.plan is None or planned.plan.degraded:
+            return await super().end(journal, reason=f"{cause.text}; no other plan was found")
+        if cause.kind == "iteration" and planned.plan.enough_context:
+            return await super().end(journal)
+        return await self._go_on(journal, planned, cause)
+
+    async def _go_on(self, journal: Journal, planned: Planned, cause: Cause) -> bool:
+        """Take a new plan up, unless it is unusable or leads in a circle."""
+        run = journal.run
+        assert planned.plan is not None and run.plan is not None  # noqa: S101, PT018
+        kept = keep_finished(run, planned.plan, iterating=cause.kind == "iteration")
+        problems = [*await self.check(kept.plan), *kept.problems]
+        circle = loop_in(
+            await self.store.events(journal.id),
+            kept.plan,
+            results=await load_results(self.store, run),
+            statuses={name: state.status for name, state in run.steps.items()},
+            templates=self.templates,
+        )
+        if kept.plan.hash == run.plan.hash:
+            circle = "the new plan is the same as the old one"
+        if has_errors(problems) or circle or _is_done(run, kept.plan.by_id):
+            nothing_new = cause.kind == "iteration" and not circle
+            reason = "" if nothing_new else f"{cause.text}; {circle or 'the new plan is unusable'}"
+            return await super().end(journal, reason=reason)
+        planned = replace(planned, plan=kept.plan, problems=tuple(problems))
+        callees = await self.callees()
+        agents = {spec.name: spec for spec in self.agents()}
+        more = widens(
+            run.plan, kept.plan, tools=callees.specs, agents=agents, templates=self.templates
+        )
+        next_: e.AnyBody = e.RunStarted(hash=kept.plan.hash, reason="nothing new is touched")
+        if more:
+            next_ = e.ReviewAsked(hash=kept.plan.hash, reasons=more)
+        again = list(resets(run, kept.plan))
+        await self.propose_made(journal, planned, then=again, reviewed=[next_], cause=cause.text)
+        return journal.run.phase is RunStatus.RUNNING
+
+
+def _is_done(run: Run, steps: Iterable[str]) -> bool:
+    """Whether a plan has no step that is not done already."""
+    states = (run.steps.get(name) for name in steps)
+    return all(state is not None and state.status is StepStatus.DONE for state in states)
