@@ -12,6 +12,7 @@
     │   └── ScriptMismatch      a scripted or recorded model met a call it does not know
     ├── ToolFailed          a tool or an agent gave no usable result
     │   └── ToolBusy            worth another try
+    ├── InputNeeded         a call cannot go on without the person's word
     ├── Refused             what was asked is not possible as things stand
     │   └── StaleDecision       the decision is about another plan, or was made already
     └── JournalError        events do not fit together
@@ -25,7 +26,7 @@ What is wrong with a *plan* is data (`plansmith.plan.problem.Problem`), not an e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class PlansmithError(Exception):
@@ -101,6 +102,28 @@ class ToolFailed(PlansmithError):
 
 class ToolBusy(ToolFailed):
     """A passing failure of a tool, worth another try."""
+
+
+class InputNeeded(PlansmithError):
+    """A call cannot go on without the person's word: it is made again with `Call.reply`.
+
+    `state` comes back with the answer; it is kept in the journal, so it must hold no secret.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        schema: dict[str, Any] | None = None,
+        options: Sequence[str] = (),
+        state: Any = None,
+        link: str = "",
+    ) -> None:
+        super().__init__(text)
+        self.schema = schema
+        self.options = tuple(options)
+        self.state = state
+        self.link = link
 
 
 class Refused(PlansmithError):

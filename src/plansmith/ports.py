@@ -80,6 +80,14 @@ Advice = Literal["replan", "finish"]
 
 
 @dataclass(frozen=True, slots=True)
+class Reply:
+    """The person's answer to what a call asked with `InputNeeded`, and the state it left."""
+
+    answer: Json
+    state: Json = None
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """The circumstances of one call of a tool or an agent, and what it may say meanwhile.
 
@@ -92,6 +100,7 @@ class Call:
     progress: Callable[[str], None] = lambda _: None
     spend: Callable[[Usage], None] = lambda _: None
     advise: Callable[[Advice, str], None] = lambda _, __: None
+    reply: Reply | None = None
 
 
 class ToolSource(Protocol):

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from plansmith import Effect, Plan, RunStatus
+from plansmith import AgentSpec, Effect, Plan, RunStatus
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.config import Settings
-from plansmith.errors import Refused, ToolFailed
+from plansmith.errors import InputNeeded, Refused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.events import (
     Event,
@@ -463,3 +463,47 @@ async def test_a_plan_that_only_stands_in_is_not_accepted_silently(scripted: Scr
     assert run.plan is not None
     assert run.plan.degraded
     assert run.status is RunStatus.REVIEWING
+
+
+# Calls that ask
+
+
+class Desk:
+    """An agent that asks twice before it works, and remembers nothing itself."""
+
+    spec = AgentSpec(name="desk", description="books things", effect=Effect.READ)
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    async def work(self, task: str, inputs: Any, call: Call) -> Json:
+        self.calls.append(call.reply)
+        if call.reply is None:
+            raise InputNeeded("Which day?", options=("mon", "tue"), state={"task": task})
+        if "day" not in dict(call.reply.state or {}):  # type: ignore[arg-type]
+            state = {"task": task, "day": call.reply.answer}
+            raise InputNeeded(
+                "How many?", schema={"type": "integer"}, state=state, link="https://desk.example"
+            )
+        return {"booked": call.reply.answer, "with": call.reply.state}
+
+
+async def test_a_call_can_ask_the_person_and_goes_on_with_the_answer_also_after_a_restart() -> None:
+    store, desk = MemoryStore(), Desk()
+    wanted = plan({"id": "b", "agent": "desk", "task": "book"}, step("c", inputs={"x": "{{b}}"}))
+    app, _ = smith(agents=[desk], store=store)
+    run = await app.run((await app.submit(wanted)).id)
+    assert run.status is RunStatus.ASKING
+    [first] = run.questions.values()
+    with pytest.raises(Refused, match="not one of mon, tue"):
+        await app.answer(run.id, first.question, "sun")
+    await app.answer(run.id, first.question, "mon", by="ada")
+    app, _ = smith(agents=[desk], store=store)
+    [run] = await app.resume_all()
+    [second] = run.questions.values()
+    assert (second.text, second.link) == ("How many?", "https://desk.example")
+    await app.answer(run.id, second.question, 3, by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert run.steps["b"].result == {"booked": 3, "with": {"task": "book", "day": "mon"}}
+    assert len(desk.calls) == 3

@@ -91,7 +91,10 @@ class ChangesAsked(Record):
 
 
 class QuestionAsked(Record):
-    """A person is asked something, for a step or while planning."""
+    """A person is asked something, for a step, while planning, or by a call.
+
+    A call that asks leaves a `state`, by its content hash, with which it is made again.
+    """
 
     type: Literal["question_asked"] = "question_asked"
     question: str
@@ -100,6 +103,8 @@ class QuestionAsked(Record):
     answer_schema: Inputs | None = None
     step: str | None = None
     expires_at: Instant | None = None
+    state: str = ""
+    link: str = ""
 
 
 class QuestionAnswered(Record):
@@ -184,6 +189,15 @@ class StepFailed(Record):
     kind: Literal["tool", "time", "reference", "result", "person"] = "tool"
     tokens: int = Field(default=0, ge=0)
     cost: str = ""
+
+
+class StepReplied(Record):
+    """The person answered what a call asked: the step is called again with the answer."""
+
+    type: Literal["step_replied"] = "step_replied"
+    step: str
+    answer: Value = None
+    state: str = ""
 
 
 class StepSkipped(Record):
@@ -285,6 +299,7 @@ AnyBody = (
     | StepDone
     | StepReused
     | StepFailed
+    | StepReplied
     | StepSkipped
     | StepCancelled
     | StepUnknown

@@ -17,6 +17,7 @@ PLANNING_LIMITS: Final = frozenset({"replans", "iterations"})
 LIMITS: Final = PLANNING_LIMITS | {"budget", "shared_budget", "rejections"}
 _WAITING: Final = frozenset({StepStatus.WAITING})
 _CALLED: Final = frozenset({StepStatus.RUNNING, StepStatus.ASKING})
+_ASKING: Final = frozenset({StepStatus.ASKING})
 _UNSURE: Final = frozenset({StepStatus.UNKNOWN})
 _OPEN: Final = _WAITING | _CALLED
 _ENDED: Final = frozenset(StepStatus) - _OPEN
@@ -191,12 +192,13 @@ class RunFold:
         )
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
-        self._step(event, body.step, _WAITING)
+        step = self._step(event, body.step, _WAITING)
         self.steps[body.step] = StepState(
             status=StepStatus.RUNNING,
             attempts=body.attempt,
             key=body.key,
             inputs=body.inputs,
+            reply=step.reply,
             started_at=event.at,
         )
 
@@ -227,6 +229,10 @@ class RunFold:
         self._end(event, body.step, again, body.error, _OPEN | _UNSURE)
         self.steps[body.step] = replace(self.steps[body.step], error_kind=body.kind)
         self._spend(body.tokens, body.cost)
+
+    def step_replied(self, event: e.Event, body: e.StepReplied) -> None:
+        step = self._step(event, body.step, _ASKING)
+        self.steps[body.step] = replace(step, status=StepStatus.WAITING, reply=body)
 
     def step_skipped(self, event: e.Event, body: e.StepSkipped) -> None:
         self._end(event, body.step, StepStatus.SKIPPED, body.reason, _WAITING)

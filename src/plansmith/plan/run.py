@@ -11,7 +11,7 @@ from typing import Final
 
 from plansmith.plan.data import Json
 from plansmith.plan.estimate import Estimate
-from plansmith.plan.events import Event, QuestionAsked, StepAdvised
+from plansmith.plan.events import Event, QuestionAsked, StepAdvised, StepReplied
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 
@@ -78,6 +78,7 @@ class StepState:
     error_kind: str = ""
     progress: str = ""
     tokens: int = 0
+    reply: StepReplied | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
 

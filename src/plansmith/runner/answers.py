@@ -6,7 +6,14 @@ import jsonschema_rs
 
 from plansmith.errors import Refused
 from plansmith.plan.data import Json, canonical_json, content_hash
-from plansmith.plan.events import AnyBody, QuestionAsked, StepDone, StepFailed, StepReset
+from plansmith.plan.events import (
+    AnyBody,
+    QuestionAsked,
+    StepDone,
+    StepFailed,
+    StepReplied,
+    StepReset,
+)
 from plansmith.runner.limits import limit_of, settle_limit
 from plansmith.runner.recover import UNKNOWN_OPTIONS, UNKNOWN_PREFIX
 
@@ -21,6 +28,8 @@ def settle(asked: QuestionAsked, value: Json) -> list[AnyBody]:
     if asked.question.startswith(UNKNOWN_PREFIX):
         return _settle_unknown(asked.step, value)
     _check(asked, value)
+    if asked.state:
+        return [StepReplied(step=asked.step, answer=value, state=asked.state)]
     size = len(canonical_json(value))
     return [StepDone(step=asked.step, result=content_hash(value), size=size)]
 

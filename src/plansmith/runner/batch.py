@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from plansmith.errors import InputNeeded
 from plansmith.plan.data import Json, canonical_json, content_hash
 from plansmith.plan.events import AnyBody, QuestionAsked, StepDone, StepStarted
 from plansmith.plan.steps import AskStep
@@ -52,6 +53,21 @@ class Batch:
                 expires_at=None if limit is None else now + timedelta(seconds=limit),
             )
         )
+
+    def ask_for(self, unit: Unit, need: InputNeeded, attempt: int) -> None:
+        """A call asks the person; what it leaves behind is kept for when it is made again."""
+        self.bodies.append(
+            QuestionAsked(
+                question=f"{unit.name}?{attempt}",
+                text=need.message,
+                options=need.options,
+                answer_schema=need.schema,
+                step=unit.name,
+                state=content_hash(need.state),
+                link=need.link,
+            )
+        )
+        self.values.append(need.state)
 
 
 def spending(usage: Usage) -> dict[str, Json]:

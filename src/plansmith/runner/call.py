@@ -9,7 +9,7 @@ from typing import Final, Literal, cast
 
 import jsonschema_rs
 
-from plansmith.errors import PlansmithError, ToolBusy, ToolFailed
+from plansmith.errors import InputNeeded, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.steps import AgentStep, ReplyStep, ToolStep
@@ -44,7 +44,14 @@ class Unsure:
     reason: str
 
 
-Outcome = Done | Failed | Unsure
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """The call cannot go on without the person's word."""
+
+    need: InputNeeded
+
+
+Outcome = Done | Failed | Unsure | Asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,8 @@ class Callees:
             return (
                 Failed(late, again=True, kind="time") if self.is_repeatable(unit) else Unsure(late)
             )
+        except InputNeeded as need:
+            return Asks(need)
         except ToolBusy as busy:
             return Failed(str(busy), again=True)
         except PlansmithError as error:

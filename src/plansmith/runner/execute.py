@@ -15,10 +15,10 @@ from plansmith.plan.data import Json, content_hash
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.steps import AskStep, MapStep, PlanStep, ReplyStep
-from plansmith.ports import Advice, Call
+from plansmith.ports import Call, Reply
 from plansmith.runner.batch import Batch, spending
 from plansmith.runner.budget import Budget, Purse
-from plansmith.runner.call import Callees, Done, Failed, Outcome, Unsure
+from plansmith.runner.call import Asks, Callees, Done, Failed, Outcome, Unsure
 from plansmith.runner.groups import Group
 from plansmith.runner.journal import SYSTEM, Journal
 from plansmith.runner.recover import recover, unknown_question
@@ -31,10 +31,9 @@ from plansmith.runner.units import (
     resolved,
     template_units,
 )
+from plansmith.runner.words import Words
 
 MAX_DEPTH: Final = 5
-PROGRESS_S: Final = 0.5
-PROGRESS_CHARS: Final = 500
 Kind = Literal["tool", "time", "reference", "result"]
 _OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
 
@@ -67,6 +66,7 @@ class Conductor:
         *,
         callees: Callees,
         results: Mapping[str, Json],
+        replies: Mapping[str, Reply] | None = None,
         templates: Mapping[str, Plan] | None = None,
         limits: RunLimits | None = None,
         durations: Mapping[str, float] | None = None,
@@ -79,6 +79,7 @@ class Conductor:
         self._limits = limits or RunLimits()
         self._durations = durations or {}
         self._results = dict(results)
+        self._replies = replies or {}
         self._units: dict[str, Unit] = {}
         self._groups: dict[str, Group] = {}
         self._schedule = Schedule({})
@@ -91,10 +92,7 @@ class Conductor:
         self._outcomes: asyncio.Queue[tuple[str, Outcome | None]] = asyncio.Queue()
         self._cancelled: e.Actor | None = None
         self._paused: tuple[e.Actor, str] | None = None
-        self._said: dict[str, str] = {}
-        self._heard: dict[str, float] = {}
-        self._advice: list[e.StepAdvised] = []
-        self._ending: Advice | None = None
+        self._words = Words(callees.clock, self._wake)
         self._loop_of: asyncio.AbstractEventLoop | None = None
 
     def cancel(self, by: e.Actor) -> None:
@@ -162,7 +160,7 @@ class Conductor:
         """Take in the plan and all that is known of its steps."""
         if run.plan is None:
             return
-        self._ending = run.advice.advice if run.advice else None
+        self._words.advice = run.advice.advice if run.advice else None
         for name, state in run.steps.items():
             self._attempts[name] = state.attempts
             if state.status not in _OPEN:
@@ -201,7 +199,7 @@ class Conductor:
         return False
 
     def _is_blocked(self, name: str) -> bool:
-        if self._ending and not self._is_last_word(self._units[name]):
+        if self._words.advice and not self._is_last_word(self._units[name]):
             return True
         callee = self._units[name].callee
         limit = self._limits.per_tool.get(callee)
@@ -209,7 +207,7 @@ class Conductor:
 
     def _is_last_word(self, unit: Unit) -> bool:
         """Whether a unit still starts after an advice: parts of what has begun, and answers."""
-        answers = self._ending == "finish" and isinstance(unit.step, ReplyStep)
+        answers = self._words.advice == "finish" and isinstance(unit.step, ReplyStep)
         return unit.parent is not None or answers
 
     def _begin(self, unit: Unit, batch: Batch) -> list[Ready]:
@@ -235,23 +233,12 @@ class Conductor:
         call = Call(
             key=key,
             attempt=attempt,
-            progress=partial(self._progress, unit.name),
+            progress=partial(self._words.progress, unit.name),
             spend=partial(self._purse.spend, unit.name),
-            advise=partial(self._advise, unit.name),
+            advise=partial(self._words.advise, unit.name),
+            reply=self._replies.get(unit.name),
         )
         return Ready(unit, inputs, call)
-
-    def _progress(self, name: str, text: str) -> None:
-        """A call says how far it is; of many words in a short time only the last is kept."""
-        self._said[name] = text
-        now = self._callees.clock.monotonic()
-        if now >= self._heard.get(name, -PROGRESS_S) + PROGRESS_S:
-            self._heard[name] = now
-            self._wake()
-
-    def _advise(self, name: str, advice: Advice, reason: str) -> None:
-        self._advice.append(e.StepAdvised(step=name, advice=advice, reason=reason))
-        self._wake()
 
     def _wake(self) -> None:
         """Have the loop look again; calls in threads of their own come through here too."""
@@ -303,7 +290,7 @@ class Conductor:
 
     def _drain(self, batch: Batch) -> None:
         """Write down how calls ended, as many as have."""
-        self._take_words(batch)
+        batch.bodies += self._words.take(self._tasks)
         while not self._outcomes.empty():
             name, outcome = self._outcomes.get_nowait()
             if outcome is None:
@@ -311,18 +298,6 @@ class Conductor:
             del self._tasks[name]
             self._busy[self._units[name].callee] -= 1
             self._take(self._units[name], outcome, batch)
-
-    def _take_words(self, batch: Batch) -> None:
-        """Write down what calls have said while they run."""
-        said, self._said = self._said, {}
-        advice, self._advice = self._advice, []
-        words: list[e.StepProgressed | e.StepAdvised] = [*advice]
-        words += [
-            e.StepProgressed(step=name, text=text[:PROGRESS_CHARS]) for name, text in said.items()
-        ]
-        batch.bodies += [each for each in words if each.step in self._tasks]
-        for each in advice:
-            self._ending = self._ending or each.advice
 
     def _take(self, unit: Unit, outcome: Outcome, batch: Batch) -> None:
         match outcome:
@@ -333,6 +308,10 @@ class Conductor:
                 self._retry_later(unit)
             case Failed(error, _, kind):
                 self._fail(unit, error, batch, kind)
+            case Asks(need):
+                self._purse.settle(unit.name)
+                self._ended[unit.name] = StepStatus.ASKING
+                batch.ask_for(unit, need, self._attempts[unit.name])
             case Unsure(reason):
                 self._purse.settle(unit.name)
                 self._ended[unit.name] = StepStatus.UNKNOWN

@@ -11,7 +11,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, AnyBody, Event, next_event
 from plansmith.plan.fold import RunFold
 from plansmith.plan.run import Run, StepStatus
-from plansmith.ports import Clock, PlanStore
+from plansmith.ports import Clock, PlanStore, Reply
 
 SYSTEM: Final = Actor(kind="system")
 Entry = AnyBody | tuple[AnyBody, Actor]
@@ -88,6 +88,15 @@ async def load_results(store: PlanStore, run: Run) -> dict[str, Json]:
         name: await store.get(step.result_hash)
         for name, step in run.steps.items()
         if step.status is StepStatus.DONE and step.result_hash
+    }
+
+
+async def load_replies(store: PlanStore, run: Run) -> dict[str, Reply]:
+    """What persons answered to calls that asked, with the state those left."""
+    return {
+        name: Reply(step.reply.answer, await store.get(step.reply.state))
+        for name, step in run.steps.items()
+        if step.reply is not None
     }
 
 

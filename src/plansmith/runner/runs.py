@@ -18,7 +18,7 @@ from plansmith.runner.call import Callees
 from plansmith.runner.conclude import conclude, is_waiting
 from plansmith.runner.desk import Desk, person
 from plansmith.runner.execute import Conductor, RunLimits
-from plansmith.runner.journal import Journal, load_results
+from plansmith.runner.journal import Journal, load_replies, load_results
 from plansmith.runner.limits import limit_of
 from plansmith.runner.rerun import carried_over, to_repeat
 
@@ -178,6 +178,7 @@ class Runs(Desk):
             journal,
             callees=self.equip(await self.callees(), run),
             results=await load_results(self.store, run),
+            replies=await load_replies(self.store, run),
             templates=self.templates,
             limits=self.limits,
             durations={name: each.seconds for name, each in measured.items()},

@@ -1,0 +1,49 @@
+"""Words: what calls say while they run, taken down for the next append."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from typing import Final
+
+from plansmith.plan.events import StepAdvised, StepProgressed
+from plansmith.ports import Advice, Clock
+
+EVERY_S: Final = 0.5
+LONGEST: Final = 500
+
+
+class Words:
+    """Progress and advice of running calls, which may speak from threads of their own.
+
+    Of many words of progress in a short time only the last is kept.
+    """
+
+    def __init__(self, clock: Clock, wake: Callable[[], None]) -> None:
+        self._clock = clock
+        self._wake = wake
+        self._progress: dict[str, str] = {}
+        self._heard: dict[str, float] = {}
+        self._advice: list[StepAdvised] = []
+        self.advice: Advice | None = None
+
+    def progress(self, step: str, text: str) -> None:
+        """A step says how far it is."""
+        self._progress[step] = text
+        now = self._clock.monotonic()
+        if now >= self._heard.get(step, -EVERY_S) + EVERY_S:
+            self._heard[step] = now
+            self._wake()
+
+    def advise(self, step: str, advice: Advice, reason: str) -> None:
+        """A step says that the plan should change, or that its goal is met."""
+        self._advice.append(StepAdvised(step=step, advice=advice, reason=reason[:LONGEST]))
+        self._wake()
+
+    def take(self, running: Container[str]) -> list[StepProgressed | StepAdvised]:
+        """What was said since the last time, by steps that still run."""
+        progress, self._progress = self._progress, {}
+        advice, self._advice = self._advice, []
+        for each in advice:
+            self.advice = self.advice or each.advice
+        said = [StepProgressed(step=name, text=text[:LONGEST]) for name, text in progress.items()]
+        return [each for each in [*advice, *said] if each.step in running]
