@@ -27,8 +27,7 @@ from plansmith.plan.events import (
 from plansmith.ports import Call, Usage
 from plansmith.review.edits import change_step, remove_step
 from plansmith.runner.budget import BudgetLimits
-from plansmith.runner.execute import RunLimits
-from plansmith.runner.limits import Caps
+from plansmith.runner.limits import Caps, RunLimits
 from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
 
 Script = Callable[..., ScriptedModel]

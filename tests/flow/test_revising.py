@@ -20,8 +20,7 @@ from plansmith.ports import Usage
 from plansmith.review.edits import add_step, change_step, disable_step, move_step, remove_step
 from plansmith.review.policy import widens
 from plansmith.runner.budget import Budget, BudgetLimits, Reservation
-from plansmith.runner.execute import RunLimits
-from plansmith.runner.limits import Caps
+from plansmith.runner.limits import Caps, RunLimits
 from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]

@@ -14,7 +14,7 @@ from plansmith.app import Plansmith
 from plansmith.errors import InvalidPlan, Misconfigured, Refused, StaleDecision, ToolBusy
 from plansmith.plan.events import verify_chain
 from plansmith.review.policy import ReviewPolicy
-from plansmith.runner.execute import RunLimits
+from plansmith.runner.limits import RunLimits
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
 
 NO_WAIT = RunLimits(first_wait_s=0)

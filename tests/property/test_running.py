@@ -17,7 +17,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import Event, StepDone, StepStarted, verify_chain
 from plansmith.plan.graph import needs
 from plansmith.ports import Call
-from plansmith.runner.execute import RunLimits
+from plansmith.runner.limits import RunLimits
 from plansmith.testing import MemoryStore
 
 EFFECTS = {"read": Effect.READ, "keyed": Effect.WRITE, "write": Effect.WRITE}

@@ -192,12 +192,16 @@ class StepFailed(Record):
 
 
 class StepReplied(Record):
-    """The person answered what a call asked: the step is called again with the answer."""
+    """The person answered what a call asked: the step is called again with the answer.
+
+    A `permit` allows the inputs of this content hash, and is not for the callee's ears.
+    """
 
     type: Literal["step_replied"] = "step_replied"
     step: str
     answer: Value = None
     state: str = ""
+    permit: bool = False
 
 
 class StepSkipped(Record):

@@ -12,7 +12,15 @@ from typing import Final, Literal
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Record, content_hash
 from plansmith.plan.plan import Plan
-from plansmith.plan.steps import AgentStep, AnyStep, MapStep, PlanStep, StepFields, ToolStep
+from plansmith.plan.steps import (
+    AgentStep,
+    AnyStep,
+    AskStep,
+    MapStep,
+    PlanStep,
+    StepFields,
+    ToolStep,
+)
 
 
 class ReviewPolicy(Record):
@@ -33,7 +41,7 @@ def reasons_to_ask(
     """Why a person has to look at a plan; nothing when it may run at once."""
     known = templates or {}
     reasons = [
-        f"{step.id} {_VERBS[effect]} with {name}"
+        f"{step.id} {_VERBS[effect]} with {name}{_from_data(step, plan)}"
         for step in active_steps(plan, known)
         for name, effect in effects(step, tools=tools, agents=agents)
         if effect is not Effect.READ
@@ -44,6 +52,13 @@ def reasons_to_ask(
     if policy.ask == "always" and not reasons:
         reasons = ["every plan is reviewed"]
     return tuple(reasons)
+
+
+def _from_data(step: StepFields, plan: Plan) -> str:
+    """A word on values that will only be known when the plan runs, and come out of tools."""
+    sources = dict.fromkeys(ref.step for ref in step.refs())
+    data = [name for name in sources if not isinstance(plan.by_id.get(name), AskStep)]
+    return f", given what {', '.join(data)} will bring" if data else ""
 
 
 _VERBS = {
@@ -112,4 +127,6 @@ def widens(
     )
 
 
-_HOST: Final = re.compile(r"\b[a-z][a-z0-9+.-]*://([^/\s\"'\\?#]+)|\b[\w.+-]+@([\w-]+(?:\.[\w-]+)+)")
+_HOST: Final = re.compile(
+    r"\b[a-z][a-z0-9+.-]*://([^/\s\"'\\?#]+)|\b[\w.+-]+@([\w-]+(?:\.[\w-]+)+)"
+)

@@ -14,6 +14,7 @@ from plansmith.plan.events import (
     StepReplied,
     StepReset,
 )
+from plansmith.runner.labels import DATA_PREFIX, settle_data
 from plansmith.runner.limits import limit_of, settle_limit
 from plansmith.runner.recover import UNKNOWN_OPTIONS, UNKNOWN_PREFIX
 
@@ -28,6 +29,8 @@ def settle(asked: QuestionAsked, value: Json) -> list[AnyBody]:
     if asked.question.startswith(UNKNOWN_PREFIX):
         return _settle_unknown(asked.step, value)
     _check(asked, value)
+    if asked.question.startswith(DATA_PREFIX):
+        return settle_data(asked, value)
     if asked.state:
         return [StepReplied(step=asked.step, answer=value, state=asked.state)]
     size = len(canonical_json(value))

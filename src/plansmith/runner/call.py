@@ -77,6 +77,18 @@ class Callees:
             case _:
                 return True
 
+    def is_read(self, unit: Unit) -> bool:
+        """Whether a call changes nothing; what nobody knows counts as changing something."""
+        match unit.step:
+            case ToolStep():
+                spec = self.specs.get(unit.step.tool)
+                return spec is not None and spec.effect is Effect.READ
+            case AgentStep():
+                agent = self.agents.get(unit.step.agent)
+                return agent is not None and agent.spec.effect is Effect.READ
+            case _:
+                return True
+
     def timeout(self, unit: Unit) -> float:
         """The time a call may take."""
         spec = self.specs.get(unit.callee)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
@@ -21,6 +20,8 @@ from plansmith.runner.budget import Budget, Purse
 from plansmith.runner.call import Asks, Callees, Done, Failed, Outcome, Unsure
 from plansmith.runner.groups import Group
 from plansmith.runner.journal import SYSTEM, Journal
+from plansmith.runner.labels import data_question, data_sources
+from plansmith.runner.limits import RunLimits
 from plansmith.runner.recover import recover, unknown_question
 from plansmith.runner.schedule import Schedule
 from plansmith.runner.units import (
@@ -36,17 +37,6 @@ from plansmith.runner.words import Words
 MAX_DEPTH: Final = 5
 Kind = Literal["tool", "time", "reference", "result"]
 _OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
-
-
-@dataclass(frozen=True, slots=True)
-class RunLimits:
-    """How wide a run goes, how often it tries, how long it waits."""
-
-    width: int = 16
-    per_tool: Mapping[str, int] = field(default_factory=dict[str, int])
-    tries: int = 3
-    first_wait_s: float = 0.5
-    grace_s: float = 5.0
 
 
 class Ready(NamedTuple):
@@ -80,6 +70,7 @@ class Conductor:
         self._durations = durations or {}
         self._results = dict(results)
         self._replies = replies or {}
+        self._allowed: dict[str, str] = {}
         self._units: dict[str, Unit] = {}
         self._groups: dict[str, Group] = {}
         self._schedule = Schedule({})
@@ -162,6 +153,8 @@ class Conductor:
             return
         self._words.advice = run.advice.advice if run.advice else None
         for name, state in run.steps.items():
+            if state.reply is not None:
+                self._allowed[name] = state.reply.state
             self._attempts[name] = state.attempts
             if state.status not in _OPEN:
                 self._ended[name] = state.status
@@ -219,11 +212,31 @@ class Conductor:
                     self._ended[unit.name] = StepStatus.ASKING
                 case MapStep() | PlanStep():
                     self._open(unit, inputs, batch)
+                case _ if self._asks_about_data(unit, inputs, batch):
+                    pass
                 case _:
                     return [self._intend(unit, inputs, batch)]
         except ReferenceFailed as error:
             self._fail(unit, str(error), batch)
         return []
+
+    def _asks_about_data(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> bool:
+        """Ask before values that came out of tools reach something that acts on them."""
+        if self._limits.data == "show" or self._callees.is_read(unit):
+            return False
+        sources = data_sources(unit, self._units)
+        allowed = self._allowed.get(unit.name)
+        if not sources or allowed == content_hash(inputs):
+            return False
+        if self._limits.data == "deny":
+            error = f"values from {', '.join(sources)} may not reach {unit.callee}"
+            self._fail(unit, error, batch)
+        else:
+            attempt = self._attempts[unit.name] + 1
+            batch.bodies.append(data_question(unit, inputs, sources, attempt))
+            self._ended[unit.name] = StepStatus.ASKING
+        self._purse.settle(unit.name)
+        return True
 
     def _intend(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> Ready:
         self._attempts[unit.name] += 1
@@ -264,11 +277,8 @@ class Conductor:
         if unit.name not in self._opened:
             batch.bodies.append(e.StepStarted(step=unit.name, key=self._key(unit)))
         group = self._groups[unit.name] = Group.of(unit, parts)
-        for name in parts:
-            if self._ended.get(name) is StepStatus.DONE:
-                group.done.add(name)
-                group.waiting.remove(name)
-        self._add(group.let_in(0))
+        inside = group.take_up(self._ended)
+        self._add(group.let_in(inside))
         self._settle(group, batch)
 
     def _settle(self, group: Group, batch: Batch) -> None:

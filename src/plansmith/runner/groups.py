@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from plansmith.plan.data import Json
+from plansmith.plan.run import StepStatus
 from plansmith.plan.steps import MapStep
 from plansmith.runner.units import Unit
+
+_LOST = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
 
 
 @dataclass(slots=True)
@@ -25,6 +28,14 @@ class Group:
     def of(cls, unit: Unit, parts: dict[str, Unit]) -> Group:
         """A group none of whose parts has been let in."""
         return cls(unit, parts, deque(parts))
+
+    def take_up(self, ended: Mapping[str, StepStatus]) -> int:
+        """Go on with parts of which something is known; how many are inside, waiting for a word."""
+        known = [name for name in self.parts if name in ended]
+        self.done |= {name for name in known if ended[name] is StepStatus.DONE}
+        self.failed += [name for name in known if ended[name] in _LOST]
+        self.waiting = deque(name for name in self.waiting if name not in ended)
+        return len(known) - len(self.done) - len(self.failed)
 
     def let_in(self, inside: int) -> dict[str, Unit]:
         """The next parts that may go into the schedule, when so many are inside already."""

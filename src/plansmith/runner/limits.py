@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
@@ -26,6 +27,22 @@ class Caps:
     replans: int = 2
     iterations: int = 1
     rejections: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """How wide a run goes, how often it tries, how long it waits, and what data may do.
+
+    `data` is about values that came out of tools and reach a call that changes something: they
+    are shown where the plan is reviewed, asked about before the very call, or denied.
+    """
+
+    width: int = 16
+    per_tool: Mapping[str, int] = field(default_factory=dict[str, int])
+    tries: int = 3
+    first_wait_s: float = 0.5
+    grace_s: float = 5.0
+    data: Literal["show", "ask", "deny"] = "show"
 
 
 def limit_question(run: Run, limit: str, text: str) -> QuestionAsked:

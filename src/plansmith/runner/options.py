@@ -11,8 +11,7 @@ from plansmith.planner.kit import Tell
 from plansmith.ports import ChatModel, ContextSource
 from plansmith.review.policy import ReviewPolicy
 from plansmith.runner.budget import BudgetLimits
-from plansmith.runner.execute import RunLimits
-from plansmith.runner.limits import Caps
+from plansmith.runner.limits import Caps, RunLimits
 from plansmith.runner.past import Past
 
 

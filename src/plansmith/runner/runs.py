@@ -17,9 +17,9 @@ from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
 from plansmith.runner.conclude import conclude, is_waiting
 from plansmith.runner.desk import Desk, person
-from plansmith.runner.execute import Conductor, RunLimits
+from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Journal, load_replies, load_results
-from plansmith.runner.limits import limit_of
+from plansmith.runner.limits import RunLimits, limit_of
 from plansmith.runner.rerun import carried_over, to_repeat
 
 UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.REPLANNING})

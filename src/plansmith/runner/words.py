@@ -45,5 +45,6 @@ class Words:
         advice, self._advice = self._advice, []
         for each in advice:
             self.advice = self.advice or each.advice
-        said = [StepProgressed(step=name, text=text[:LONGEST]) for name, text in progress.items()]
-        return [each for each in [*advice, *said] if each.step in running]
+        said: list[StepProgressed | StepAdvised] = [*advice]
+        said += [StepProgressed(step=name, text=text[:LONGEST]) for name, text in progress.items()]
+        return [each for each in said if each.step in running]

@@ -1,0 +1,60 @@
+"""Labels: whether what a call would send came out of a tool, or from the plan and the person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepReplied
+from plansmith.plan.refs import RESERVED
+from plansmith.plan.steps import AskStep
+from plansmith.runner.units import Unit
+
+DATA_PREFIX: Final = "data:"
+ALLOW: Final = "allow"
+DATA_OPTIONS: Final = (ALLOW, "refuse")
+_SHOWN: Final = 2000
+
+
+def data_sources(unit: Unit, units: Mapping[str, Unit]) -> list[str]:
+    """The steps whose output reaches a unit's inputs; what a person answered is no such data."""
+    found: dict[str, None] = {}
+    for ref in unit.step.refs():
+        if ref.step in RESERVED:
+            parent = units.get(unit.parent or "")
+            found |= dict.fromkeys(data_sources(parent, units) if parent else [])
+            continue
+        source = units.get(f"{unit.scope}{ref.step}")
+        if source is None or not isinstance(source.step, AskStep):
+            found[f"{unit.scope}{ref.step}"] = None
+    return list(found)
+
+
+def data_question(
+    unit: Unit, inputs: Mapping[str, Json], sources: list[str], attempt: int
+) -> QuestionAsked:
+    """Show a person the very values that a call would send, and where they come from."""
+    shown = ", ".join(f"{name} = {_shown(value)}" for name, value in inputs.items())
+    text = f"{unit.callee} would be called with {shown}. This comes from {', '.join(sources)}."
+    return QuestionAsked(
+        question=f"{DATA_PREFIX}{unit.name}?{attempt}",
+        text=text,
+        options=DATA_OPTIONS,
+        step=unit.name,
+        state=content_hash(inputs),
+    )
+
+
+def settle_data(asked: QuestionAsked, value: Json) -> list[AnyBody]:
+    """What follows from a person's word on values that came out of tools."""
+    assert asked.step is not None  # noqa: S101
+    if value == ALLOW:
+        return [StepReplied(step=asked.step, answer=ALLOW, state=asked.state, permit=True)]
+    error = "a person refused these values"
+    return [StepFailed(step=asked.step, error=error, kind="person")]
+
+
+def _shown(value: Json) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"
