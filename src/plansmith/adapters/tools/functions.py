@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
+import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
+from functools import partial
+from typing import (
+    Any,
+    Final,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    cast,
+    get_type_hints,
+    overload,
+)
 
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Field,
     PydanticUserError,
     TypeAdapter,
     ValidationError,
@@ -59,8 +73,42 @@ class FunctionTool:
         if inspect.iscoroutinefunction(self.function):
             result = await self.function(**given)
         else:
-            result = await asyncio.to_thread(self.function, **given)
+            result = await _in_a_thread(partial(self.function, **given))
         return _to_json(result)
+
+
+async def _in_a_thread(work: Callable[[], R]) -> R:
+    """Run a function in a thread of its own, which nobody waits for once the call was given up.
+
+    The threads of `asyncio.to_thread` are joined at the end of the process: one function that
+    hangs would keep it alive for ever.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[R] = loop.create_future()
+
+    def settle(result: R | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(cast("R", result))
+
+    def run() -> None:
+        result: R | None = None
+        error: BaseException | None = None
+        try:
+            result = work()
+        except StopIteration as stop:  # a future refuses to carry it
+            error = RuntimeError(f"the function raised {stop!r}")
+        except BaseException as raised:  # noqa: BLE001 - it is raised again where it is awaited
+            error = raised
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, result, error)
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(run,), daemon=True).start()
+    return await future
 
 
 @overload
@@ -98,9 +146,9 @@ def tool(
         arguments = _arguments_model(made)
         spec = ToolSpec(
             name=name or made.__name__,
-            description=description or inspect.getdoc(made) or "",
+            description=description or _about(made),
             input_schema=_schema(arguments),
-            output_schema=None,
+            output_schema=_output_schema(made),
             effect=Effect(effect),
             timeout_s=timeout_s,
             idempotent=idempotent,
@@ -136,7 +184,7 @@ class FunctionTools:
 
 def _arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
     fields: dict[str, Any] = {}
-    hints = inspect.get_annotations(function, eval_str=True)
+    hints, said = _hints(function), _said_of_parameters(function)
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             hint = "write its parameters out"
@@ -144,12 +192,61 @@ def _arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
         if parameter.name == "call":
             continue
         default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (hints.get(parameter.name, Any), default)
+        told = Field(default, description=said.get(parameter.name))
+        fields[parameter.name] = (hints.get(parameter.name, Any), told)
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
     try:
         return create_model(function.__name__, __config__=config, **fields)
     except PydanticUserError as error:
         raise Misconfigured(f"{function.__name__} cannot be a tool: {error}") from None
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        hint = "import what its type hints name, or leave them out"
+        raise Misconfigured(f"{function.__name__} cannot be a tool: {error}", hint=hint) from None
+
+
+def _about(function: Callable[..., Any]) -> str:
+    """The docstring without its list of parameters."""
+    return _SECTION.split(inspect.getdoc(function) or "", maxsplit=1)[0].strip()
+
+
+def _said_of_parameters(function: Callable[..., Any]) -> dict[str, str]:
+    """What a docstring says of each parameter, in the styles of Google, NumPy and Sphinx."""
+    text = inspect.getdoc(function) or ""
+    said = {found[1]: found[2].strip() for found in _SPHINX.finditer(text)}
+    parts = _SECTION.split(text)
+    body = parts[2] if len(parts) > 2 else ""
+    for name in inspect.signature(function).parameters:
+        own = rf"^[ \t]*{re.escape(name)}(?:[ \t]*\([^)\n]*\))?:[ \t]*(\S.*)$"
+        line = re.search(own, body, re.MULTILINE)
+        below = re.search(rf"^{re.escape(name)}\b[^\n]*\n[ \t]+(\S.*)$", body, re.MULTILINE)
+        found = line or below
+        if found is not None:
+            said.setdefault(name, found[1].strip())
+    return said
+
+
+_SECTION: Final = re.compile(
+    r"^(Args|Arguments|Parameters|Returns?|Raises|Yields?|Examples?):?[ \t]*$(?:\n-+[ \t]*$)?"
+    r"|^:(?=param )",
+    re.MULTILINE,
+)
+_SPHINX: Final = re.compile(r"^:param (?:[\w\[\], |]+ )?(\w+):[ \t]*(.+)$", re.MULTILINE)
+
+
+def _output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
+    """The schema of what a function says it returns; nothing when it does not say."""
+    returned = _hints(function).get("return", Any)
+    if returned is Any or returned is object:
+        return None
+    try:
+        return TypeAdapter(returned).json_schema(mode="serialization")
+    except PydanticUserError:
+        return None
 
 
 def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
