@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from plansmith import Effect, Plan, RunStatus, StepStatus
+from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.errors import InvalidPlan, Misconfigured, Refused, StaleDecision, ToolBusy
@@ -268,6 +268,69 @@ async def test_after_a_cancel_nothing_new_starts_and_what_runs_is_stopped() -> N
     assert run.status is RunStatus.CANCELLED
     assert statuses(run) == {"f": "cancelled", "g": "cancelled"}
     assert (await running).status is RunStatus.CANCELLED
+
+
+async def test_a_cancel_reaches_agents_map_parts_and_steps_of_templates() -> None:
+    inside, stopped = asyncio.Semaphore(0), list[str]()
+
+    async def forever(name: str) -> None:
+        inside.release()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.append(name)
+
+    @tool(effect="read")
+    async def wait(name: str) -> None:
+        await forever(name)
+
+    class Worker:
+        spec = AgentSpec(name="worker", effect=Effect.READ)
+
+        async def work(self, task: str, inputs: Any, call: Any) -> None:
+            await forever("agent")
+
+    template = plan(step("t", "wait", inputs={"name": "template"}))
+    each = step("e", "wait", inputs={"name": "{{item}}"})
+    app = Plansmith(tools=[wait], agents=[Worker()], templates={"sub": template})
+    run = await app.submit(
+        plan(
+            {"id": "a", "agent": "worker", "task": "wait"},
+            {"id": "m", "over": ["x", "y", "z"], "width": 2, "each": each},
+            {"id": "p", "template": "sub"},
+        )
+    )
+    running = asyncio.ensure_future(app.run(run.id))
+    for _ in range(4):
+        await inside.acquire()
+    run = await app.cancel(run.id, by="ada")
+    await running
+    assert sorted(stopped) == ["agent", "template", "x", "y"]
+    assert run.status is RunStatus.CANCELLED
+    assert set(statuses(run).values()) == {"cancelled"}
+
+
+async def test_a_tool_that_will_not_stop_is_abandoned_after_its_grace_time() -> None:
+    entered, release = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="read")
+    async def stubborn() -> None:
+        entered.set()
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    app = Plansmith(tools=[stubborn], limits=RunLimits(grace_s=0.01))
+    run = await app.submit(plan(step("s", "stubborn")))
+    running = asyncio.ensure_future(app.run(run.id))
+    await entered.wait()
+    run = await app.cancel(run.id, by="ada")
+    assert run.status is RunStatus.CANCELLED
+    assert statuses(run) == {"s": "cancelled"}
+    release.set()
+    await running
 
 
 async def test_a_parked_run_can_be_cancelled_and_its_question_is_withdrawn() -> None:
