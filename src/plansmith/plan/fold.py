@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final, cast
@@ -39,6 +39,8 @@ class RunFold:
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self._needs: Mapping[str, frozenset[str]] = needs(run.plan) if run.plan else {}
+        self._result: Run | None = None
         self.questions = dict(run.questions)
         self.steps: dict[str, StepState] = {
             name: replace(step, status=StepStatus.WAITING)
@@ -53,10 +55,15 @@ class RunFold:
         apply = cast("Callable[[e.Event, Any], None]", getattr(self, event.body.type))
         apply(event, event.body)
         self.run = replace(self.run, last=event, updated_at=event.at)
+        self._result = None
 
     def result(self) -> Run:
         """The run as it stands, apart from what comes later."""
-        return replace(self.run, steps=self._with_ready(), questions=dict(self.questions))
+        if self._result is None:
+            self._result = replace(
+                self.run, steps=self._with_ready(), questions=dict(self.questions)
+            )
+        return self._result
 
     def _with_ready(self) -> dict[str, StepState]:
         if self.run.plan is None or self.run.phase is not RunStatus.RUNNING:
@@ -64,7 +71,7 @@ class RunFold:
         done = {name for name, step in self.steps.items() if step.status is StepStatus.DONE}
         return self.steps | {
             name: replace(self.steps[name], status=StepStatus.READY)
-            for name, before in needs(self.run.plan).items()
+            for name, before in self._needs.items()
             if self.steps[name].status is StepStatus.WAITING and before <= done
         }
 
@@ -109,6 +116,7 @@ class RunFold:
 
     def plan_proposed(self, _: e.Event, body: e.PlanProposed) -> None:
         known = self.steps
+        self._needs = needs(body.plan)
         self.steps = {step.id: known.get(step.id, StepState()) for step in body.plan.steps}
         parts = {name: part for name, part in known.items() if "/" in name}
         self.steps |= {

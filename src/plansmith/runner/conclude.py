@@ -19,6 +19,14 @@ def is_waiting(run: Run) -> bool:
     return bool(run.questions) or any(step.status in _WAITS for step in run.steps.values())
 
 
+def goes_on(run: Run) -> bool:
+    """Whether a run under way can do something now, without anybody's word."""
+    if run.phase not in (RunStatus.RUNNING, RunStatus.REPLANNING) or run.paused:
+        return False
+    busy = (StepStatus.READY, StepStatus.RUNNING)
+    return not is_waiting(run) or any(step.status in busy for step in run.steps.values())
+
+
 def verdict(run: Run) -> RunStatus:
     """The status a run ends with: a failed step is never called done."""
     if run.cancel_asked:

@@ -15,7 +15,7 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.runner.answers import settle
 from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
-from plansmith.runner.conclude import conclude, is_waiting
+from plansmith.runner.conclude import conclude, goes_on, is_waiting
 from plansmith.runner.desk import Desk, person
 from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Journal, load_replies, load_results
@@ -291,7 +291,7 @@ class Runs(Desk):
             journal = await self.journal(run_id)
             await self._expire(journal)
             run = journal.run
-            if run.phase in UNDER_WAY and not run.paused and run_id not in self._active:
+            if run_id not in self._active and goes_on(run):
                 future = await self._conduct(journal)
                 waiting += [future] if future else []
         return list(await asyncio.gather(*waiting))
