@@ -38,7 +38,7 @@ class RunFold:
     """A run under construction, event by event; the method of an event's name applies it."""
 
     def __init__(self, run: Run) -> None:
-        self.run = run
+        self.run = replace(run)
         self._needs: Mapping[str, frozenset[str]] = needs(run.plan) if run.plan else {}
         self._result: Run | None = None
         self.questions = dict(run.questions)
@@ -54,8 +54,13 @@ class RunFold:
         self._check_place(event)
         apply = cast("Callable[[e.Event, Any], None]", getattr(self, event.body.type))
         apply(event, event.body)
-        self.run = replace(self.run, last=event, updated_at=event.at)
+        self._set(last=event, updated_at=event.at)
         self._result = None
+
+    def _set(self, **fields: Any) -> None:
+        """Change the run, which nobody else holds yet: a copy an event costs too much."""
+        for name, value in fields.items():
+            object.__setattr__(self.run, name, value)
 
     def result(self) -> Run:
         """The run as it stands, apart from what comes later."""
@@ -99,8 +104,7 @@ class RunFold:
         return step
 
     def run_created(self, event: e.Event, body: e.RunCreated) -> None:
-        self.run = replace(
-            self.run,
+        self._set(
             request=body.request,
             locale=body.locale,
             options=body.options,
@@ -109,9 +113,7 @@ class RunFold:
         )
 
     def triaged(self, _: e.Event, body: e.Triaged) -> None:
-        self.run = replace(
-            self.run, phase=RunStatus.PLANNING, decision=body.decision, reason=body.reason
-        )
+        self._set(phase=RunStatus.PLANNING, decision=body.decision, reason=body.reason)
         self._spend(body.tokens, body.cost)
 
     def plan_proposed(self, _: e.Event, body: e.PlanProposed) -> None:
@@ -123,8 +125,7 @@ class RunFold:
             name: part for name, part in parts.items() if name.split("/")[0] in self.steps
         }
         replanning = self.run.phase is RunStatus.REPLANNING
-        self.run = replace(
-            self.run,
+        self._set(
             plan=body.plan,
             problems=body.problems,
             estimate=body.estimate,
@@ -138,24 +139,23 @@ class RunFold:
     def _spend(self, tokens: int, cost: str) -> None:
         if tokens or cost:
             money = self.run.money + (Decimal(cost) if cost else 0)
-            self.run = replace(self.run, tokens=self.run.tokens + tokens, money=money)
+            self._set(tokens=self.run.tokens + tokens, money=money)
 
     def review_asked(self, event: e.Event, body: e.ReviewAsked) -> None:
         self._check_hash(event, body.hash)
-        self.run = replace(self.run, phase=RunStatus.REVIEWING)
+        self._set(phase=RunStatus.REVIEWING)
 
     def plan_approved(self, event: e.Event, body: e.PlanApproved) -> None:
         self._check_hash(event, body.hash)
         if event.by.kind != "person":
             raise _misfit(event, f"a {event.by.kind} cannot approve a plan")
-        self.run = replace(self.run, approved=body.hash)
+        self._set(approved=body.hash)
 
     def plan_rejected(self, _: e.Event, body: e.PlanRejected) -> None:
-        self.run = replace(self.run, approved="", reason=body.reason)
+        self._set(approved="", reason=body.reason)
 
     def changes_asked(self, _: e.Event, body: e.ChangesAsked) -> None:
-        self.run = replace(
-            self.run,
+        self._set(
             approved="",
             phase=RunStatus.PLANNING,
             reason=body.text,
@@ -183,7 +183,7 @@ class RunFold:
         if goes_on:
             grants = {**grants, limit: grants.get(limit, 0) + 1}
         closing = self.run.closing or (not goes_on and limit in PLANNING_LIMITS)
-        self.run = replace(self.run, grants=grants, closing=closing)
+        self._set(grants=grants, closing=closing)
 
     def question_withdrawn(self, event: e.Event, body: e.QuestionWithdrawn) -> None:
         self._close(event, body.question)
@@ -195,9 +195,7 @@ class RunFold:
     def run_started(self, event: e.Event, body: e.RunStarted) -> None:
         self._check_hash(event, body.hash)
         started = self.run.started_at or event.at
-        self.run = replace(
-            self.run, phase=RunStatus.RUNNING, running_hash=body.hash, started_at=started
-        )
+        self._set(phase=RunStatus.RUNNING, running_hash=body.hash, started_at=started)
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
         step = self._step(event, body.step, _WAITING)
@@ -267,21 +265,20 @@ class RunFold:
         self.steps[body.step] = StepState()
 
     def run_paused(self, _: e.Event, body: e.RunPaused) -> None:
-        self.run = replace(self.run, paused=True, reason=body.reason)
+        self._set(paused=True, reason=body.reason)
 
     def run_resumed(self, _: e.Event, __: e.RunResumed) -> None:
-        self.run = replace(self.run, paused=False, reason="")
+        self._set(paused=False, reason="")
 
     def cancel_asked(self, _: e.Event, body: e.CancelAsked) -> None:
-        self.run = replace(self.run, cancel_asked=True, reason=body.reason)
+        self._set(cancel_asked=True, reason=body.reason)
 
     def step_advised(self, event: e.Event, body: e.StepAdvised) -> None:
         self._step(event, body.step, _CALLED)
-        self.run = replace(self.run, advice=self.run.advice or body)
+        self._set(advice=self.run.advice or body)
 
     def replan_started(self, _: e.Event, body: e.ReplanStarted) -> None:
-        self.run = replace(
-            self.run,
+        self._set(
             phase=RunStatus.REPLANNING,
             reason=body.cause,
             replans=self.run.replans + (body.kind in ("failure", "advice")),
@@ -290,15 +287,15 @@ class RunFold:
         )
 
     def report_started(self, _: e.Event, __: e.ReportStarted) -> None:
-        self.run = replace(self.run, phase=RunStatus.REPORTING)
+        self._set(phase=RunStatus.REPORTING)
 
     def report_made(self, _: e.Event, body: e.ReportMade) -> None:
-        self.run = replace(self.run, report_hash=body.result)
+        self._set(report_hash=body.result)
 
     def run_finished(self, _: e.Event, body: e.RunFinished) -> None:
         self.questions = {}
         status = RunStatus(body.status)
-        self.run = replace(self.run, phase=status, reason=body.reason, paused=False)
+        self._set(phase=status, reason=body.reason, paused=False)
 
 
 def _misfit(event: e.Event, why: str) -> JournalDamaged:
