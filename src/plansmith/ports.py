@@ -188,6 +188,22 @@ class PlanStore(Protocol):
         ...
 
 
+class Secrets(Protocol):
+    """What is known of secrets; only a call that is about to be made sees a value."""
+
+    def flaw(self, name: str, tool: str) -> str:
+        """Why a tool cannot be given a secret, or nothing."""
+        ...
+
+    def reveal(self, name: str, tool: str) -> str:
+        """The value; `Misconfigured` when there is none for this tool."""
+        ...
+
+    def hide(self, value: Json) -> Json:
+        """A value without any secret that was revealed."""
+        ...
+
+
 class Clock(Protocol):
     """The time, and waiting for it to pass."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, cast
 
 import jsonschema_rs
@@ -13,8 +13,9 @@ from plansmith.errors import InputNeeded, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.steps import AgentStep, ReplyStep, ToolStep
-from plansmith.ports import Agent, Call, Clock, ToolSource
+from plansmith.ports import Agent, Call, Clock, Secrets, ToolSource
 from plansmith.runner.early import EarlyReads
+from plansmith.runner.sealing import sealed_call, sealed_need, unsealed
 from plansmith.runner.units import Unit
 
 MakeComposer = Callable[[str, Call], Awaitable[str]]
@@ -64,6 +65,10 @@ class Callees:
     agents: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
     compose: MakeComposer | None = None
     early: EarlyReads | None = None
+    secrets: Secrets | None = None
+    _validators: dict[str, jsonschema_rs.Validator] = field(
+        default_factory=dict[str, jsonschema_rs.Validator], repr=False
+    )
 
     def is_repeatable(self, unit: Unit) -> bool:
         """Whether a call may be made again when nobody knows how the first one ended."""
@@ -95,8 +100,27 @@ class Callees:
         own = spec.timeout_s if spec is not None else None
         return unit.step.timeout_s or own or DEFAULT_TIMEOUT
 
-    async def call(self, unit: Unit, inputs: dict[str, Json], call: Call) -> Outcome:
-        """Make the call. Whatever happens is an outcome; only cancellation is raised."""
+    async def call(
+        self,
+        unit: Unit,
+        inputs: dict[str, Json],
+        call: Call,
+        results: Mapping[str, Json] | None = None,
+    ) -> Outcome:
+        """Make the call. Whatever happens is an outcome; only cancellation is raised.
+
+        `results` are there for inputs with secrets, which are filled anew.
+        """
+        if self.secrets is None:
+            return await self._try(unit, inputs, call)
+        try:
+            private = unsealed(unit, inputs, self.secrets, results or {})
+        except PlansmithError as error:
+            return Failed(str(error))
+        outcome = await self._try(unit, private, sealed_call(call, self.secrets))
+        return _sealed(outcome, self.secrets)
+
+    async def _try(self, unit: Unit, inputs: dict[str, Json], call: Call) -> Outcome:
         seconds = self.timeout(unit)
         try:
             async with asyncio.timeout(seconds):
@@ -147,9 +171,28 @@ class Callees:
         if spec is None or spec.output_schema is None:
             return ""
         try:
-            jsonschema_rs.validate(spec.output_schema, value)
+            self._validator(spec.name, spec.output_schema).validate(value)
         except jsonschema_rs.ValidationError as error:
             return f"the result does not fit the tool's own schema: {error.message}"
         except ValueError:
             return ""
         return ""
+
+    def _validator(self, tool: str, schema: Mapping[str, Json]) -> jsonschema_rs.Validator:
+        """The tool's schema, made ready once and not for every call."""
+        if tool not in self._validators:
+            self._validators[tool] = jsonschema_rs.validator_for(dict(schema))
+        return self._validators[tool]
+
+
+def _sealed(outcome: Outcome, secrets: Secrets) -> Outcome:
+    """What came of a call, without any secret."""
+    match outcome:
+        case Done(value):
+            return Done(secrets.hide(value))
+        case Failed(error):
+            return replace(outcome, error=str(secrets.hide(error)))
+        case Unsure(reason):
+            return Unsure(str(secrets.hide(reason)))
+        case Asks(need):
+            return Asks(sealed_need(need, secrets))

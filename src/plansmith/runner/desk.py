@@ -16,11 +16,12 @@ from plansmith.plan.run import Run
 from plansmith.planner.check import check_plan
 from plansmith.planner.estimate import estimate
 from plansmith.planner.lint import lint_plan
-from plansmith.ports import Agent, Clock, PlanStore, ToolSource
+from plansmith.ports import Agent, Clock, PlanStore, Secrets, ToolSource
 from plansmith.review.policy import ReviewPolicy, reasons_to_ask
 from plansmith.runner.call import Callees
 from plansmith.runner.journal import SYSTEM, Entry, Journal, whole_run
 from plansmith.runner.past import RUNS, Past
+from plansmith.runner.sealing import secret_problems
 
 SUBMITTED: Final = {"origin": "submitted"}
 
@@ -39,6 +40,7 @@ class Desk:
         policy: ReviewPolicy | None = None,
         price_per_million: Decimal | None = None,
         past: Past | None = None,
+        secrets: Secrets | None = None,
         ids: Callable[[], str] | None = None,
     ) -> None:
         self.store = store
@@ -47,6 +49,7 @@ class Desk:
         self.policy = policy or ReviewPolicy()
         self.price_per_million = price_per_million
         self._past = past
+        self._secrets = secrets
         self._ids = ids or Ids()
         self._sources = list(sources)
         self._agents = {agent.spec.name: agent for agent in agents}
@@ -82,7 +85,7 @@ class Desk:
         callees = await self.callees()
         specs = list(callees.specs.values())
         problems = check_plan(plan, specs, agents=self.agents(), templates=self.templates)
-        return [*problems, *lint_plan(plan, specs)]
+        return [*problems, *secret_problems(plan, self._secrets), *lint_plan(plan, specs)]
 
     async def propose(
         self,
@@ -167,7 +170,7 @@ class Desk:
                     if spec.name in specs:
                         raise Misconfigured(f"two tools are called {spec.name!r}")
                     tools[spec.name], specs[spec.name] = source, spec
-            self._callees = Callees(self.clock, tools, specs, self._agents)
+            self._callees = Callees(self.clock, tools, specs, self._agents, secrets=self._secrets)
         return self._callees
 
     def new_journal(self) -> Journal:

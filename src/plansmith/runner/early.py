@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.secrets import secret_names
 from plansmith.plan.steps import AnyStep, ToolStep
 from plansmith.ports import Call, ToolSource
 
@@ -72,7 +73,8 @@ class EarlyReads:
         if spec is None or spec.effect is not Effect.READ or len(self._calls) >= self._most:
             return
         key = _key(step.tool, step.inputs)
-        if key not in self._calls and not list(step.found()):
+        given = not list(step.found()) and not secret_names(step.inputs)
+        if key not in self._calls and given:
             words = _Words()
             work = self._tools[step.tool].call(
                 step.tool, step.inputs, words.as_call(f"early/{key}")

@@ -293,7 +293,7 @@ class Conductor:
 
     def _launch(self, ready: Ready) -> None:
         async def work() -> None:
-            outcome = await self._callees.call(*ready)
+            outcome = await self._callees.call(*ready, self._results)
             self._outcomes.put_nowait((ready.unit.name, outcome))
 
         self._tasks[ready.unit.name] = asyncio.create_task(work(), name=ready.unit.name)

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from plansmith.plan.plan import Plan
 from plansmith.planner.kit import Tell
-from plansmith.ports import ChatModel, ContextSource
+from plansmith.ports import ChatModel, ContextSource, Secrets
 from plansmith.review.policy import ReviewPolicy
 from plansmith.runner.budget import BudgetLimits
 from plansmith.runner.limits import Caps, RunLimits
@@ -31,4 +31,5 @@ class Options(TypedDict, total=False):
     early_start: bool
     tell: Tell
     past: Past
+    secrets: Secrets
     ids: Callable[[], str]
