@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -24,7 +25,7 @@ from plansmith.plan.events import (
     ReplanStarted,
     StepProgressed,
 )
-from plansmith.ports import Call, Usage
+from plansmith.ports import Call, ModelDone, TextDelta, Usage
 from plansmith.review.edits import change_step, remove_step
 from plansmith.runner.budget import BudgetLimits
 from plansmith.runner.limits import Caps, RunLimits
@@ -392,6 +393,37 @@ async def test_a_replan_that_died_is_made_again_after_the_restart(
     assert run.status is RunStatus.DONE
     assert run.replans == (0 if wish else 1)
     assert [call.arguments for call in tools.calls] == [{"n": 1}]
+
+
+class SlowModel:
+    """A model that plans once and then never answers."""
+
+    name = "slow"
+
+    def __init__(self, first: dict[str, Any]) -> None:
+        self.first: dict[str, Any] | None = first
+        self.asked_again = asyncio.Event()
+
+    async def stream(self, *_: Any, **__: Any) -> Any:
+        if self.first is None:
+            self.asked_again.set()
+            await asyncio.Event().wait()
+        yield TextDelta(json.dumps(self.first))
+        yield ModelDone(Usage())
+        self.first = None
+
+
+@pytest.mark.parametrize("word", ["cancel", "pause"])
+async def test_a_run_can_be_stopped_while_it_is_planned_anew(word: str) -> None:
+    model = SlowModel({"steps": [step("a", "flaky"), step("b", after=["a"])]})
+    app, tools = smith(FakeTool("flaky", [ToolFailed("no")]), model=model)
+    run = await app.plan("try")
+    running = asyncio.ensure_future(app.run(run.id))
+    await model.asked_again.wait()
+    run = await (app.cancel(run.id, by="ada") if word == "cancel" else app.pause(run.id, by="ada"))
+    await running
+    assert run.status is (RunStatus.CANCELLED if word == "cancel" else RunStatus.PAUSED)
+    assert [call.tool for call in tools.calls] == ["flaky"]
 
 
 # Budget and estimate

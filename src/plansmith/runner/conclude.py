@@ -64,7 +64,11 @@ def left_over(run: Run) -> Iterator[e.AnyBody]:
 
 async def conclude(journal: Journal, results: Mapping[str, Json], *, reason: str = "") -> Run:
     """End a run that has nothing left to do: skip the rest, report, close."""
-    rest = list(left_over(journal.run))
+    over = "the run is over"
+    rest: list[e.AnyBody] = [
+        e.QuestionWithdrawn(question=name, reason=over) for name in journal.run.questions
+    ]
+    rest += left_over(journal.run)
     if rest:
         await journal.append(*rest)
     run = journal.run

@@ -85,6 +85,7 @@ class Conductor:
         self._paused: tuple[e.Actor, str] | None = None
         self._words = Words(callees.clock, self._wake)
         self._loop_of: asyncio.AbstractEventLoop | None = None
+        self.is_conducting = False
 
     def cancel(self, by: e.Actor) -> None:
         """Start nothing more and stop what runs."""
@@ -99,6 +100,13 @@ class Conductor:
     async def conduct(self) -> Run:
         """Run until nothing more can be done now; the journal says how far it came."""
         self._loop_of = asyncio.get_running_loop()
+        self.is_conducting = True
+        try:
+            return await self._conduct()
+        finally:
+            self.is_conducting = False
+
+    async def _conduct(self) -> Run:
         await self._recover()
         self._enter(self._journal.run)
         try:

@@ -127,10 +127,12 @@ class Revising(Planning):
         )
         if kept.plan.hash == run.plan.hash:
             circle = "the new plan is the same as the old one"
-        if has_errors(problems) or circle or _is_done(run, kept.plan.by_id):
-            nothing_new = cause.kind == "iteration" and not circle
-            reason = "" if nothing_new else f"{cause.text}; {circle or 'the new plan is unusable'}"
-            return await super().end(journal, reason=reason)
+        flaw = circle or ("the new plan is unusable" if has_errors(problems) else "")
+        if not flaw and _is_done(run, kept.plan.by_id):
+            flaw = "" if cause.kind == "iteration" else "the new plan adds nothing"
+            return await super().end(journal, reason=flaw and f"{cause.text}; {flaw}")
+        if flaw:
+            return await super().end(journal, reason=f"{cause.text}; {flaw}")
         planned = replace(planned, plan=kept.plan, problems=tuple(problems))
         callees = await self.callees()
         agents = {spec.name: spec for spec in self.agents()}

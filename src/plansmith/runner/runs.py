@@ -41,6 +41,7 @@ class Runs(Desk):
         self.budget = budget or BudgetLimits()
         self._shared = Budget(shared_budget or BudgetLimits())
         self._active: dict[str, tuple[Conductor, asyncio.Future[Run]]] = {}
+        self._interrupted: set[str] = set()
 
     async def close(self) -> None:
         """Stop conducting, leaving every run to be resumed, and let go of the store."""
@@ -71,7 +72,8 @@ class Runs(Desk):
         bodies: list[e.AnyBody] = [e.PlanApproved(hash=run.plan.hash)]
         if reject:
             ending = e.RunFinished(status="cancelled", reason="the plan was rejected")
-            bodies = [e.PlanRejected(), ending]
+            open_ = [e.QuestionWithdrawn(question=name) for name in run.questions]
+            bodies = [e.PlanRejected(), *open_, ending]
         await self._decided(journal, *bodies, by=by)
         return await self.whole(journal)
 
@@ -209,6 +211,10 @@ class Runs(Desk):
                 self._active[journal.id] = conductor, self._active[journal.id][1]
         except StaleWriter:
             await journal.catch_up()
+        except asyncio.CancelledError:
+            if journal.id not in self._interrupted:
+                raise
+            await journal.catch_up()
         return await self.whole(journal)
 
     async def end(self, journal: Journal, *, reason: str = "") -> bool:
@@ -246,8 +252,13 @@ class Runs(Desk):
         active = self._active.get(run_id)
         if active is not None:
             conductor, future = active
-            tell(conductor)
+            if conductor.is_conducting:
+                tell(conductor)
+            else:  # it is being planned anew: that is not worth waiting for
+                self._interrupted.add(run_id)
+                future.cancel()
             await asyncio.gather(asyncio.shield(future), return_exceptions=True)
+            self._interrupted.discard(run_id)
 
     async def retry(
         self,
