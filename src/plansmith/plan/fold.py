@@ -127,6 +127,7 @@ class RunFold:
         replanning = self.run.phase is RunStatus.REPLANNING
         self._set(
             plan=body.plan,
+            locale=body.plan.locale,
             problems=body.problems,
             estimate=body.estimate,
             metrics=body.metrics,

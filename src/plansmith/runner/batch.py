@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -19,6 +20,19 @@ class Batch:
 
     bodies: list[AnyBody] = field(default_factory=list[AnyBody])
     values: list[Json] = field(default_factory=list[Json])
+
+    def more(self, other: Batch) -> None:
+        """Write what is in another batch, too."""
+        self.bodies += other.bodies
+        self.values += other.values
+
+    def drop_starts(self, steps: Container[str]) -> None:
+        """Do not start these steps after all."""
+        self.bodies = [
+            body
+            for body in self.bodies
+            if not (isinstance(body, StepStarted) and body.step in steps)
+        ]
 
     def start(self, unit: Unit, *, attempt: int, key: str, inputs: dict[str, Json]) -> None:
         """A call is intended; its inputs are kept for whoever looks later."""

@@ -4,39 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-from plansmith.errors import ReferenceFailed, StaleWriter
+from plansmith.errors import PlansmithError, ReferenceFailed, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.steps import AskStep, MapStep, PlanStep, ReplyStep
 from plansmith.ports import Call, Reply
-from plansmith.runner.batch import Batch, spending
+from plansmith.runner.batch import Batch
 from plansmith.runner.budget import Budget, Purse
 from plansmith.runner.call import Asks, Callees, Done, Failed, Outcome, Unsure
-from plansmith.runner.groups import Group
 from plansmith.runner.journal import SYSTEM, Journal
 from plansmith.runner.labels import data_question, data_sources
 from plansmith.runner.limits import RunLimits
 from plansmith.runner.recover import recover, unknown_question
-from plansmith.runner.schedule import Schedule
-from plansmith.runner.units import (
-    Unit,
-    map_units,
-    named_unit,
-    plan_units,
-    resolved,
-    template_units,
-)
+from plansmith.runner.state import State
+from plansmith.runner.units import Unit, named_unit, resolved
 from plansmith.runner.words import Words
 
-MAX_DEPTH: Final = 5
-Kind = Literal["tool", "time", "reference", "result"]
-_OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
+FOLLOW_AFTER_S: Final = 0.2
+_NOTHING: Final = ("", None)
 
 
 class Ready(NamedTuple):
@@ -63,62 +54,52 @@ class Conductor:
         budget: Budget | None = None,
     ) -> None:
         self._journal = journal
-        self._purse = Purse(budget, journal.run, callees.clock)
         self._callees = callees
         self._templates = templates or {}
         self._limits = limits or RunLimits()
-        self._durations = durations or {}
-        self._results = dict(results)
-        self._replies = replies or {}
-        self._allowed: dict[str, str] = {}
-        self._units: dict[str, Unit] = {}
-        self._groups: dict[str, Group] = {}
-        self._schedule = Schedule({})
+        self._purse = Purse(budget, journal.run, callees.clock)
+        self._state = State(
+            purse=self._purse,
+            results=results,
+            replies=replies or {},
+            templates=self._templates,
+            durations=durations or {},
+        )
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._waits: set[asyncio.Task[None]] = set()
         self._busy: Counter[str] = Counter()
-        self._attempts: Counter[str] = Counter()
-        self._ended: dict[str, StepStatus] = {}
-        self._opened: set[str] = set()
         self._outcomes: asyncio.Queue[tuple[str, Outcome | None]] = asyncio.Queue()
         self._cancelled: e.Actor | None = None
         self._paused: tuple[e.Actor, str] | None = None
         self._words = Words(callees.clock, self._wake)
+        self._follower: asyncio.Task[None] | None = None
         self._loop_of: asyncio.AbstractEventLoop | None = None
         self.is_conducting = False
 
     def cancel(self, by: e.Actor) -> None:
         """Start nothing more and stop what runs."""
         self._cancelled = by
-        self._outcomes.put_nowait(("", None))
+        self._outcomes.put_nowait(_NOTHING)
 
     def pause(self, by: e.Actor, reason: str) -> None:
         """Start nothing more; what runs may end."""
         self._paused = by, reason
-        self._outcomes.put_nowait(("", None))
+        self._outcomes.put_nowait(_NOTHING)
 
     async def conduct(self) -> Run:
         """Run until nothing more can be done now; the journal says how far it came."""
         self._loop_of = asyncio.get_running_loop()
         self.is_conducting = True
         try:
-            return await self._conduct()
+            await self._recover()
+            self._state.enter(self._journal.run)
+            advice = self._journal.run.advice
+            self._words.advice = advice.advice if advice else None
+            await self._loop()
+            await self._come_to_rest()
         finally:
             self.is_conducting = False
-
-    async def _conduct(self) -> Run:
-        await self._recover()
-        self._enter(self._journal.run)
-        try:
-            await self._loop()
-        except StaleWriter:
             await self._let_go()
-            raise
-        if self._cancelled:
-            await self._stop(self._cancelled)
-        elif self._paused:
-            by, reason = self._paused
-            await self._journal.append(e.RunPaused(reason=reason), by=by)
         return self._journal.run
 
     async def _loop(self) -> None:
@@ -127,20 +108,84 @@ class Conductor:
             self._drain(batch)
             started = [] if self._paused else self._start(batch)
             if batch.bodies:
-                await self._journal.append(*batch.bodies, values=batch.values)
-                for ready in started:
+                for ready in await self._write(batch, started):
                     self._launch(ready)
             elif self._tasks or (self._waits and not self._paused):
-                self._outcomes.put_nowait(await self._outcomes.get())
+                await self._wait()
             else:
                 return
+
+    async def _wait(self) -> None:
+        """Wait for a call to end, or, when that takes long, for a word from another process."""
+        if self._follower is None:
+            try:
+                async with asyncio.timeout(FOLLOW_AFTER_S):
+                    self._outcomes.put_nowait(await self._outcomes.get())
+            except TimeoutError:
+                self._follower = asyncio.create_task(self._follow())
+            return
+        self._outcomes.put_nowait(await self._outcomes.get())
+        await self._catch_up()
+
+    async def _follow(self) -> None:
+        try:
+            while True:
+                await self._journal.wait()
+                self._outcomes.put_nowait(_NOTHING)
+                # What the loop wrote itself wakes this too: let it take that in first.
+                await asyncio.sleep(FOLLOW_AFTER_S)
+        except PlansmithError:
+            return  # the store is in trouble: the next append says so
+
+    async def _write(self, batch: Batch, started: list[Ready]) -> list[Ready]:
+        """Append, taking in first what persons have said through other processes meanwhile.
+
+        What may be called is returned: nothing when one of them stopped or paused the run.
+        """
+        while True:
+            try:
+                await self._journal.append(*batch.bodies, values=batch.values)
+            except StaleWriter:
+                batch.more(await self._catch_up())
+                if self._cancelled or self._paused:
+                    started = self._take_back(batch, started)
+            else:
+                return started
+
+    def _take_back(self, batch: Batch, started: list[Ready]) -> list[Ready]:
+        """Undo intents that are not durable yet."""
+        batch.drop_starts({ready.unit.name for ready in started})
+        for unit, _, _ in started:
+            self._purse.settle(unit.name)
+            self._busy[unit.callee] -= 1
+            self._state.attempts[unit.name] -= 1
+            self._state.schedule.put_back(unit.name)
+        return []
+
+    async def _catch_up(self) -> Batch:
+        """Heed what others wrote; another executor of this run, or a new plan, ends ours."""
+        batch = Batch()
+        events = await self._journal.catch_up()
+        if any(event.by.kind != "person" or _is_plan(event.body) for event in events):
+            raise StaleWriter(f"run {self._journal.id} is conducted by someone else")
+        for event in events:
+            match event.body:
+                case e.CancelAsked():
+                    self._cancelled = event.by
+                case e.RunPaused(reason=reason):
+                    self._paused = event.by, reason
+                case e.RunResumed():
+                    self._paused = None
+                case body:
+                    self._state.heed(body, await self._journal.value_of(body), batch)
+        return batch
 
     async def _recover(self) -> None:
         run = self._journal.run
         if run.plan is None:
             return
         units = {name: named_unit(run.plan, name, self._templates) for name in run.steps}
-        self._opened = {
+        self._state.opened = {
             name
             for name, unit in units.items()
             if unit and isinstance(unit.step, (MapStep, PlanStep))
@@ -151,41 +196,22 @@ class Conductor:
             unit = units[name]
             return unit is not None and self._callees.is_repeatable(unit)
 
-        bodies = list(recover(run, is_repeatable, apart=self._opened))
+        bodies = list(recover(run, is_repeatable, apart=self._state.opened))
         if bodies:
             await self._journal.append(*bodies)
-
-    def _enter(self, run: Run) -> None:
-        """Take in the plan and all that is known of its steps."""
-        if run.plan is None:
-            return
-        self._words.advice = run.advice.advice if run.advice else None
-        for name, state in run.steps.items():
-            if state.reply is not None:
-                self._allowed[name] = state.reply.state
-            self._attempts[name] = state.attempts
-            if state.status not in _OPEN:
-                self._ended[name] = state.status
-        self._add(plan_units(run.plan))
-
-    def _add(self, units: Mapping[str, Unit]) -> None:
-        self._units |= units
-        graph = {name: unit.needs() & self._units.keys() for name, unit in units.items()}
-        durations = {name: self._durations.get(unit.callee, 1.0) for name, unit in units.items()}
-        done = {name for name in units if self._ended.get(name) is StepStatus.DONE}
-        self._schedule.add(graph, durations=durations, done=done)
 
     def _start(self, batch: Batch) -> list[Ready]:
         """Take what may start, write its intent, and open what has parts."""
         started: list[Ready] = []
         while True:
             free = self._limits.width - self._busy.total()
-            names = self._schedule.take(free, self._is_blocked)
+            names = self._state.schedule.take(free, self._is_blocked)
             if not names:
                 return started
             for name in names:
-                if name not in self._ended and self._affords(self._units[name], batch):
-                    started += self._begin(self._units[name], batch)
+                unit = self._state.units[name]
+                if name not in self._state.ended and self._affords(unit, batch):
+                    started += self._begin(unit, batch)
             if self._paused:
                 return started
 
@@ -194,17 +220,17 @@ class Conductor:
         refusal = self._purse.reserve(unit.name, unit.step.kind)
         if refusal is None:
             return True
-        self._schedule.put_back(unit.name)
+        self._state.schedule.put_back(unit.name)
         self._paused = SYSTEM, f"the budget of {refusal.amount} is used up"
         batch.bodies.append(self._purse.question(refusal))
         return False
 
     def _is_blocked(self, name: str) -> bool:
-        if self._words.advice and not self._is_last_word(self._units[name]):
+        unit = self._state.units[name]
+        if self._words.advice and not self._is_last_word(unit):
             return True
-        callee = self._units[name].callee
-        limit = self._limits.per_tool.get(callee)
-        return limit is not None and self._busy[callee] >= limit
+        limit = self._limits.per_tool.get(unit.callee)
+        return limit is not None and self._busy[unit.callee] >= limit
 
     def _is_last_word(self, unit: Unit) -> bool:
         """Whether a unit still starts after an advice: parts of what has begun, and answers."""
@@ -213,42 +239,43 @@ class Conductor:
 
     def _begin(self, unit: Unit, batch: Batch) -> list[Ready]:
         try:
-            inputs = resolved(unit, self._results)
+            inputs = resolved(unit, self._state.results)
             match unit.step:
                 case AskStep():
                     batch.ask(unit, str(inputs["question"]), self._callees.clock.now())
-                    self._ended[unit.name] = StepStatus.ASKING
+                    self._state.park(unit, StepStatus.ASKING)
                 case MapStep() | PlanStep():
-                    self._open(unit, inputs, batch)
+                    self._state.open(unit, inputs, batch, key=f"{self._journal.id}/{unit.name}")
                 case _ if self._asks_about_data(unit, inputs, batch):
                     pass
                 case _:
                     return [self._intend(unit, inputs, batch)]
         except ReferenceFailed as error:
-            self._fail(unit, str(error), batch)
+            self._state.fail(unit, str(error), batch)
         return []
 
     def _asks_about_data(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> bool:
         """Ask before values that came out of tools reach something that acts on them."""
         if self._limits.data == "show" or self._callees.is_read(unit):
             return False
-        sources = data_sources(unit, self._units)
-        allowed = self._allowed.get(unit.name)
+        sources = data_sources(unit, self._state.units)
+        allowed = self._state.allowed.get(unit.name)
         if not sources or allowed == content_hash(inputs):
             return False
         if self._limits.data == "deny":
             error = f"values from {', '.join(sources)} may not reach {unit.callee}"
-            self._fail(unit, error, batch)
+            self._state.fail(unit, error, batch)
         else:
-            attempt = self._attempts[unit.name] + 1
+            attempt = self._state.attempts[unit.name] + 1
             batch.bodies.append(data_question(unit, inputs, sources, attempt))
-            self._ended[unit.name] = StepStatus.ASKING
-        self._purse.settle(unit.name)
+            self._state.park(unit, StepStatus.ASKING)
         return True
 
     def _intend(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> Ready:
-        self._attempts[unit.name] += 1
-        attempt, key = self._attempts[unit.name], self._key(unit, inputs)
+        self._state.attempts[unit.name] += 1
+        attempt = self._state.attempts[unit.name]
+        # The same for the same call, another one for other inputs: so a service can tell.
+        key = f"{self._journal.id}/{unit.name}/{content_hash(inputs)[:16]}"
         batch.start(unit, attempt=attempt, key=key, inputs=inputs)
         self._busy[unit.callee] += 1
         call = Call(
@@ -257,54 +284,22 @@ class Conductor:
             progress=partial(self._words.progress, unit.name),
             spend=partial(self._purse.spend, unit.name),
             advise=partial(self._words.advise, unit.name),
-            reply=self._replies.get(unit.name),
+            reply=self._state.replies.get(unit.name),
         )
         return Ready(unit, inputs, call)
 
     def _wake(self) -> None:
         """Have the loop look again; calls in threads of their own come through here too."""
         if self._loop_of is not None and not self._loop_of.is_closed():
-            self._loop_of.call_soon_threadsafe(self._outcomes.put_nowait, ("", None))
-
-    def _key(self, unit: Unit, inputs: dict[str, Json] | None = None) -> str:
-        """The same for the same call, another one for other inputs: so a service can tell."""
-        digest = f"/{content_hash(inputs)[:16]}" if inputs is not None else ""
-        return f"{self._journal.id}/{unit.name}{digest}"
-
-    def _open(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> None:
-        """Put the first parts of a map or plan step into the schedule."""
-        if unit.depth >= MAX_DEPTH:
-            raise ReferenceFailed(f"{unit.name} is nested more than {MAX_DEPTH} levels deep")
-        if isinstance(unit.step, PlanStep):
-            plan = self._templates.get(unit.step.template)
-            if plan is None:
-                raise ReferenceFailed(f"there is no template {unit.step.template!r}")
-            parts = template_units(unit, plan, inputs)
-        else:
-            parts = map_units(unit, inputs["over"])
-        if unit.name not in self._opened:
-            batch.bodies.append(e.StepStarted(step=unit.name, key=self._key(unit)))
-        group = self._groups[unit.name] = Group.of(unit, parts)
-        inside = group.take_up(self._ended)
-        self._add(group.let_in(inside))
-        self._settle(group, batch)
-
-    def _settle(self, group: Group, batch: Batch) -> None:
-        """End a map or plan step once none of its parts can change any more."""
-        if not group.over or group.unit.name in self._ended:
-            return
-        error = group.error()
-        if error:
-            self._fail(group.unit, error, batch)
-        else:
-            self._finish(group.unit, group.joined(self._results), batch)
+            self._loop_of.call_soon_threadsafe(self._outcomes.put_nowait, _NOTHING)
 
     def _launch(self, ready: Ready) -> None:
-        async def work() -> None:
-            outcome = await self._callees.call(*ready, self._results)
-            self._outcomes.put_nowait((ready.unit.name, outcome))
+        name = ready.unit.name
+        self._tasks[name] = asyncio.create_task(self._work(ready), name=name)
 
-        self._tasks[ready.unit.name] = asyncio.create_task(work(), name=ready.unit.name)
+    async def _work(self, ready: Ready) -> None:
+        outcome = await self._callees.call(*ready, self._state.results)
+        self._outcomes.put_nowait((ready.unit.name, outcome))
 
     def _drain(self, batch: Batch) -> None:
         """Write down how calls ended, as many as have."""
@@ -314,66 +309,44 @@ class Conductor:
             if outcome is None:
                 continue
             del self._tasks[name]
-            self._busy[self._units[name].callee] -= 1
-            self._take(self._units[name], outcome, batch)
+            unit = self._state.units[name]
+            self._busy[unit.callee] -= 1
+            self._take(unit, outcome, batch)
 
     def _take(self, unit: Unit, outcome: Outcome, batch: Batch) -> None:
+        attempt = self._state.attempts[unit.name]
         match outcome:
             case Done(value):
-                self._finish(unit, value, batch)
-            case Failed(error, True, kind) if self._attempts[unit.name] < self._limits.tries:
-                batch.bodies.append(self._failure(unit, error, kind, again=True))
-                self._retry_later(unit)
+                self._state.finish(unit, value, batch)
+            case Failed(error, True, kind) if attempt < self._limits.tries:
+                batch.bodies.append(self._state.failure(unit, error, kind, again=True))
+                self._retry_later(unit, self._limits.first_wait_s * 2 ** (attempt - 1))
             case Failed(error, _, kind):
-                self._fail(unit, error, batch, kind)
+                self._state.fail(unit, error, batch, kind)
             case Asks(need):
-                self._purse.settle(unit.name)
-                self._ended[unit.name] = StepStatus.ASKING
-                batch.ask_for(unit, need, self._attempts[unit.name])
+                self._state.park(unit, StepStatus.ASKING)
+                batch.ask_for(unit, need, attempt)
             case Unsure(reason):
-                self._purse.settle(unit.name)
-                self._ended[unit.name] = StepStatus.UNKNOWN
+                self._state.park(unit, StepStatus.UNKNOWN)
                 told = e.StepUnknown(step=unit.name, reason=reason)
                 batch.bodies += [told, unknown_question(unit.name)]
 
-    def _retry_later(self, unit: Unit) -> None:
+    def _retry_later(self, unit: Unit, seconds: float) -> None:
         async def wait() -> None:
-            doubled = 2 ** (self._attempts[unit.name] - 1)
-            await self._callees.clock.sleep(self._limits.first_wait_s * doubled)
-            self._schedule.put_back(unit.name)
-            self._outcomes.put_nowait(("", None))
+            await self._callees.clock.sleep(seconds)
+            self._state.schedule.put_back(unit.name)
+            self._outcomes.put_nowait(_NOTHING)
 
         task = asyncio.create_task(wait())
         self._waits.add(task)
         task.add_done_callback(self._waits.discard)
 
-    def _finish(self, unit: Unit, value: Json, batch: Batch) -> None:
-        batch.done(unit, value, self._purse.settle(unit.name))
-        self._results[unit.name] = value
-        self._ended[unit.name] = StepStatus.DONE
-        self._schedule.finish(unit.name)
-        self._leave(unit, batch)
-
-    def _fail(self, unit: Unit, error: str, batch: Batch, kind: Kind = "reference") -> None:
-        batch.bodies.append(self._failure(unit, error, kind))
-        self._ended[unit.name] = StepStatus.FAILED
-        self._leave(unit, batch)
-
-    def _failure(self, unit: Unit, error: str, kind: Kind, *, again: bool = False) -> e.StepFailed:
-        spent = spending(self._purse.settle(unit.name))
-        told = {"step": unit.name, "error": error, "again": again, "kind": kind}
-        return e.StepFailed.model_validate(told | spent)
-
-    def _leave(self, unit: Unit, batch: Batch) -> None:
-        """A part has ended: the next one may come in, or the whole step ends."""
-        group = self._groups.get(unit.parent or "")
-        if group is None:
-            return
-        done = self._ended[unit.name] is StepStatus.DONE
-        group.done.add(unit.name) if done else group.failed.append(unit.name)
-        inside = len(group.parts) - len(group.waiting) - len(group.done) - len(group.failed)
-        self._add(group.let_in(inside))
-        self._settle(group, batch)
+    async def _come_to_rest(self) -> None:
+        if self._cancelled:
+            await self._stop(self._cancelled)
+        elif self._paused and not self._journal.run.paused:
+            by, reason = self._paused
+            await self._journal.append(e.RunPaused(reason=reason), by=by)
 
     async def _stop(self, by: e.Actor) -> None:
         """Cancel what runs, wait for it a little, and write that it was stopped."""
@@ -382,17 +355,30 @@ class Conductor:
             task.cancel()
         if running:
             await asyncio.wait(running.values(), timeout=self._limits.grace_s)
-        await self._journal.append(e.CancelAsked(), by=by)
         batch = Batch()
+        if not self._journal.run.cancel_asked:
+            await self._journal.append(e.CancelAsked(), by=by)
         self._drain(batch)
-        left = [name for name in [*running, *self._groups] if name not in self._ended]
-        batch.bodies += [e.StepCancelled(step=name, reason="cancelled") for name in left]
+        stopped = [*running, *self._state.groups]
+        left = [self._state.units[name] for name in stopped if name not in self._state.ended]
+        batch.bodies += [self._cancellation(unit) for unit in left]
         if batch.bodies:
             await self._journal.append(*batch.bodies, values=batch.values)
 
+    def _cancellation(self, unit: Unit) -> e.StepCancelled:
+        harmless = unit.name not in self._tasks or self._callees.is_read(unit)
+        reason = "cancelled" if harmless else "cancelled in mid-call: it may have taken effect"
+        return e.StepCancelled(step=unit.name, reason=reason)
+
     async def _let_go(self) -> None:
-        """Another process has taken the run: stop without writing anything."""
-        tasks = [*self._tasks.values(), *self._waits]
+        """Leave nothing running behind, whatever ended the conducting."""
+        follower = [self._follower] if self._follower else []
+        tasks: Sequence[asyncio.Task[None]] = [*self._tasks.values(), *self._waits, *follower]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._limits.grace_s)
+
+
+def _is_plan(body: e.AnyBody) -> bool:
+    return isinstance(body, (e.PlanProposed, e.ChangesAsked))

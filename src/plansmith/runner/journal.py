@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
-from plansmith.plan.events import Actor, AnyBody, Event, next_event
+from plansmith.plan.events import Actor, AnyBody, Event, StepDone, StepReplied, next_event
 from plansmith.plan.fold import RunFold
 from plansmith.plan.run import Run, StepStatus
 from plansmith.ports import Clock, PlanStore, Reply
@@ -48,11 +49,25 @@ class Journal:
             raise PlansmithError(f"there is no run {run!r}", hint="plansmith runs lists all runs")
         return journal
 
-    async def catch_up(self) -> None:
-        """Take in what others have written since."""
+    async def catch_up(self) -> Sequence[Event]:
+        """Take in what others have written since, and return it."""
         number = self._last.number if self._last else 0
-        for event in await self._store.events(self.id, after=number):
+        events = await self._store.events(self.id, after=number)
+        for event in events:
             self._take(event)
+        return events
+
+    async def wait(self) -> None:
+        """Return when there is an event that was not taken in yet."""
+        await self._store.wait(self.id, after=self._last.number if self._last else 0)
+
+    async def value_of(self, body: AnyBody) -> Json:
+        """The value that an event speaks of, if it speaks of one."""
+        match body:
+            case StepDone(result=digest) | StepReplied(state=digest, permit=False):
+                return await self._store.get(digest)
+            case _:
+                return None
 
     async def append(
         self, *bodies: Entry, by: Actor = SYSTEM, values: Sequence[Json] = ()
@@ -83,12 +98,14 @@ class Journal:
 
 
 async def load_results(store: PlanStore, run: Run) -> dict[str, Json]:
-    """The results of all steps that are done."""
-    return {
-        name: await store.get(step.result_hash)
+    """The results of all steps that are done, asked for at once."""
+    done = {
+        name: step.result_hash
         for name, step in run.steps.items()
         if step.status is StepStatus.DONE and step.result_hash
     }
+    values = await asyncio.gather(*map(store.get, done.values()))
+    return dict(zip(done, values, strict=True))
 
 
 async def load_replies(store: PlanStore, run: Run) -> dict[str, Reply]:

@@ -17,7 +17,7 @@ from plansmith.planner.metrics import MetricTotals, PlanMetrics
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.settings import PlannerSettings
 from plansmith.planner.triage import Decision
-from plansmith.ports import ChatModel, ContextSource, Message
+from plansmith.ports import ChatModel, ContextSource
 from plansmith.runner.batch import spending
 from plansmith.runner.call import Callees
 from plansmith.runner.compose import Composer
@@ -80,15 +80,14 @@ class Planning(Runs):
         """Plan what a run was created for; also after a crash, and after the person said more."""
         said = _said(await self.store.events(journal.id))
         callees = await self.callees()
-        early = EarlyReads(callees.tools, callees.specs)
+        early = self._early[journal.id] = EarlyReads(callees.tools, callees.specs)
         self._planning.add(journal.id)
         try:
             planned = await self.make(
-                replace(request, history=(*request.history, *said)),
+                replace(request, text="\n\n".join([request.text, *said])),
                 on_step=early.start if self.early_start else _wait_for_the_plan,
-                triage=len(said) < 2 * CLARIFICATIONS,
+                triage=len(said) < CLARIFICATIONS,
             )
-            self._early[journal.id] = early
             await self._take(journal, planned)
         finally:
             self._planning.discard(journal.id)
@@ -172,23 +171,40 @@ class Planning(Runs):
         return replace(callees, compose=composer, early=early)
 
     async def drop_early(self, run_id: str) -> None:
+        """Let go of reads that were started early and that no step has asked for."""
         early = self._early.pop(run_id, None)
         if early is not None:
             await early.drop()
 
+    async def close(self) -> None:
+        """Stop conducting, leaving every run to be resumed, and let go of all that is held."""
+        for run_id in list(self._early):
+            await self.drop_early(run_id)
+        await super().close()
+
+    async def run(self, run_id: str) -> Run:
+        """Run a plan until it is over or waits; one that was not finished is made first."""
+        await self._finish_planning(run_id)
+        return await super().run(run_id)
+
     async def resume_all(self) -> list[Run]:
         """After a restart: plan what was not planned yet, and go on with all that was under way."""
-        if self._model is not None:
-            for run_id in await self.store.runs():
-                journal = await self.journal(run_id)
-                run = journal.run
-                if run.status.over or run.questions or run_id in self._planning:
-                    continue
-                if run.plan is None:
-                    await self.plan_into(journal, PlanRequest.of(run.request, run.options))
-                elif run.last is not None and isinstance(run.last.body, e.ChangesAsked):
-                    await self.change(journal)
+        for run_id in await self.store.runs() if self._model is not None else ():
+            await self._finish_planning(run_id)
         return await super().resume_all()
+
+    async def _finish_planning(self, run_id: str) -> None:
+        """Make a plan whose making was cut off."""
+        if self._model is None or run_id in self._planning or run_id in self._active:
+            return
+        journal = await self.journal(run_id)
+        run = journal.run
+        if run.status.over or run.questions or run.paused:
+            return
+        if run.plan is None:
+            await self.plan_into(journal, PlanRequest.of(run.request, run.options))
+        elif run.last is not None and isinstance(run.last.body, e.ChangesAsked):
+            await self.change(journal)
 
     async def change(self, journal: Journal) -> None:
         """Make the plan a person asked for."""
@@ -203,17 +219,14 @@ class Planning(Runs):
         return totals.to_json()
 
 
-def _said(events: Sequence[e.Event]) -> list[Message]:
-    """What the person was asked about the request, and answered."""
-    asked = {
-        event.body.question: event.body.text
-        for event in events
-        if isinstance(event.body, e.QuestionAsked) and event.body.step is None
-    }
-    said: list[Message] = []
+def _said(events: Sequence[e.Event]) -> list[str]:
+    """What the person was asked about the request, each time with the answer."""
+    asked: dict[str, str] = {}
+    said: list[str] = []
     for event in events:
         body = event.body
-        if isinstance(body, e.QuestionAnswered) and body.question.startswith("request:"):
-            said.append(Message("assistant", asked[body.question]))
-            said.append(Message("user", str(body.answer)))
+        if isinstance(body, e.QuestionAsked):
+            asked[body.question] = body.text
+        elif isinstance(body, e.QuestionAnswered) and body.question.startswith("request:"):
+            said.append(f"{asked[body.question]}\n{body.answer}")
     return said

@@ -11,7 +11,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.fold import GO_ON, fold
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.runner.answers import settle
 from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
@@ -81,7 +81,8 @@ class Runs(Desk):
         """A person's own version of the plan: checked at once, approved like any other."""
         journal = await self.journal(run_id)
         run = journal.run
-        if run_id in self._active or run.status.over:
+        busy = not run.paused and any(s.status is StepStatus.RUNNING for s in run.steps.values())
+        if run_id in self._active or busy or run.status.over:
             hint = "pause it first, or repeat it with a plan of yours"
             raise Refused(f"run {run_id} is {run.status}", hint=hint)
         problems = await self.usable(plan)
@@ -228,9 +229,22 @@ class Runs(Desk):
         await self._interrupt(run_id, lambda conductor: conductor.cancel(person(by)))
         journal = await self.journal(run_id)
         if not journal.run.status.over:
-            await journal.append(e.CancelAsked(), by=person(by))
+            await self._decided(journal, e.CancelAsked(), by=by)
+            await self._let_others_end(journal)
+        if not journal.run.status.over:
             await self.end(journal)
         return await self.whole(journal)
+
+    async def _let_others_end(self, journal: Journal) -> None:
+        """Give a process that may be making calls for this run the time to stop them."""
+        running = any(step.status is StepStatus.RUNNING for step in journal.run.steps.values())
+        try:
+            async with asyncio.timeout(self.limits.grace_s if running else 0):
+                while not journal.run.status.over:
+                    await journal.wait()
+                    await journal.catch_up()
+        except TimeoutError:
+            return
 
     async def pause(self, run_id: str, *, by: str = "", reason: str = "") -> Run:
         """Start nothing more until `resume`; what runs now may end."""

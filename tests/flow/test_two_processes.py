@@ -1,0 +1,150 @@
+"""Words that reach a run through another process than the one that conducts it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plansmith import Plan, RunStatus, tool
+from plansmith.app import Plansmith
+from plansmith.errors import Refused
+from plansmith.runner.limits import RunLimits
+
+WAIT = asyncio.timeout
+
+
+def plan(*steps: dict[str, Any]) -> Plan:
+    return Plan.model_validate({"goal": "test", "steps": list(steps)})
+
+
+def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
+    return {"id": name, "tool": tool} | fields
+
+
+class Two:
+    """Two Plansmiths on one file, as two processes have them, and a tool that waits."""
+
+    def __init__(self, path: Path) -> None:
+        self.entered, self.leave = asyncio.Event(), asyncio.Event()
+        self.calls: list[str] = []
+        self.stopped = False
+
+        @tool(effect="read")
+        async def hold() -> str:
+            """Wait until told."""
+            self.entered.set()
+            try:
+                await self.leave.wait()
+            except asyncio.CancelledError:
+                self.stopped = True
+                raise
+            return "held"
+
+        @tool(effect="read")
+        async def look(x: Any = None) -> Any:
+            """See."""
+            self.calls.append(str(x))
+            return {"seen": x}
+
+        limits = RunLimits(first_wait_s=0)
+        self.here, self.there = (
+            Plansmith(tools=[hold, look], store=f"sqlite:///{path}", limits=limits)
+            for _ in range(2)
+        )
+
+
+@pytest.fixture
+async def two(tmp_path: Path) -> AsyncIterator[Two]:
+    both = Two(tmp_path / "runs.db")
+    yield both
+    await both.here.close()
+    await both.there.close()
+
+
+async def test_an_answer_from_elsewhere_lets_the_run_go_on_and_cuts_nothing_off(two: Two) -> None:
+    wanted = plan(
+        step("h", "hold"),
+        {"id": "q", "question": "what?"},
+        step("a", inputs={"x": "{{q}}"}),
+        step("b", inputs={"x": "{{h}}"}),
+    )
+    run = await two.here.submit(wanted)
+    running = asyncio.ensure_future(two.here.run(run.id))
+    await two.entered.wait()
+    async with WAIT(30):
+        await two.there.answer(run.id, "q", "mine", by="ada")
+        async for event in two.here.events(run.id, follow=True):
+            if event.body.type == "step_done" and event.body.step == "a":
+                break  # while h is still held: the answer was heeded at once
+        two.leave.set()
+        run = await running
+    assert run.status is RunStatus.DONE
+    assert two.calls == ["mine", "held"]
+    assert not two.stopped
+
+
+async def test_a_pause_from_elsewhere_lets_running_calls_end(two: Two) -> None:
+    run = await two.here.submit(plan(step("h", "hold"), step("b", inputs={"x": "{{h}}"})))
+    running = asyncio.ensure_future(two.here.run(run.id))
+    await two.entered.wait()
+    paused = await two.there.pause(run.id, by="ada", reason="lunch")
+    assert paused.status is RunStatus.PAUSED
+    two.leave.set()
+    async with WAIT(30):
+        run = await running
+    assert run.status is RunStatus.PAUSED
+    assert run.steps["h"].result == "held"
+    assert two.calls == []
+    await two.there.resume(run.id, by="ada")
+    run = await two.there.run(run.id)
+    assert run.status is RunStatus.DONE
+
+
+async def test_a_cancel_from_elsewhere_stops_the_call_where_it_runs(two: Two) -> None:
+    run = await two.here.submit(plan(step("h", "hold"), step("b", after=["h"])))
+    running = asyncio.ensure_future(two.here.run(run.id))
+    await two.entered.wait()
+    async with WAIT(30):
+        cancelled = await two.there.cancel(run.id, by="ada")
+        run = await running
+    assert two.stopped
+    assert cancelled.status is run.status is RunStatus.CANCELLED
+    assert {state.status.value for state in run.steps.values()} == {"cancelled"}
+
+
+async def test_a_run_that_nobody_conducts_any_more_can_be_cancelled(two: Two) -> None:
+    run = await two.here.submit(plan(step("h", "hold")))
+    running = asyncio.ensure_future(two.here.run(run.id))
+    await two.entered.wait()
+    await two.here.close()
+    await asyncio.gather(running, return_exceptions=True)
+    two.there.limits = RunLimits(grace_s=0.01)
+    run = await two.there.cancel(run.id, by="ada")
+    assert run.status is RunStatus.CANCELLED
+
+
+async def test_a_plan_is_not_edited_under_a_running_call(two: Two) -> None:
+    wanted = plan(step("h", "hold"))
+    run = await two.here.submit(wanted)
+    running = asyncio.ensure_future(two.here.run(run.id))
+    await two.entered.wait()
+    with pytest.raises(Refused, match="pause it first"):
+        await two.there.edit(run.id, plan(step("b")), by="ada")
+    two.leave.set()
+    await running
+
+
+async def test_closing_leaves_no_call_behind_and_the_run_to_be_resumed(two: Two) -> None:
+    run = await two.here.submit(plan(step("h", "hold"), step("b", inputs={"x": "{{h}}"})))
+    running = asyncio.ensure_future(two.here.run(run.id))
+    await two.entered.wait()
+    await two.here.close()
+    await asyncio.gather(running, return_exceptions=True)
+    assert two.stopped
+    two.leave.set()
+    [run] = await two.there.resume_all()
+    assert run.status is RunStatus.DONE
