@@ -6,14 +6,17 @@ import difflib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import Field, ValidationError, field_validator
 
+from plansmith.adapters.secrets.box import SecretSource
 from plansmith.errors import Misconfigured
-from plansmith.plan.data import Number, Record, Whole
+from plansmith.plan.data import Flag, Number, Record, Whole
 from plansmith.planner.settings import PlannerSettings
+from plansmith.review.policy import ReviewPolicy
 
 PROJECT_FILE: Final = "plansmith.toml"
 ROLES: Final = ("plan", "triage", "agents", "report")
@@ -59,11 +62,40 @@ class Models(Record):
         return cast("ModelSettings | None", getattr(self, name)) or self.plan
 
 
+class BudgetSettings(Record):
+    """What one run may take before it stops and asks; nothing said is no limit."""
+
+    money: Decimal | None = Field(default=None, gt=0)
+    tokens: Whole | None = Field(default=None, ge=1)
+    steps: Whole | None = Field(default=None, ge=1)
+    seconds: Number | None = Field(default=None, gt=0)
+
+
+class RunSettings(Record):
+    """How plans are run."""
+
+    width: Whole = Field(default=16, ge=1)
+    per_tool: dict[str, Annotated[Whole, Field(ge=1)]] = {}
+    tries: Whole = Field(default=3, ge=1)
+    first_wait_s: Number = Field(default=0.5, ge=0)
+    grace_s: Number = Field(default=5.0, ge=0)
+    max_replans: Whole = Field(default=2, ge=0)
+    max_iterations: Whole = Field(default=1, ge=1)
+    max_rejections: Whole = Field(default=3, ge=0)
+    data: Literal["show", "ask", "deny"] = "ask"
+    early_start: Flag = True
+    files: Flag = True
+
+
 class Settings(Record):
     """All settings."""
 
     models: Models = Models()
     planner: PlannerSettings = PlannerSettings()
+    review: ReviewPolicy = ReviewPolicy()
+    budget: BudgetSettings = BudgetSettings()
+    run: RunSettings = RunSettings()
+    secrets: dict[str, SecretSource] = {}
     tools: tuple[Path, ...] = ()
     documents: tuple[Path, ...] = ()
     profile: Path | None = None
@@ -91,7 +123,7 @@ def load_settings(
     merged: dict[str, Any] = {}
     for path in _files(folder or Path.cwd(), environment):
         found = _read(path)
-        _parse(found, str(path))
+        _refuse_code(_parse(found, str(path)), path)
         merged = _merge(merged, found)
     merged = _merge(merged, _from_environment(environment))
     return _parse(_merge(merged, dict(changes or {})), "the settings")
@@ -110,6 +142,19 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise Misconfigured(f"{path} cannot be read: {error}", hint="mend or remove it") from None
+
+
+def _refuse_code(settings: Settings, path: Path) -> None:
+    """Whoever enters a folder must not run code, or hand out secrets, as a file in it says."""
+    if path.name != PROJECT_FILE:
+        return
+    if settings.secrets:
+        hint = "set [secrets] in your own config.toml"
+        raise Misconfigured(f"{path}: a project does not choose who gets secrets", hint=hint)
+    code = [each for each in settings.tools if each.suffix == ".py"]
+    if code:
+        hint = f"give --tools {code[0]} where you want it, or set it in your own config.toml"
+        raise Misconfigured(f"{path}: a project does not choose the code that runs", hint=hint)
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -148,5 +193,10 @@ def _parse(value: Mapping[str, Any], source: str) -> Settings:
 
 
 def _known_names() -> list[str]:
-    parts: tuple[type[Record], ...] = (Settings, Models, ModelSettings, PlannerSettings)
-    return [name for part in parts for name in part.model_fields]
+    return [name for part in _PARTS for name in part.model_fields]
+
+
+_PARTS: Final[tuple[type[Record], ...]] = (
+    *(Settings, Models, ModelSettings, PlannerSettings),
+    *(ReviewPolicy, BudgetSettings, RunSettings),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,22 @@ MODELS: Final = {
 }
 CONTEXT: Final = {
     "documents": "plansmith.adapters.context.documents:DocumentSource",
+}
+TOOLS: Final = {
+    "files": "plansmith.adapters.tools.files:FileTools",
+    "described": "plansmith.adapters.tools.described:DescribedTools",
+    "function": "plansmith.adapters.tools.functions:FunctionTool",
+}
+PARTS: Final = {
+    "smith": "plansmith.app:Plansmith",
+    "settings": "plansmith.config:load_settings",
+    "clock": "plansmith.adapters.clock:SystemClock",
+    "secrets": "plansmith.adapters.secrets.box:SecretBox",
+    "limits": "plansmith.runner.limits:RunLimits",
+    "caps": "plansmith.runner.limits:Caps",
+    "budget": "plansmith.runner.budget:BudgetLimits",
+    "read_tools": "plansmith.dialects.tools:read_tools",
+    "sqlite_path": "plansmith.adapters.stores.urls:sqlite_path",
 }
 
 
@@ -68,3 +85,91 @@ def make_sources(documents: Sequence[Path], *, tell: Callable[[str], None]) -> l
     if missing:
         raise Misconfigured(f"there is no file or folder {missing[0]}", hint="check the path")
     return [load(CONTEXT["documents"])(documents, tell=tell)] if documents else []
+
+
+def make_smith(settings: Any = None, *, tell: Callable[[str], None] = lambda _: None) -> Any:
+    """A Plansmith as the settings say; `tell` hears of the stages of planning."""
+    settings = settings or load(PARTS["settings"])()
+    clock = load(PARTS["clock"])()
+    models, demo = settings.models, settings.models.plan.model == "demo"
+    sources = make_tools(settings.tools, files=settings.run.files)
+    return load(PARTS["smith"])(
+        model=make_model(models.plan, clock=clock),
+        triage_model=None if demo else make_model(models.role("triage"), clock=clock),
+        report_model=make_model(models.role("report"), clock=clock),
+        tools=sources,
+        store=make_store_url(settings),
+        settings=settings,
+        context=make_sources(settings.documents, tell=tell),
+        policy=settings.review,
+        budget=load(PARTS["budget"])(**dict(settings.budget)),
+        limits=_limits(settings.run),
+        caps=_caps(settings.run, can_replan=not demo),
+        early_start=settings.run.early_start,
+        secrets=load(PARTS["secrets"])(settings.secrets),
+        tell=tell,
+        clock=clock,
+    )
+
+
+def _limits(run: Any) -> Any:
+    names = ("width", "per_tool", "tries", "first_wait_s", "grace_s", "data")
+    return load(PARTS["limits"])(**{name: getattr(run, name) for name in names})
+
+
+def _caps(run: Any, *, can_replan: bool) -> Any:
+    return load(PARTS["caps"])(
+        # The demo's script has no other plan to offer.
+        replans=run.max_replans if can_replan else 0,
+        iterations=run.max_iterations,
+        rejections=run.max_rejections,
+    )
+
+
+def make_store_url(settings: Any) -> str:
+    """Where runs are kept; the folder of a new file is made."""
+    url: str = settings.store_url()
+    if url.startswith("sqlite:"):
+        folder: Path = load(PARTS["sqlite_path"])(url).parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            hint = "name another place with --store sqlite:///FILE"
+            raise Misconfigured(f"cannot make {folder}: {error.strerror}", hint=hint) from None
+    return url
+
+
+def make_tools(paths: Sequence[Path], *, files: bool = True) -> list[Any]:
+    """The tools of the settings: those for files here, functions in Python files, descriptions."""
+    sources: list[Any] = [load(TOOLS["files"])(Path.cwd())] if files else []
+    specs: list[Any] = []
+    for path in paths:
+        if path.suffix == ".py":
+            sources += python_tools(path)
+        else:
+            specs += load(PARTS["read_tools"])(_text(path))
+    return [*sources, load(TOOLS["described"])(specs)] if specs else sources
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise Misconfigured(f"cannot read {path}: {error.strerror}", hint="check it") from None
+
+
+def python_tools(path: Path) -> list[Any]:
+    """The functions of a Python file that are marked with `@tool`; the file is run for that."""
+    spec = spec_from_file_location(f"plansmith_tools_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise Misconfigured(f"there is no file {path}", hint="check the path")
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # noqa: BLE001 - whatever the file raises is what is wrong with it
+        raise Misconfigured(f"{path} cannot be run: {error}", hint="mend the file") from None
+    kind: type = load(TOOLS["function"])
+    found = [each for each in vars(module).values() if isinstance(each, kind)]
+    if not found:
+        raise Misconfigured(f"{path} has no tools", hint="mark functions with @tool")
+    return found

@@ -49,7 +49,7 @@ def test_the_commands_of_the_documentation_run(place: str, script: str, tmp_path
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | {"NO_COLOR": "1"},
+        env=os.environ | {"NO_COLOR": "1", "XDG_DATA_HOME": str(tmp_path / "data")},
     )
     assert done.returncode == 0, f"{place}: {done.stderr}"
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+import tomllib
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -70,3 +73,40 @@ def test_a_wrong_setting_names_its_file_and_the_mend(tmp_path: Path, text: str, 
     with pytest.raises(Misconfigured, match=why) as caught:
         settings(tmp_path, text)
     assert "plansmith.toml" in str(caught.value)
+
+
+RUNNING = Path(__file__).parents[2] / "docs" / "running.md"
+
+
+def test_every_setting_of_running_is_documented_with_a_value_that_is_right(tmp_path: Path) -> None:
+    [text] = re.findall(r"```toml\n(.*?)```", RUNNING.read_text(encoding="utf-8"), re.DOTALL)
+    found = settings(tmp_path, text)
+    shown = tomllib.loads(text)
+    for table in ("review", "budget", "run"):
+        assert shown[table].keys() == type(getattr(found, table)).model_fields.keys()
+    assert (found.review.never_for, found.budget.money) == (("note.*",), Decimal("0.5"))
+    assert found.run == Settings().run.replace(per_tool={"note": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[review]\nask = 'never'", r"review\.ask"),
+        ("[budget]\nmoney = 0", r"budget\.money"),
+        ("[budget]\nstep = 3", "did you mean 'steps'"),
+        ("[run]\nwidth = 0", r"run\.width"),
+        ("[run.per_tool]\nx = 0", r"run\.per_tool\.x"),
+        ("[run]\ngrace = 3", "did you mean 'grace_s'"),
+        ("tools = ['mine.py']", "does not choose the code"),
+    ],
+)
+def test_a_wrong_setting_of_running_is_named(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(Misconfigured, match=why):
+        settings(tmp_path, text)
+
+
+def test_the_person_may_choose_code_for_all_folders(tmp_path: Path) -> None:
+    own = tmp_path / ".config" / "plansmith"
+    own.mkdir(parents=True)
+    (own / "config.toml").write_text("tools = ['mine.py']\n")
+    assert settings(tmp_path).tools == (Path("mine.py"),)

@@ -1,4 +1,4 @@
-"""`plansmith ask` and `plansmith plan`: a request in, a checked plan out."""
+"""`plansmith ask` and `plansmith plan`: a request in, a report or a checked plan out."""
 
 from __future__ import annotations
 
@@ -7,43 +7,31 @@ import asyncio
 import sys
 from typing import Any
 
-from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.models.demo import DEMO_TOOLS, NOTICE
-from plansmith.adapters.models.tokens import count_tokens
+from plansmith.adapters.models.demo import NOTICE
+from plansmith.cli.conduct import carry
+from plansmith.cli.describe import run_json, waiting_lines
 from plansmith.cli.exits import Exit
-from plansmith.cli.output import Progress, print_json, print_lines, read_file
+from plansmith.cli.options import add_parts, add_running
+from plansmith.cli.output import print_json, print_lines, print_text
 from plansmith.cli.plans import FileCommand
-from plansmith.config import Settings, load_settings
+from plansmith.cli.session import Session, exit_of, in_session, is_unusable
+from plansmith.cli.words import CHINESE
 from plansmith.dialects.native import to_yaml
-from plansmith.dialects.tools import read_tools
 from plansmith.errors import Misconfigured
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.problem import has_errors
+from plansmith.plan.data import Json
+from plansmith.plan.events import PlanProposed
+from plansmith.plan.run import Run, RunStatus
 from plansmith.planner.briefing.profile import read_profile
-from plansmith.planner.kit import Kit, Planned, PlanRequest
-from plansmith.planner.pipeline import make_plan
-from plansmith.planner.triage import Decision
 from plansmith.review.draw import tree
-from plansmith.review.render import estimate_lines, plan_lines, problem_lines, safe
-from plansmith.wiring import make_model, make_sources
+from plansmith.review.render import estimate_lines, plan_lines, problem_lines
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
+def _add_request(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("request", metavar="REQUEST", help="what you want done, in your words")
-    parser.add_argument(
-        "--tools", action="append", metavar="FILE", help="tools as JSON; repeatable"
-    )
-    parser.add_argument("--profile", metavar="FILE", help="for whom the plan is, as YAML or TOML")
-    parser.add_argument("--docs", action="append", metavar="PATH", help="documents; repeatable")
-    parser.add_argument("--model", help="the model that plans, such as openai:gpt-5")
-    parser.add_argument("--base-url", help="an OpenAI-compatible server, with --model openai:NAME")
-    parser.add_argument("--lang", help="the language of the plan, such as en or zh-CN")
     parser.add_argument("--agent", metavar="NAME", help="hand the request to this agent")
     parser.add_argument("--top-k", type=_positive, help="how many tools the model may choose from")
     parser.add_argument("--max-steps", type=_positive, help="the most steps a plan may have")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print all as JSON")
-    form.add_argument("--yaml", action="store_true", help="print only the plan, as YAML")
+    add_parts(parser)
 
 
 def _positive(text: str) -> int:
@@ -53,87 +41,88 @@ def _positive(text: str) -> int:
     return number
 
 
-def _main(args: argparse.Namespace) -> int:
+def _configure_ask(parser: argparse.ArgumentParser) -> None:
+    _add_request(parser)
+    add_running(parser)
+
+
+def _configure_plan(parser: argparse.ArgumentParser) -> None:
+    _add_request(parser)
+    parser.add_argument("--lang", help="the language of the plan, such as en or zh-CN")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print all as JSON")
+    form.add_argument("--yaml", action="store_true", help="print only the plan, as YAML")
+
+
+def _ask(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        run = await _planned(session)
+        if run.plan is not None and run.status is not RunStatus.REVIEWING:
+            session.say(*plan_lines(run.plan), "")
+        return await carry(session, run.id)
+
+    return in_session(args, work)
+
+
+def _plan(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        session.smith.early_start = False
+        run = await _planned(session)
+        if args.json:
+            print_json(run_json(run, session) | await _making(session, run))
+        elif args.yaml and run.plan is not None:
+            sys.stdout.write(to_yaml(run.plan))
+        else:
+            _print(run)
+        if run.status.over or is_unusable(run):
+            return exit_of(run)
+        session.say(*waiting_lines(run, session))
+        return Exit.WAITING if run.plan is None else Exit.OK
+
+    return in_session(args, work)
+
+
+async def _planned(session: Session) -> Run:
+    """A run with a plan for the request, or with what triage made of it."""
+    args, settings = session.args, session.settings
     if not args.request.strip():
         raise Misconfigured("the request is empty", hint='say what you want: plansmith ask "…"')
-    settings = load_settings(changes=_changes(args))
-    request = PlanRequest(
-        args.request,
-        locale=args.lang or "",
-        target=args.agent,
-        profile=read_profile(settings.profile) if settings.profile else None,
-        top_k=args.top_k,
-    )
-    progress = Progress()
-    kit = _kit(settings, progress)
     if settings.models.plan.model == "demo":
-        sys.stderr.write(f"{NOTICE}\n")
-    planned = asyncio.run(
-        make_plan(request, kit=kit, tell=progress, on_step=lambda step: progress(f"  {step.id}"))
-    )
-    _print(planned, args)
-    return _exit(planned)
-
-
-def _changes(args: argparse.Namespace) -> dict[str, Any]:
-    """The flags as settings, which win over all files."""
-    model = {"model": args.model, "base_url": args.base_url}
-    planner = {"max_steps": args.max_steps, "top_k": args.top_k}
-    changes: dict[str, Any] = {
-        "models": {"plan": {key: each for key, each in model.items() if each}},
-        "planner": {key: each for key, each in planner.items() if each},
-        "tools": args.tools,
-        "documents": args.docs,
-        "profile": args.profile,
+        session.say(NOTICE["zh" if session.words is CHINESE else "en"])
+    options: dict[str, Any] = {
+        "locale": args.lang or "",
+        "target": args.agent,
+        "top_k": args.top_k,
     }
-    return {key: each for key, each in changes.items() if each}
+    if settings.profile:
+        options["profile"] = read_profile(settings.profile)
+    try:
+        return await session.smith.plan(args.request, by=session.by, **options)
+    except asyncio.CancelledError:
+        session.say(session.words["detached"], f"  {session.command('resume', 'last')}")
+        raise
 
 
-def _kit(settings: Settings, progress: Progress) -> Kit:
-    clock = SystemClock()
-    demo = settings.models.plan.model == "demo"
-    tools = list[ToolSpec](DEMO_TOOLS if demo and not settings.tools else ())
-    for path in settings.tools:
-        tools += read_tools(read_file(str(path)).decode("utf-8", "replace"))
-    return Kit(
-        plan_model=make_model(settings.models.plan, clock=clock),
-        triage_model=None if demo else make_model(settings.models.role("triage"), clock=clock),
-        clock=clock,
-        tools=tools,
-        sources=make_sources(settings.documents, tell=progress),
-        settings=settings.planner,
-        count=count_tokens,
-    )
+async def _making(session: Session, run: Run) -> dict[str, Json]:
+    """How the plan was made."""
+    events = await session.smith.store.events(run.id)
+    made = [each.body for each in events if isinstance(each.body, PlanProposed)]
+    picks: list[Json] = [dict(each) for each in made[-1].picks] if made else []
+    metrics: Json = dict(run.metrics) if run.metrics is not None else None
+    return {"answer": "" if run.plan else run.reason, "picks": picks, "metrics": metrics}
 
 
-def _exit(planned: Planned) -> int:
-    match planned.decision:
-        case Decision.ANSWER:
-            return Exit.OK
-        case Decision.ASK:
-            return Exit.WAITING
-        case Decision.REFUSE:
-            return Exit.REFUSED
-        case Decision.PLAN:
-            usable = planned.plan is not None and not planned.plan.degraded
-            return Exit.OK if usable and not has_errors(list(planned.problems)) else Exit.INVALID
+def _print(run: Run) -> None:
+    if run.plan is None:
+        print_text(run.reason)
+        return
+    print_lines(plan_lines(run.plan))
+    print_lines(["", *tree(run.plan).splitlines()])
+    if run.estimate is not None:
+        print_lines(["", *estimate_lines(run.estimate)])
+    if run.problems:
+        print_lines(["", *problem_lines(run.problems)])
 
 
-def _print(planned: Planned, args: argparse.Namespace) -> None:
-    if args.json:
-        print_json(planned.to_json())
-    elif args.yaml and planned.plan is not None:
-        sys.stdout.write(to_yaml(planned.plan))
-    elif planned.decision is not Decision.PLAN:
-        print_lines([safe(line) for line in planned.answer.splitlines()])
-    elif planned.plan is not None:
-        print_lines(plan_lines(planned.plan))
-        print_lines(["", *tree(planned.plan).splitlines()])
-        if planned.estimate is not None:
-            print_lines(["", *estimate_lines(planned.estimate)])
-    if planned.problems and not args.json:
-        target = sys.stderr if args.yaml else sys.stdout
-        target.writelines(f"{line}\n" for line in ["", *problem_lines(planned.problems)])
-
-
-COMMAND = FileCommand(_configure, _main)
+ASK = FileCommand(_configure_ask, _ask)
+PLAN = FileCommand(_configure_plan, _plan)

@@ -10,7 +10,14 @@ from importlib.metadata import version
 from typing import Final, NamedTuple, Protocol, cast
 
 from plansmith.cli.exits import Exit
-from plansmith.errors import InvalidPlan, ModelFailed, PlansmithError
+from plansmith.errors import (
+    InvalidPlan,
+    JournalError,
+    ModelFailed,
+    PlansmithError,
+    Refused,
+    ToolFailed,
+)
 from plansmith.wiring import load
 
 
@@ -34,15 +41,33 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final = {
-    "ask": Entry("plansmith.cli.ask:COMMAND", "make a plan for a request and show it"),
-    "plan": Entry("plansmith.cli.ask:COMMAND", "make a plan for a request, and only that"),
-    "show": Entry("plansmith.cli.plans:SHOW", "show a plan file, or convert it"),
+    "ask": Entry("plansmith.cli.ask:ASK", "plan a request, run the plan, print the report"),
+    "plan": Entry("plansmith.cli.ask:PLAN", "make a plan for a request, and only that"),
+    "run": Entry("plansmith.cli.running:RUN", "run a plan file, or a run that waits"),
+    "watch": Entry("plansmith.cli.running:WATCH", "follow a run"),
+    "approve": Entry("plansmith.cli.deciding:APPROVE", "approve the plan of a run"),
+    "reject": Entry("plansmith.cli.deciding:REJECT", "reject the plan of a run"),
+    "answer": Entry("plansmith.cli.deciding:ANSWER", "answer a question of a run"),
+    "edit": Entry("plansmith.cli.deciding:EDIT", "change the plan of a run in $EDITOR"),
+    "changes": Entry("plansmith.cli.deciding:CHANGES", "ask for another plan, in words"),
+    "undo": Entry("plansmith.cli.deciding:UNDO", "go back to the plan before"),
+    "pause": Entry("plansmith.cli.deciding:PAUSE", "start nothing more of a run"),
+    "resume": Entry("plansmith.cli.running:RESUME", "go on with a run, also after a crash"),
+    "retry": Entry("plansmith.cli.running:RETRY", "repeat a run, only what has to be"),
+    "cancel": Entry("plansmith.cli.deciding:CANCEL", "stop a run for good"),
+    "runs": Entry("plansmith.cli.listing:COMMAND", "list runs"),
+    "report": Entry("plansmith.cli.report:COMMAND", "what came of a run, as text, page or JSON"),
+    "templates": Entry("plansmith.cli.templates:COMMAND", "keep good plans and use them again"),
+    "replay": Entry("plansmith.cli.replay:COMMAND", "play a run back offline and compare it"),
+    "show": Entry("plansmith.cli.plans:SHOW", "show a plan file or a run, or convert it"),
     "check": Entry("plansmith.cli.plans:CHECK", "say what is wrong with a plan file"),
     "diff": Entry("plansmith.cli.plans:DIFF", "compare two plan files step by step"),
     "graph": Entry("plansmith.cli.plans:GRAPH", "draw a plan's graph"),
     "schema": Entry("plansmith.cli.plans:SCHEMA", "print the JSON Schema of a plan"),
     "tools": Entry("plansmith.cli.tools:COMMAND", "list or search tools"),
     "prompts": Entry("plansmith.cli.prompts:COMMAND", "list, show or export the prompts"),
+    "verify": Entry("plansmith.cli.health:VERIFY", "prove that a run's journal is unaltered"),
+    "doctor": Entry("plansmith.cli.health:DOCTOR", "say what is wrong with the store"),
     "explain": Entry("plansmith.cli.plans:EXPLAIN", "say what a problem code means"),
 }
 
@@ -81,8 +106,10 @@ def _guarded(name: str, words: Sequence[str]) -> int:
         sys.stdout.flush()
     except InvalidPlan as error:
         return _fail(error, Exit.INVALID)
-    except ModelFailed as error:
+    except (ModelFailed, ToolFailed, JournalError) as error:
         return _fail(error, Exit.FAILED)
+    except Refused as error:
+        return _fail(error, Exit.REFUSED)
     except PlansmithError as error:
         return _fail(error, Exit.USAGE)
     except KeyboardInterrupt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable
@@ -37,7 +38,27 @@ def load_plan(name: str) -> Plan:
 
 def print_json(value: object) -> None:
     """A JSON value on stdout."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(_escaped(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
+
+
+def print_line_json(value: object) -> None:
+    """A JSON value on one line of stdout, at once."""
+    sys.stdout.write(_escaped(json.dumps(value, ensure_ascii=False)) + "\n")
+    sys.stdout.flush()
+
+
+def _escaped(text: str) -> str:
+    """JSON text in which nothing steers a terminal; what is escaped means the same to a reader."""
+    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+# Delete, the C1 controls, what changes direction or hides, line separators.
+_HIDDEN = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+
+
+def print_text(text: str) -> None:
+    """Text of many lines on stdout, each of them safe."""
+    sys.stdout.writelines(f"{safe(line)}\n" for line in text.rstrip("\n").split("\n"))
 
 
 def print_lines(lines: Iterable[str]) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable
-from typing import NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from plansmith.cli.exits import Exit
 from plansmith.cli.output import load_plan, print_json, print_lines, read_file
@@ -19,6 +21,14 @@ from plansmith.plan.problem import CODES, Problem, has_errors
 from plansmith.planner.check import check_plan
 from plansmith.review.draw import mermaid, tree
 from plansmith.review.render import diff_lines, plan_lines, problem_lines
+from plansmith.wiring import load
+
+_RUN_NAME: Final = re.compile(r"last|[0-9a-fA-F]{4}[0-9a-fA-F-]*")
+
+
+def names_run(name: str) -> bool:
+    """Whether a word is the name of a run rather than of a file."""
+    return bool(_RUN_NAME.fullmatch(name)) and not Path(name).exists()
 
 
 class FileCommand(NamedTuple):
@@ -33,13 +43,18 @@ def _plan_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def _configure_show(parser: argparse.ArgumentParser) -> None:
-    _plan_argument(parser)
+    what = "a plan as JSON or YAML, - for stdin; or a run: its id, or last"
+    parser.add_argument("plan", metavar="PLAN|RUN", help=what)
+    parser.add_argument("--store", metavar="URL", help="where runs are kept")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print it as JSON")
-    form.add_argument("--yaml", action="store_true", help="print it as YAML")
+    form.add_argument("--yaml", action="store_true", help="print the plan as YAML")
 
 
 def _show(args: argparse.Namespace) -> int:
+    if names_run(args.plan):
+        show_run = load("plansmith.cli.listing:show_run")
+        return int(show_run(args))
     plan = load_plan(args.plan)
     if args.json or args.yaml:
         sys.stdout.write(to_json(plan) if args.json else to_yaml(plan))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from plansmith.plan.graph import Needs, levels, needs
 from plansmith.plan.plan import Plan
@@ -46,8 +47,27 @@ def _label(step: StepFields) -> str:
 _MARKUP = frozenset('"#;<>&`{}[]()|\\')
 
 
+class Branch(NamedTuple):
+    """One line of the tree: the lines that lead to a step, and its further needs."""
+
+    step: str
+    lead: str
+    also: tuple[str, ...]
+
+
 def tree(plan: Plan) -> str:
     """The graph as a tree: each step once, under the need that comes latest."""
+    return "\n".join(_drawn(plan, branch) for branch in branches(plan)) + "\n"
+
+
+def _drawn(plan: Plan, branch: Branch) -> str:
+    joins = f"  ⇠ {', '.join(branch.also)}" if branch.also else ""
+    step = plan.by_id[branch.step]
+    return f"{branch.lead}● {safe(branch.step)}  {clip(action(step), 60)}{joins}"
+
+
+def branches(plan: Plan) -> list[Branch]:
+    """The tree line by line, for whoever shows more than the plan."""
     graph = needs(plan)
     place = {step_id: number for number, step_id in enumerate(graph)}
     level = {step_id: depth for depth, row in enumerate(levels(graph)) for step_id in row}
@@ -60,23 +80,17 @@ def tree(plan: Plan) -> str:
     for step_id, above in parent.items():
         children[above].append(step_id)
     roots = [step_id for step_id in graph if step_id not in parent]
-    return "\n".join(_branches(plan, graph, children, parent, roots)) + "\n"
+    return list(_branches(graph, children, parent, roots))
 
 
 def _branches(
-    plan: Plan,
-    graph: Needs,
-    children: dict[str, list[str]],
-    parent: dict[str, str],
-    roots: list[str],
-) -> Iterator[str]:
+    graph: Needs, children: dict[str, list[str]], parent: dict[str, str], roots: list[str]
+) -> Iterator[Branch]:
     stack = [(root, "", "", "") for root in reversed(roots)]
     while stack:
         step_id, lead, mark, below = stack.pop()
         also = sorted(safe(need) for need in graph[step_id] if need != parent.get(step_id))
-        joins = f"  ⇠ {', '.join(also)}" if also else ""
-        step = plan.by_id[step_id]
-        yield f"{lead}{mark}● {safe(step_id)}  {clip(action(step), 60)}{joins}"
+        yield Branch(step_id, lead + mark, tuple(also))
         heirs = children[step_id]
         # A chain stays in its column: a thousand steps must not drift off the screen.
         if len(heirs) == 1:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from plansmith.plan.data import Json, Path
 from plansmith.plan.diff import FieldChange, PlanDiff
+from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import find
@@ -21,7 +22,6 @@ from plansmith.plan.steps import (
     ToolStep,
     kind_of,
 )
-from plansmith.planner.estimate import Estimate
 
 _WIDTH = 160
 
@@ -151,7 +151,7 @@ def path_text(path: Path) -> str:
 def estimate_lines(estimate: Estimate) -> Iterator[str]:
     """What a plan will take, on two lines: the sums, and what they are based on."""
     effects = ", ".join(f"{count} {name}" for name, count in estimate.effects.items() if count)
-    cost = "price unknown" if estimate.cost is None else f"${estimate.cost}"
+    cost = "price unknown" if estimate.cost_usd is None else f"${estimate.cost_usd}"
     seconds = f"about {estimate.seconds:.0f} s" if estimate.seconds >= 1 else "about a second"
     yield f"Takes {seconds}, {estimate.tokens:,} tokens, {cost}; {effects or 'no effects'}"
     yield f"      ({'; '.join(each for each in estimate.basis if each != 'price unknown')})"

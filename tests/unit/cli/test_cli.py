@@ -153,17 +153,6 @@ def test_a_file_that_is_not_there_exits_with_2(words: list[str], capsys: Capture
     assert "cannot read /no/such/file" in capsys.readouterr().err
 
 
-def test_ask_shows_a_plan_says_it_is_a_demo_and_keeps_stdout_clean(capsys: Capture) -> None:
-    assert main(["ask", "Which files are here?", "--json"]) == 0
-    captured = capsys.readouterr()
-    told = json.loads(captured.out)
-    assert told["plan"]["goal"] == "Which files are here?"
-    assert told["problems"] == []
-    assert "scripted demo model" in captured.err
-    assert main(["ask", "Which files are here?"]) == 0
-    assert "● list" in capsys.readouterr().out
-
-
 def test_an_unknown_model_is_named(capsys: Capture) -> None:
     assert main(["ask", "x", "--model", "nope"]) == 2
     assert "openai:gpt-5" in capsys.readouterr().err

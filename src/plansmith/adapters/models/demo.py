@@ -1,75 +1,181 @@
-"""The demonstration model: the same example plan for every request, and it says so."""
+"""The demonstration model: no language model, one honest script that searches the files here."""
 
 from __future__ import annotations
 
-from plansmith.adapters.models.scripted import ScriptedModel
-from plansmith.plan.capability import Effect, ToolSpec
+import json
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final, cast
+
+from plansmith.errors import ModelRefused
+from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
+from plansmith.ports import Delta, Message, ModelDone, TextDelta, Usage
 
-NOTICE = (
-    "No language model is set up yet, so the scripted demo model answers: every request "
-    "gets the same example plan. Nothing is run."
+NOTICE: Final = {
+    "en": "No language model is set up, so a scripted demo answers: it takes one word of the "
+    "request and searches the files of this folder for it. `--model` names a real model.",
+    "zh": "还没有设置语言模型，由脚本演示作答：它从请求中取一个词，在当前文件夹的文件中查找。"
+    "用 `--model` 指定真正的模型。",
+}
+_CHUNK: Final = 40
+_REQUEST: Final = re.compile(r'<(data-\w+) title="request"[^>]*>\n(.*?)\n</\1>', re.DOTALL)
+_QUOTED: Final = re.compile(r"[\"“「'‘](.{2,60}?)[\"”」'’]")
+_HAN: Final = re.compile("[\u4e00-\u9fff]")
+_HAN_CUE: Final = re.compile(
+    "(?:提到|包含|含有|提及|关于|出现|找到|查找|搜索)+了?([\u4e00-\u9fff]{1,8})"
+)
+_HAN_ENDS: Final = re.compile("(?:的文件|的内容|吗|呢|的)+$")
+_COMMON: Final = frozenset(
+    re.findall(
+        r"\w+",
+        "a about all an and any are can contain contains do does file files find folder folders "
+        "for from have here how i in is it list look me mention mentions my of on or please read "
+        "search show tell text that the their them there these this those to us want what when "
+        "where which who why with word words you your",
+    )
 )
 
-_FOLDER: dict[str, Json] = {
-    "type": "object",
-    "properties": {"folder": {"type": "string"}},
-    "required": ["folder"],
-}
-_FILE: dict[str, Json] = {
-    "type": "object",
-    "properties": {"path": {"type": "string"}},
-    "required": ["path"],
-}
 
-DEMO_TOOLS = (
-    ToolSpec(
-        name="files.list",
-        description="List the files of a folder with name, size and date.",
-        input_schema=_FOLDER,
-        effect=Effect.READ,
-        open_world=False,
-    ),
-    ToolSpec(
-        name="files.read",
-        description="Read a text file.",
-        input_schema=_FILE,
-        effect=Effect.READ,
-        open_world=False,
-    ),
-)
+class DemoModel:
+    """Answers any number of calls: a plan that searches, and what the search found."""
 
-_PLAN: dict[str, Json] = {
-    "steps": [
-        {
-            "id": "list",
-            "kind": "tool",
-            "title": "See what is in the folder",
-            "tool": "files.list",
-            "inputs": {"folder": "."},
-        },
-        {
-            "id": "read",
-            "kind": "map",
-            "title": "Read every file",
-            "over": {"$from": "list", "$path": ["files"]},
-            "each": {
-                "id": "one",
+    @property
+    def name(self) -> str:
+        """The name by which settings and reports call it."""
+        return "demo"
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        tools: Sequence[ToolSpec] = (),
+    ) -> AsyncIterator[Delta]:
+        """The answer, in pieces."""
+        del tools
+        prompt = "\n".join(message.text for message in messages)
+        text = _answer(prompt, schema)
+        for start in range(0, len(text), _CHUNK):
+            yield TextDelta(text[start : start + _CHUNK])
+        yield ModelDone(Usage(), self.name)
+
+
+def _answer(prompt: str, schema: Mapping[str, Json] | None) -> str:
+    """A reply is asked for without a schema, a decision and a plan each with its own."""
+    if schema is None:
+        return _reply(prompt)
+    request = _request(prompt)
+    if "decision" in cast("Mapping[str, Json]", schema.get("properties") or {}):
+        decided = {"decision": "plan", "reason": "the demo plans always", "query": request}
+        return json.dumps(decided | {"answer": ""})
+    if 'title="previous plan"' in prompt:
+        hint = "plansmith edit changes a plan by hand; --model names a real model"
+        raise ModelRefused("the scripted demo cannot change a plan", hint=hint)
+    return json.dumps(_plan(request), ensure_ascii=False)
+
+
+def _request(prompt: str) -> str:
+    found = _REQUEST.findall(prompt)
+    return found[-1][1] if found else ""
+
+
+def keyword(request: str) -> str:
+    """The one word the demo searches for: what is quoted, or else the longest uncommon one."""
+    quoted = _QUOTED.search(request)
+    if quoted:
+        return quoted[1]
+    cues = _HAN_CUE.findall(request)
+    if cues:
+        return _HAN_ENDS.sub("", cues[-1]) or cues[-1]
+    words = [each for each in re.findall(r"\w+", request) if each.lower() not in _COMMON]
+    longest = max(words, key=len, default="plan")
+    # The singular finds the plural too.
+    plural = longest.isascii() and longest.endswith("s") and not longest.endswith("ss")
+    return longest[:-1] if plural and len(longest) > 3 else longest
+
+
+def _plan(request: str) -> dict[str, Json]:
+    word = keyword(request)
+    chinese = bool(_HAN.search(request))
+    titles = (
+        ("看看文件夹里有什么", f"在文件中查找“{word}”", "说出找到了什么")
+        if chinese
+        else ("See what is in the folder", f'Search the files for "{word}"', "Say what was found")
+    )
+    return {
+        "goal": request,
+        "steps": [
+            {
+                "id": "list",
                 "kind": "tool",
-                "tool": "files.read",
-                "inputs": {"path": {"$from": "item", "$path": ["path"]}},
+                "title": titles[0],
+                "tool": "files.list",
+                "inputs": {"folder": "."},
             },
-        },
-        {
-            "id": "answer",
-            "kind": "reply",
-            "title": "Answer from what was read",
-            "instruction": "Answer the request from {{read}}, and name the files you used.",
-        },
-    ],
-}
+            {
+                "id": "search",
+                "kind": "tool",
+                "title": titles[1],
+                "tool": "files.search",
+                "inputs": {"text": word, "folder": "."},
+            },
+            {
+                "id": "answer",
+                "kind": "reply",
+                "title": titles[2],
+                "instruction": f"{'说出找到了什么' if chinese else titles[2]}: {{{{search}}}}",
+                "after": ["list"],
+            },
+        ],
+    }
 
 
-def demo_model() -> ScriptedModel:
-    """A model for one request."""
-    return ScriptedModel(_PLAN, name="demo")
+def _reply(prompt: str) -> str:
+    chinese = bool(_HAN.search(prompt))
+    found = _search_result(prompt)
+    if found is None:
+        return (
+            "这是脚本演示，没有语言模型；它只会说出自己的查找结果，而这里没有。"
+            if chinese
+            else "This is the scripted demo, not a language model: it can only word the result of "
+            "its own search, and there is none here."
+        )
+    files = [_line(each) for each in found["files"]]
+    word, count, searched = found["text"], len(files), found["searched"]
+    if chinese:
+        head = (
+            f"脚本演示（没有语言模型）查找了“{word}”："
+            f"在 {searched} 个文本文件中，{count} 个含有它。"
+        )
+    else:
+        have = "has it" if count == 1 else "have it"
+        head = (
+            f'The scripted demo (no language model) searched for "{word}": '
+            f"of {searched} text files, {count} {have}."
+        )
+    return "\n".join([head, "", *files]).strip()
+
+
+def _search_result(prompt: str) -> dict[str, Any] | None:
+    """The result of `files.search` that a prompt holds as JSON."""
+    start = prompt.find('{"text":')
+    try:
+        value: object = json.JSONDecoder().raw_decode(prompt, start)[0] if start >= 0 else None
+    except ValueError:
+        return None
+    if not isinstance(value, dict):
+        return None
+    found = cast("dict[str, Any]", value)
+    return found if isinstance(found.get("files"), list) and "searched" in found else None
+
+
+def _line(file: Mapping[str, Any]) -> str:
+    lines = ", ".join(str(each["line"]) for each in file["lines"])
+    more = ", …" if file["count"] > len(file["lines"]) else ""
+    return f"- {file['path']} ({lines}{more})"
+
+
+def demo_model() -> DemoModel:
+    """The demonstration model."""
+    return DemoModel()

@@ -1,11 +1,11 @@
-"""Built-in tools that list and read files: only reading, and only inside one folder."""
+"""Built-in tools that list, read and search files: only reading, and only inside one folder."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,8 +16,9 @@ from plansmith.plan.data import Json
 from plansmith.ports import Call
 
 
-def _takes(name: str) -> dict[str, Any]:
-    return {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
+def _takes(*names: str) -> dict[str, Any]:
+    properties = {name: {"type": "string"} for name in names}
+    return {"type": "object", "properties": properties, "required": list(names)}
 
 
 FILE_TOOLS: Final = (
@@ -35,36 +36,49 @@ FILE_TOOLS: Final = (
         effect=Effect.READ,
         open_world=False,
     ),
+    ToolSpec(
+        name="files.search",
+        description="Find a word or text in all files of a folder and of the folders in it.",
+        input_schema=_takes("text", "folder"),
+        effect=Effect.READ,
+        open_world=False,
+    ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class FileToolLimits:
-    """How many files are listed and how large a file may be that is read."""
+    """How many files are listed or searched, how large one may be, how many lines are shown."""
 
     files: int = 200
     bytes_each: int = 1_000_000
+    searched: int = 5_000
+    lines_each: int = 5
+    letters_each: int = 200
 
 
 class FileTools:
-    """`files.list` and `files.read`, confined to a folder; hidden files do not exist for them."""
+    """The three tools, confined to a folder; hidden files do not exist for them."""
 
     def __init__(self, root: Path, *, limits: FileToolLimits | None = None) -> None:
         self._root = root.resolve()
         self._limits = limits or FileToolLimits()
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """Both tools."""
+        """All three."""
         return FILE_TOOLS
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """List a folder or read a file."""
+        """List a folder, read a file or search a folder."""
         del call
         match tool:
             case "files.list":
                 return await asyncio.to_thread(self._list, _text(arguments, "folder"))
             case "files.read":
                 return await asyncio.to_thread(self._read, _text(arguments, "path"))
+            case "files.search":
+                text, folder = _text(arguments, "text"), _text(arguments, "folder")
+                return await asyncio.to_thread(self._search, text, folder)
             case _:
                 raise ToolFailed(f"there is no tool called {tool!r}")
 
@@ -95,7 +109,7 @@ class FileTools:
             return False
         return target.is_file() and self._is_open(target)
 
-    def _read(self, name: str) -> Json:
+    def _read(self, name: str) -> dict[str, Json]:
         path = self._inside(name)
         try:
             data = _bytes(path, self._limits.bytes_each + 1)
@@ -107,6 +121,56 @@ class FileTools:
             most = f"{self._limits.bytes_each:,} bytes"
             raise ToolFailed(f"{name} is larger than {most}", hint="read a smaller file")
         return {"path": path.relative_to(self._root).as_posix(), "text": _decoded(name, data)}
+
+    def _search(self, text: str, name: str) -> Json:
+        """The files with the text, in whatever case, with their first lines that have it."""
+        if not text.strip():
+            raise ToolFailed("there is nothing to search for", hint="give a word")
+        folder = self._inside(name)
+        if not folder.is_dir():
+            raise ToolFailed(f"{name} is not a folder")
+        found: list[Json] = []
+        searched = unreadable = left_out = 0
+        for path in self._below(folder):
+            if searched + unreadable >= self._limits.searched:
+                left_out += 1
+                continue
+            content = self._content(path)
+            if content is None:
+                unreadable += 1
+                continue
+            searched += 1
+            found += self._matches(path, content, text.casefold())
+        told: dict[str, Json] = {"text": text, "files": found, "searched": searched}
+        if unreadable:
+            told["not_text"] = unreadable
+        return told | {"left_out": left_out} if left_out else told
+
+    def _below(self, folder: Path) -> Iterator[Path]:
+        """The files in a folder and in the folders in it, in order, links to folders left out."""
+        for place, folders, files in os.walk(folder):
+            folders[:] = sorted(each for each in folders if not each.startswith("."))
+            yield from (
+                path for each in sorted(files) if self._is_listed(path := Path(place) / each)
+            )
+
+    def _content(self, path: Path) -> str | None:
+        try:
+            read = self._read(path.relative_to(self._root).as_posix())
+        except ToolFailed:
+            return None
+        return str(read["text"])
+
+    def _matches(self, path: Path, content: str, text: str) -> list[Json]:
+        lines: list[Json] = [
+            {"line": number, "text": line.strip()[: self._limits.letters_each]}
+            for number, line in enumerate(content.splitlines(), start=1)
+            if text in line.casefold()
+        ]
+        if not lines:
+            return []
+        name = path.relative_to(self._root).as_posix()
+        return [{"path": name, "count": len(lines), "lines": lines[: self._limits.lines_each]}]
 
     def _inside(self, name: str) -> Path:
         """The path of a name, every link followed, refused where it leaves the folder."""

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from plansmith.adapters.models.demo import DEMO_TOOLS
-from plansmith.adapters.tools.files import FILE_TOOLS, FileToolLimits, FileTools
+from plansmith.adapters.tools.files import FileToolLimits, FileTools
 from plansmith.errors import ToolFailed
 from plansmith.ports import Call
 
@@ -26,10 +25,6 @@ def folder(tmp_path: Path) -> Path:
 
 async def use(root: Path, tool: str, limits: FileToolLimits | None = None, **words: Any) -> Any:
     return await FileTools(root, limits=limits).call(tool, words, Call(key="k"))
-
-
-def test_the_demo_plans_with_the_tools_that_are_really_there() -> None:
-    assert FILE_TOOLS == DEMO_TOOLS
 
 
 async def test_files_are_listed_in_order_without_folders_and_hidden_ones(folder: Path) -> None:
@@ -116,3 +111,51 @@ async def test_the_root_may_itself_be_a_hidden_folder_or_a_link(tmp_path: Path) 
     (hidden / "a.txt").write_text("a", encoding="utf-8")
     (tmp_path / "link").symlink_to(hidden)
     assert (await use(tmp_path / "link", "files.read", path="a.txt"))["text"] == "a"
+
+
+async def test_files_with_a_text_are_found_in_whatever_case_and_depth(folder: Path) -> None:
+    (folder / "sub" / "c.txt").write_text("one\nThe SEA, the sea\n\nsea", encoding="utf-8")
+    (folder / ".secret").write_text("sea", encoding="utf-8")
+    (folder / "raw.bin").write_bytes(b"\0sea")
+    assert await use(folder, "files.search", text="sea", folder=".") == {
+        "text": "sea",
+        "files": [
+            {
+                "path": "sub/c.txt",
+                "count": 2,
+                "lines": [
+                    {"line": 2, "text": "The SEA, the sea"},
+                    {"line": 4, "text": "sea"},
+                ],
+            }
+        ],
+        "searched": 3,
+        "not_text": 1,
+    }
+    assert (await use(folder, "files.search", text="好", folder="."))["files"][0]["count"] == 1
+
+
+async def test_a_search_says_what_it_left_out_and_stays_inside(folder: Path) -> None:
+    (folder / "out").symlink_to(folder.parent)
+    (folder / "b.txt").write_text("bee " * 100 + "\nbee\nbee", encoding="utf-8")
+    limits = FileToolLimits(searched=2, lines_each=1, letters_each=10)
+    found = await use(folder, "files.search", limits, text="bee", folder=".")
+    assert found["left_out"] == 1
+    [file] = found["files"]
+    assert (file["count"], file["lines"]) == (3, [{"line": 1, "text": "bee bee be"}])
+    assert (await use(folder, "files.search", text="outside", folder="."))["files"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ({"text": " ", "folder": "."}, "nothing to search"),
+        ({"text": "x", "folder": "a.txt"}, "not a folder"),
+        ({"text": "x", "folder": ".."}, "outside"),
+    ],
+)
+async def test_a_search_that_cannot_be_says_why(
+    folder: Path, words: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ToolFailed, match=why):
+        await use(folder, "files.search", **words)

@@ -1,0 +1,141 @@
+"""The board: where a run and each of its steps stand, as rows of plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from plansmith.cli.words import Words
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.review.draw import branches
+from plansmith.review.render import action, clip, safe
+
+ICONS: Final = {
+    StepStatus.WAITING: "·",
+    StepStatus.READY: "○",
+    StepStatus.RUNNING: "▶",
+    StepStatus.ASKING: "?",
+    StepStatus.DONE: "✓",
+    StepStatus.FAILED: "✗",
+    StepStatus.SKIPPED: "↷",
+    StepStatus.CANCELLED: "■",
+    StepStatus.UNKNOWN: "!",
+}
+_TITLE: Final = 60
+_ERROR: Final = 120
+# When not all rows fit, those go first that say the least.
+_URGENCY: Final = {
+    StepStatus.ASKING: 0,
+    StepStatus.UNKNOWN: 0,
+    StepStatus.RUNNING: 1,
+    StepStatus.FAILED: 2,
+    StepStatus.READY: 3,
+    StepStatus.CANCELLED: 4,
+    StepStatus.DONE: 5,
+    StepStatus.WAITING: 6,
+    StepStatus.SKIPPED: 7,
+}
+
+
+class Row(NamedTuple):
+    """One step: its state, and the line that says so; no status where the line sums others up."""
+
+    status: StepStatus | None
+    text: str
+
+
+def header(run: Run, *, now: datetime, words: Words) -> str:
+    """How far a run is, such as `3/9 · 2 running · 1 waiting for you · $0.012 · 00:41`."""
+    return " · ".join(_parts(run, now, words))
+
+
+def _parts(run: Run, now: datetime, words: Words) -> Iterator[str]:
+    states = [run.steps[name].status for name in _active(run.plan)] if run.plan else []
+    if states:
+        yield f"{states.count(StepStatus.DONE)}/{len(states)}"
+    if run.status not in (RunStatus.RUNNING, RunStatus.ASKING):
+        yield words[run.status.value]
+    for status, key in ((StepStatus.RUNNING, "head_running"), (StepStatus.FAILED, "head_failed")):
+        if status in states:
+            yield words[key].format(count=states.count(status))
+    if run.questions:
+        yield words["head_waiting"].format(count=len(run.questions))
+    yield from _spent(run, now)
+
+
+def _spent(run: Run, now: datetime) -> Iterator[str]:
+    if run.money:
+        yield f"${run.money:.3f}"
+    elif run.tokens:
+        yield f"{run.tokens:,} tokens"
+    begun = run.started_at or run.created_at
+    if begun is not None:
+        yield elapsed(((run.updated_at or now) if run.status.over else now) - begun)
+
+
+def _active(plan: Plan) -> list[str]:
+    return [step.id for step in plan.steps if not step.disabled]
+
+
+def elapsed(span: timedelta) -> str:
+    """A span as minutes and seconds."""
+    seconds = max(0, int(span.total_seconds()))
+    hours = f"{seconds // 3600}:" if seconds >= 3600 else ""
+    return f"{hours}{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def rows(run: Run, *, now: datetime, words: Words, most: int | None = None) -> list[Row]:
+    """The steps as a tree, one a row; of more than `most` those that matter now."""
+    if run.plan is None:
+        return []
+    found = [
+        Row(run.steps[each.step].status, f"{each.lead}{_text(run, each.step, now, words)}")
+        for each in branches(run.plan)
+    ]
+    if most is None or len(found) <= most:
+        return found
+    keep = max(most - 1, 1)
+    ranked = sorted(range(len(found)), key=lambda index: _URGENCY[_status(found[index])])
+    shown = [found[index] for index in sorted(ranked[:keep])]
+    return [*shown, Row(None, words["more"].format(count=len(found) - len(shown)))]
+
+
+def _status(row: Row) -> StepStatus:
+    return row.status or StepStatus.WAITING
+
+
+def _text(run: Run, name: str, now: datetime, words: Words) -> str:
+    state = run.steps[name]
+    step = run.plan.by_id[name] if run.plan else None
+    about = clip(safe(step.title) or action(step), _TITLE) if step else ""
+    state_text = f"{ICONS[state.status]} {safe(name)}  {words[state.status.value]}"
+    return "  ".join(part for part in (state_text, _detail(run, name, now), about) if part)
+
+
+def _detail(run: Run, name: str, now: datetime) -> str:
+    """What is known beyond the status: parts done, time, the last word, the error."""
+    state = run.steps[name]
+    match state.status:
+        case StepStatus.RUNNING:
+            return " ".join(part for part in (_share(run, name), _time(state, now)) if part)
+        case StepStatus.DONE:
+            return _time(state, now)
+        case StepStatus.FAILED | StepStatus.CANCELLED | StepStatus.UNKNOWN:
+            return clip(safe(state.error), _ERROR)
+        case _:
+            return ""
+
+
+def _share(run: Run, name: str) -> str:
+    parts = [step.status for each, step in run.steps.items() if each.startswith(f"{name}/")]
+    share = f"{parts.count(StepStatus.DONE)}/{len(parts)}" if parts else ""
+    said = clip(safe(run.steps[name].progress), _TITLE)
+    return " ".join(part for part in (share, said) if part)
+
+
+def _time(state: StepState, now: datetime) -> str:
+    if state.started_at is None:
+        return ""
+    return elapsed((state.finished_at or now) - state.started_at)

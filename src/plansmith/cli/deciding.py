@@ -1,0 +1,200 @@
+"""Commands that record a person's word about a run, from `approve` to `cancel`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Awaitable, Callable
+
+from plansmith.cli.conduct import carry
+from plansmith.cli.describe import (
+    question_lines,
+    review_lines,
+    revision_lines,
+    run_json,
+    status_word,
+    waiting_lines,
+)
+from plansmith.cli.editing import edit_from, edit_in_editor
+from plansmith.cli.exits import Exit
+from plansmith.cli.options import add_json, add_parts
+from plansmith.cli.output import print_json
+from plansmith.cli.plans import FileCommand
+from plansmith.cli.prompt import ask_line, read_answer, read_choice
+from plansmith.cli.session import Session, in_session
+from plansmith.errors import Refused
+from plansmith.plan.events import QuestionAsked
+from plansmith.plan.run import Run, RunStatus
+
+Deed = Callable[[Session, Run], Awaitable[Run | None]]
+
+
+def _configure(parser: argparse.ArgumentParser, *, runs_on: bool = False) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
+    add_parts(parser)
+    add_json(parser)
+    parser.add_argument(
+        "--no-input", action="store_true", help="ask nothing: exit with 5 where you are needed"
+    )
+    if runs_on:
+        parser.add_argument("--run", dest="go_on", action="store_true", help="then run it")
+
+
+def _do(args: argparse.Namespace, deed: Deed) -> int:
+    """Do something about a run, and tell how it stands; 5 when a person is still needed for it."""
+
+    async def work(session: Session) -> int:
+        run = await deed(session, await session.run(args.run))
+        if run is None:
+            return Exit.WAITING
+        if vars(args).get("go_on") and not run.status.over:
+            return await carry(session, run.id, fresh=False)
+        if args.json:
+            print_json(run_json(run, session))
+        session.say(f"{run.id}: {status_word(run, session)}")
+        session.say(*waiting_lines(run, session))
+        return Exit.OK
+
+    return in_session(args, work)
+
+
+def _configure_approve(parser: argparse.ArgumentParser) -> None:
+    _configure(parser, runs_on=True)
+    parser.add_argument("hash", nargs="?", metavar="HASH", help="the hash of exactly this plan")
+
+
+def _approve(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run | None:
+        if args.hash:
+            return await session.smith.decide(run.id, approve=args.hash, by=session.by)
+        if run.status is not RunStatus.REVIEWING or run.plan is None:
+            raise Refused(f"run {run.id} does not wait for approval: it is {run.status}")
+        events = list(await session.smith.store.events(run.id))
+        session.say(*review_lines(run, events, session))
+        if session.has_person:
+            typed = ask_line(session.words["approve_only"])
+            if read_choice(typed or "").kind == "yes":
+                return await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
+            session.say(session.words["not_now"])
+        session.say(*waiting_lines(run, session))
+        return None
+
+    return _do(args, deed)
+
+
+def _reject(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run:
+        return await session.smith.decide(run.id, reject=True, by=session.by)
+
+    return _do(args, deed)
+
+
+def _configure_answer(parser: argparse.ArgumentParser) -> None:
+    _configure(parser, runs_on=True)
+    parser.add_argument(
+        "words", nargs="*", metavar="[QUESTION] ANSWER", help="which question, and the answer"
+    )
+
+
+def _answer(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run | None:
+        if len(args.words) > 2:
+            raise Refused("too many words", hint="put the answer in quotes")
+        name = args.words[0] if len(args.words) == 2 else None
+        asked = _asked(run, name)
+        typed = args.words[-1] if args.words else None
+        if typed is None:
+            session.say(*question_lines(asked, session))
+            typed = ask_line(session.words["answer"]) if session.has_person else None
+        if not (typed or "").strip():
+            session.say(*waiting_lines(run, session))
+            return None
+        value = read_answer(asked, typed or "")
+        return await session.smith.answer(run.id, asked.question, value, by=session.by)
+
+    return _do(args, deed)
+
+
+def _asked(run: Run, name: str | None) -> QuestionAsked:
+    """The question that is meant: the named one, or the only one."""
+    known = ", ".join(run.questions)
+    if name is None and len(run.questions) == 1:
+        return next(iter(run.questions.values()))
+    if not run.questions:
+        raise Refused(f"run {run.id} has no open question: it is {run.status}")
+    if name is None:
+        raise Refused(
+            f"run {run.id} has {len(run.questions)} questions", hint=f"say which: {known}"
+        )
+    if name not in run.questions:
+        raise Refused(f"run {run.id} has no open question {name!r}", hint=f"there is {known}")
+    return run.questions[name]
+
+
+def _configure_edit(parser: argparse.ArgumentParser) -> None:
+    _configure(parser)
+    parser.add_argument("--file", metavar="FILE", help="take this plan instead of opening $EDITOR")
+
+
+def _edit(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run:
+        if args.file:
+            return await edit_from(session, run, args.file)
+        return await edit_in_editor(session, run)
+
+    return _do(args, deed)
+
+
+def _configure_changes(parser: argparse.ArgumentParser) -> None:
+    _configure(parser)
+    parser.add_argument("text", metavar="TEXT", help="how the plan should differ, in your words")
+
+
+def _changes(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run:
+        changed = await session.smith.request_changes(run.id, args.text, by=session.by)
+        events = list(await session.smith.store.events(run.id))
+        session.say(*revision_lines(events, session))
+        return changed
+
+    return _do(args, deed)
+
+
+def _undo(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run:
+        undone = await session.smith.undo(run.id, by=session.by)
+        events = list(await session.smith.store.events(run.id))
+        session.say(*revision_lines(events, session))
+        return undone
+
+    return _do(args, deed)
+
+
+def _configure_pause(parser: argparse.ArgumentParser) -> None:
+    _configure(parser)
+    parser.add_argument("--reason", default="", help="why, for whoever looks at it later")
+
+
+def _pause(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run:
+        return await session.smith.pause(run.id, by=session.by, reason=args.reason)
+
+    return _do(args, deed)
+
+
+def _cancel(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run:
+        if run.status.over:
+            raise Refused(f"run {run.id} is over: {run.status}")
+        return await session.smith.cancel(run.id, by=session.by)
+
+    return _do(args, deed)
+
+
+APPROVE = FileCommand(_configure_approve, _approve)
+REJECT = FileCommand(_configure, _reject)
+ANSWER = FileCommand(_configure_answer, _answer)
+EDIT = FileCommand(_configure_edit, _edit)
+CHANGES = FileCommand(_configure_changes, _changes)
+UNDO = FileCommand(_configure, _undo)
+PAUSE = FileCommand(_configure_pause, _pause)
+CANCEL = FileCommand(_configure, _cancel)

@@ -1,0 +1,154 @@
+"""A run as JSON, and as the lines a person needs to decide or to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from plansmith.cli.board import header, rows
+from plansmith.cli.session import Session, is_unusable
+from plansmith.plan.data import Json
+from plansmith.plan.diff import diff_plans
+from plansmith.plan.events import Event, PlanProposed, QuestionAsked, ReviewAsked
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run, RunStatus, StepState
+from plansmith.review.render import (
+    clip,
+    diff_lines,
+    estimate_lines,
+    plan_lines,
+    problem_lines,
+    safe,
+    value_line,
+)
+
+
+def run_json(run: Run, session: Session) -> dict[str, Json]:
+    """All that is known of a run."""
+    return {
+        "id": run.id,
+        "status": run.status.value,
+        "request": run.request,
+        "locale": run.locale,
+        "decision": run.decision,
+        "reason": run.reason,
+        "plan": run.plan.to_json() if run.plan else None,
+        "hash": run.plan.hash if run.plan else None,
+        "approved": run.approved,
+        "problems": [each.to_json() | {"name": each.name} for each in run.problems],
+        "estimate": run.estimate.to_json() if run.estimate else None,
+        "steps": {name: _step_json(state) for name, state in run.steps.items()},
+        "questions": [each.to_json() for each in run.questions.values()],
+        "tokens": run.tokens,
+        "cost_usd": str(run.money),
+        "report": run.report,
+        "created_at": run.created_at.isoformat() if run.created_at else None,
+        "updated_at": run.updated_at.isoformat() if run.updated_at else None,
+        "next": list(next_commands(run, session)),
+    }
+
+
+def _step_json(state: StepState) -> dict[str, Json]:
+    return {
+        "status": state.status.value,
+        "attempts": state.attempts,
+        "result": state.result,
+        "error": state.error,
+        "started_at": state.started_at.isoformat() if state.started_at else None,
+        "finished_at": state.finished_at.isoformat() if state.finished_at else None,
+    }
+
+
+def next_commands(run: Run, session: Session) -> Iterator[str]:
+    """The commands that bring a run further, as they are typed; the last one runs it."""
+    if run.status.over or run.plan is None:
+        return
+    if is_unusable(run):
+        yield session.command("edit", run.id)
+        return
+    if run.status is RunStatus.REVIEWING and not run.approved:
+        yield session.command("approve", run.id, run.plan.hash)
+    for name in run.questions:
+        yield session.command("answer", run.id, name, "ANSWER")
+    yield session.command("resume", run.id)
+
+
+def waiting_lines(run: Run, session: Session) -> Iterator[str]:
+    """What the run waits for, and how to give it."""
+    commands = list(next_commands(run, session))
+    if not commands:
+        return
+    waits = len(commands) > 1
+    yield session.words["waits"] if waits else session.words["go_on"]
+    for asked in run.questions.values():
+        yield from question_lines(asked, session)
+    yield from (f"  {safe(each)}" for each in commands[:-1])
+    if waits:
+        yield session.words["then"]
+    yield f"  {safe(commands[-1])}"
+
+
+def question_lines(asked: QuestionAsked, session: Session) -> Iterator[str]:
+    """A question with its options."""
+    text = clip(safe(asked.text), 1000)
+    yield session.words["question"].format(name=safe(asked.question), text=text)
+    for number, option in enumerate(asked.options, start=1):
+        yield f"  {number}. {clip(safe(option))}"
+
+
+def review_lines(run: Run, events: Sequence[Event], session: Session) -> Iterator[str]:
+    """What a person has to see before approving: steps, arguments, effects, cost, hash."""
+    if run.plan is None:
+        return
+    yield from plan_lines(run.plan)
+    yield ""
+    yield from revision_lines(events, session)
+    if run.estimate is not None:
+        yield from estimate_lines(run.estimate)
+    if run.problems:
+        yield from problem_lines(run.problems)
+    yield session.words["review"]
+    asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
+    yield from (f"  ! {safe(reason)}" for reason in (asked[-1].reasons if asked else ()))
+    yield f"  {session.words['hash'].format(hash=run.plan.hash)}"
+
+
+def revision_lines(events: Sequence[Event], session: Session) -> Iterator[str]:
+    """How the last plan differs from the one before, and why there is a new one."""
+    plans = [each.body for each in events if isinstance(each.body, PlanProposed)]
+    if len(plans) < 2:
+        return
+    cause = f" {clip(safe(plans[-1].cause))}" if plans[-1].cause else ""
+    yield f"{session.words['changed']}{cause}"
+    yield from change_lines(plans[-2].plan, plans[-1].plan)
+    yield ""
+
+
+def change_lines(before: Plan, after: Plan) -> Iterator[str]:
+    """The changes from one plan to another, without the revision's own number."""
+    diff = diff_plans(before.replace(revision=1), after.replace(revision=1))
+    yield from diff_lines(diff)
+
+
+def status_word(run: Run, session: Session) -> str:
+    """Where a run stands, in a word or two."""
+    approved = run.status is RunStatus.REVIEWING and bool(run.approved)
+    return session.words["approved" if approved else run.status.value]
+
+
+def run_lines(run: Run, session: Session) -> Iterator[str]:
+    """A run as `show` shows it: where it stands, its steps, and what came of them."""
+    now = session.smith.clock.now()
+    yield f"Run {run.id}: {status_word(run, session)}"
+    yield f"  {clip(safe(run.request), 200)}"
+    yield f"  {header(run, now=now, words=session.words)}"
+    if run.reason:
+        yield f"  {clip(safe(run.reason), 200)}"
+    yield ""
+    yield from (row.text for row in rows(run, now=now, words=session.words))
+    if any(step.result is not None for step in run.steps.values()):
+        yield ""
+    for name, step in run.steps.items():
+        if step.result is not None:
+            yield f"{safe(name)} = {value_line(step.result, 300)}"
+    if run.problems:
+        yield from ("", *problem_lines(run.problems))

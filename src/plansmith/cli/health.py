@@ -1,0 +1,80 @@
+"""`plansmith verify` and `plansmith doctor`: whether what is kept is whole, and what to do."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from dataclasses import asdict
+
+from plansmith.adapters.stores.doctor import Finding, diagnose, verify
+from plansmith.adapters.stores.urls import open_store
+from plansmith.cli.exits import Exit
+from plansmith.cli.options import add_json, add_store, settings_of
+from plansmith.cli.output import print_json, print_lines
+from plansmith.cli.plans import FileCommand
+from plansmith.cli.session import find_run
+from plansmith.errors import JournalError
+from plansmith.plan.data import Json
+from plansmith.review.render import safe
+
+
+def _configure_verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", nargs="?", default="last", metavar="RUN", help="default: last")
+    parser.add_argument("--all", action="store_true", help="every run there is")
+    add_store(parser)
+    add_json(parser)
+
+
+def _verify(args: argparse.Namespace) -> int:
+    return asyncio.run(_verify_runs(args))
+
+
+async def _verify_runs(args: argparse.Namespace) -> int:
+    store = open_store(settings_of(args).store_url())
+    try:
+        ids = list(await store.runs())
+        rows: list[dict[str, Json]] = []
+        for run_id in ids if args.all else [find_run(args.run, ids)]:
+            try:
+                rows.append({"run": run_id, "events": await verify(store, run_id), "damage": ""})
+            except JournalError as error:
+                rows.append({"run": run_id, "events": 0, "damage": str(error)})
+    finally:
+        await store.close()
+    if args.json:
+        print_json(rows)
+    else:
+        print_lines(_verdict(row) for row in rows)
+    return Exit.FAILED if any(row["damage"] for row in rows) else Exit.OK
+
+
+def _verdict(row: dict[str, Json]) -> str:
+    if row["damage"]:
+        return f"error: {row['run']}: {safe(str(row['damage']))}"
+    return f"{row['run']}: {row['events']} events, none altered"
+
+
+def _configure_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="verify only the newest N runs (default: all)"
+    )
+    add_store(parser)
+    add_json(parser)
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    findings = asyncio.run(diagnose(settings_of(args).store_url(), sample=args.sample))
+    if args.json:
+        print_json([asdict(each) for each in findings])
+    else:
+        print_lines(map(_line, findings))
+    return Exit.FAILED if any(each.level == "error" for each in findings) else Exit.OK
+
+
+def _line(found: Finding) -> str:
+    hint = f" ({found.hint})" if found.hint else ""
+    return f"{found.level:<8} {safe(found.subject)}: {safe(found.message)}{safe(hint)}"
+
+
+VERIFY = FileCommand(_configure_verify, _verify)
+DOCTOR = FileCommand(_configure_doctor, _doctor)

@@ -1,0 +1,115 @@
+"""The flags that several commands share, and the settings they make."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from typing import Any, Final
+
+from plansmith.config import Settings, load_settings
+from plansmith.errors import Misconfigured
+
+# Flags that a further command about the same run needs again, to find the same things.
+_CARRIED: Final = ("store", "tools", "model", "base_url", "docs", "profile")
+_LIMITS: Final[dict[str, type[int | float]]] = {
+    "money": float,
+    "tokens": int,
+    "steps": int,
+    "seconds": float,
+}
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Where runs are kept."""
+    parser.add_argument("--store", metavar="URL", help="where runs are kept: sqlite:///FILE or …")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Output as JSON."""
+    parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+
+
+def add_parts(parser: argparse.ArgumentParser) -> None:
+    """What plans are made and run with."""
+    add_store(parser)
+    parser.add_argument(
+        "--tools", action="append", metavar="FILE", help="tools: Python, or JSON; repeatable"
+    )
+    parser.add_argument("--model", help="the model that plans, such as openai:gpt-5")
+    parser.add_argument("--base-url", help="an OpenAI-compatible server, with --model openai:NAME")
+    parser.add_argument("--docs", action="append", metavar="PATH", help="documents; repeatable")
+    parser.add_argument("--profile", metavar="FILE", help="for whom the plan is, as YAML or TOML")
+
+
+def add_running(parser: argparse.ArgumentParser) -> None:
+    """How a run is reviewed, limited and shown."""
+    parser.add_argument(
+        "--yes-read-only",
+        action="store_true",
+        help="run plans that only read without asking, whatever the settings say",
+    )
+    parser.add_argument("--approve-plan", metavar="HASH", help="approve exactly this plan")
+    parser.add_argument(
+        "--budget", metavar="LIMITS", help="such as 0.50 (US dollars) or steps=20,tokens=50000"
+    )
+    parser.add_argument("--lang", help="the language of plan and report, such as en or zh-CN")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the run as JSON at the end")
+    form.add_argument("--jsonl", action="store_true", help="print events as JSON, one a line")
+    parser.add_argument(
+        "--no-input", action="store_true", help="ask nothing: exit with 5 where you are needed"
+    )
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    """The settings with the flags, which win over all files."""
+    given = vars(args)
+    model = {"model": given.get("model"), "base_url": given.get("base_url")}
+    planner = {"max_steps": given.get("max_steps"), "top_k": given.get("top_k")}
+    changes: dict[str, Any] = {
+        "models": {"plan": _said(model)} if any(model.values()) else None,
+        "planner": _said(planner),
+        "budget": read_budget(given["budget"]) if given.get("budget") else None,
+        "review": {"ask": "writes"} if given.get("yes_read_only") else None,
+        "tools": given.get("tools"),
+        "documents": given.get("docs"),
+        "profile": given.get("profile"),
+        "store": given.get("store"),
+    }
+    return load_settings(changes=_said(changes))
+
+
+def _said(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: each for key, each in values.items() if each}
+
+
+def read_budget(text: str) -> dict[str, Any]:
+    """Limits such as `0.50`, `$0.50`, or `steps=20,tokens=50000`."""
+    return dict(_limit(part.strip()) for part in text.split(","))
+
+
+def _limit(part: str) -> tuple[str, int | float]:
+    name, found, number = part.rpartition("=")
+    kind = _LIMITS.get(name if found else "money")
+    try:
+        if kind is not None:
+            return name or "money", kind(number.removeprefix("$"))
+    except ValueError:
+        pass
+    hint = f"a number of US dollars, or one of {', '.join(_LIMITS)} with = and a number"
+    raise Misconfigured(f"{part!r} is not a limit", hint=hint)
+
+
+def carried(args: argparse.Namespace) -> list[str]:
+    """The flags to repeat in a command about the same run."""
+    flags: list[str] = []
+    for name in _CARRIED:
+        value: str | list[str] | None = vars(args).get(name)
+        for each in [value] if isinstance(value, str) else value or []:
+            flags += [f"--{name.replace('_', '-')}", each]
+    return flags
+
+
+def command_line(*words: str) -> str:
+    """A command as it is typed."""
+    return shlex.join(["plansmith", *words])

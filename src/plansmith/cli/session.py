@@ -1,0 +1,150 @@
+"""A session: one command's use of Plansmith, from its flags to its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from plansmith.adapters.tools.described import DescribedTools
+from plansmith.app import Plansmith
+from plansmith.cli.exits import Exit
+from plansmith.cli.options import carried, command_line, settings_of
+from plansmith.cli.progress import Lines, View, make_view
+from plansmith.cli.words import Words, own_locale, words_for
+from plansmith.config import Settings
+from plansmith.errors import Misconfigured
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import has_errors
+from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.steps import ToolStep
+from plansmith.review.policy import active_steps
+from plansmith.wiring import make_smith
+
+_SHORTEST: Final = 4
+
+
+@dataclass(slots=True)
+class Session:
+    """The runs of a store, who is asking, and how they are spoken to."""
+
+    smith: Plansmith
+    settings: Settings
+    args: argparse.Namespace
+    words: Words
+    by: str = field(default_factory=getpass.getuser)
+
+    @property
+    def has_person(self) -> bool:
+        """Whether someone can be asked now."""
+        silent = vars(self.args).get("no_input") or vars(self.args).get("jsonl")
+        return not silent and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def command(self, *words: str) -> str:
+        """The exact command that does something about a run of this session."""
+        return command_line(*words, *carried(self.args))
+
+    def speak(self, run: Run) -> None:
+        """Go on in the language of a run, unless the person chose one."""
+        if not vars(self.args).get("lang") and run.plan is not None:
+            self.words = words_for(run.locale if run.locale != "en" else run.plan.locale)
+
+    def say(self, *lines: str) -> None:
+        """Lines for the person, on stderr."""
+        sys.stderr.writelines(f"{line}\n" for line in lines)
+        sys.stderr.flush()
+
+    def view(self) -> View:
+        """How a run is shown while it goes on."""
+        return make_view(self.words, jsonl=bool(vars(self.args).get("jsonl")))
+
+    async def find(self, name: str) -> str:
+        """The id of the run that is meant: `last`, an id, or how only one id begins."""
+        ids = list(await self.smith.store.runs())
+        return find_run(name, ids)
+
+    async def run(self, name: str) -> Run:
+        """The run that is meant."""
+        run = await self.smith.get(await self.find(name))
+        self.speak(run)
+        return run
+
+    async def refuse_what_cannot_run(self, plan: Plan) -> None:
+        """Say so before anything runs when a step's tool is not here, or only described."""
+        callees = await self.smith.callees()
+        for step in active_steps(plan, self.smith.templates):
+            if not isinstance(step, ToolStep):
+                continue
+            source = callees.tools.get(step.tool)
+            if source is None or isinstance(source, DescribedTools):
+                why = "is only described" if source else "is not here"
+                hint = "name the Python file that has it with --tools; nothing was run"
+                raise Misconfigured(f"{step.tool} (step {step.id}) {why}", hint=hint)
+
+
+def find_run(name: str, ids: Sequence[str]) -> str:
+    """One of the ids, oldest first, by `last`, the id itself or its first letters."""
+    if name == "last" and ids:
+        return ids[-1]
+    found = [each for each in ids if each.startswith(name.lower())]
+    if name.lower() in found:
+        return name.lower()
+    if len(found) == 1 and len(name) >= _SHORTEST:
+        return found[0]
+    if not found:
+        raise Misconfigured(f"there is no run {name!r}", hint="plansmith runs lists them")
+    hint = f"give more of the id: {', '.join(found[-3:])}"
+    raise Misconfigured(f"{len(found)} runs begin with {name!r}", hint=hint)
+
+
+def in_session(args: argparse.Namespace, work: Callable[[Session], Awaitable[int]]) -> int:
+    """Do the work of a command with Plansmith opened for it, and closed whatever happens."""
+    settings = settings_of(args)
+    words = words_for(vars(args).get("lang") or own_locale())
+    lines = Lines(words)
+
+    async def go() -> int:
+        smith = make_smith(settings, tell=lines.say)
+        try:
+            return await work(Session(smith, settings, args, words))
+        finally:
+            await smith.close()
+
+    return asyncio.run(go())
+
+
+def exit_of(run: Run) -> Exit:
+    """The exit code that says how a run stands."""
+    match run.status:
+        case RunStatus.DONE:
+            return Exit.OK
+        case RunStatus.ANSWERED:
+            return {"ask": Exit.WAITING, "refuse": Exit.REFUSED}.get(run.decision, Exit.OK)
+        case RunStatus.PARTLY_DONE:
+            return Exit.PARTLY
+        case RunStatus.CANCELLED if not run.cancel_asked:
+            return Exit.REFUSED
+        case RunStatus.FAILED | RunStatus.CANCELLED:
+            return Exit.FAILED
+        case _:
+            return _exit_of_open(run)
+
+
+def _exit_of_open(run: Run) -> Exit:
+    if is_unusable(run):
+        return Exit.INVALID
+    if any("budget:" in name for name in run.questions):
+        return Exit.BUDGET
+    return Exit.WAITING
+
+
+def is_unusable(run: Run) -> bool:
+    """Whether a run has no plan that is worth running."""
+    if run.status not in (RunStatus.PLANNING, RunStatus.REVIEWING):
+        return False
+    plan = run.plan
+    return plan is None or bool(plan.degraded) or has_errors(list(run.problems))

@@ -1,0 +1,180 @@
+"""A terminal for tests: a command on a real pseudo-terminal, and the screen a person would see."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+# Only against hanging for ever: nothing is judged by how long it takes.
+PATIENCE_S = 60.0
+_SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
+
+
+class Screen:
+    """What the terminal shows after some bytes: the part of VT100 that progress is drawn with."""
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self.columns, self.rows = columns, rows
+        self.lines: list[list[str]] = [[]]
+        self.row = self.column = 0
+        self.coloured = False
+
+    @property
+    def text(self) -> str:
+        """All that was ever shown and not drawn over, oldest line first."""
+        return "\n".join("".join(line).rstrip() for line in self.lines)
+
+    def feed(self, text: str) -> None:
+        """Take in output."""
+        position = 0
+        while position < len(text):
+            found = _SEQUENCE.match(text, position)
+            if found:
+                self._control(found[1], found[2])
+                position = found.end()
+            else:
+                self._put(text[position])
+                position += 1
+
+    def _put(self, letter: str) -> None:
+        if letter == "\r":
+            self.column = 0
+        elif letter == "\n":
+            self._down(1)
+        elif letter >= " ":
+            width = 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+            if self.column + width > self.columns:
+                self.column = 0
+                self._down(1)
+            line = self.lines[self.row]
+            line += [" "] * (self.column + width - len(line))
+            line[self.column : self.column + width] = [letter, ""][:width]
+            self.column += width
+
+    def _down(self, count: int) -> None:
+        self.row += count
+        while len(self.lines) <= self.row:
+            self.lines.append([])
+
+    def _control(self, numbers: str, letter: str) -> None:
+        first = numbers.split(";", maxsplit=1)[0]
+        count = int(first) if first.isdigit() else 0
+        match letter:
+            case "A":
+                self.row = max(self.row - max(count, 1), 0)
+            case "B":
+                self._down(max(count, 1))
+            case "K":
+                self.lines[self.row] = [] if count == 2 else self.lines[self.row][: self.column]
+            case "J":
+                del self.lines[self.row + 1 :]
+            case "m":
+                self.coloured |= any(3 <= int(each or 0) // 10 <= 4 for each in numbers.split(";"))
+            case _:
+                pass
+
+
+class Terminal:
+    """A command that believes a person sits before it."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        columns: int = 100,
+        rows: int = 30,
+    ) -> None:
+        self.screen = Screen(columns, rows)
+        self.raw = ""
+        self._master, slave = pty.openpty()
+        self.resize(columns, rows)
+
+        def own_terminal() -> None:
+            os.setsid()
+            fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+
+        self.process = subprocess.Popen(
+            list(command),
+            cwd=folder,
+            env={"TERM": "xterm-256color", **environment},
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            close_fds=True,
+            preexec_fn=own_terminal,  # noqa: PLW1509 - single-threaded until here
+        )
+        os.close(slave)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Drag the window."""
+        size = struct.pack("HHHH", rows, columns, 0, 0)
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
+        self.screen.columns, self.screen.rows = columns, rows
+
+    def type(self, text: str) -> None:
+        """Press keys."""
+        os.write(self._master, text.encode())
+
+    def ctrl_c(self) -> None:
+        """Press Ctrl-C."""
+        self.type("\x03")
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def until(self, *wanted: str, times: int = 1) -> str:
+        """Read until all of this is on the screen, so many times; give the screen."""
+
+        def holds() -> bool:
+            return all(self.screen.text.count(each) >= times for each in wanted)
+
+        return self._read_until(holds, wanted)
+
+    def ended(self) -> int:
+        """Read until the command is over; give its exit code."""
+        self._read_until(lambda: False, ("the end",), to_the_end=True)
+        return self.process.wait()
+
+    def _read_until(
+        self, holds: Callable[[], bool], wanted: Sequence[str], *, to_the_end: bool = False
+    ) -> str:
+        limit = time.monotonic() + PATIENCE_S
+        while not holds():
+            ready, _, _ = select.select([self._master], [], [], limit - time.monotonic())
+            assert ready, f"waited for {wanted} and saw:\n{self.screen.text}"
+            try:
+                data = os.read(self._master, 65536)
+            except OSError:  # how Linux says that the other side is closed
+                data = b""
+            if not data:
+                assert to_the_end, f"waited for {wanted}; it ended with:\n{self.screen.text}"
+                break
+            text = data.decode(errors="replace")
+            self.raw += text
+            self.screen.feed(text)
+        return self.screen.text

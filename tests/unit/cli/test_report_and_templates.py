@@ -1,0 +1,158 @@
+"""Reports and templates from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.cli.conftest import Cli, Write
+
+PY = ("--tools", "tools.py")
+LOOK = {"id": "a", "tool": "look", "inputs": {"name": "Oslo"}}
+REPLY = {"id": "r", "instruction": "Seen: {{a.name}}"}
+BAD = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
+NOTE = {"id": "n", "tool": "note", "inputs": {"text": "hello"}}
+
+
+def done(cli: Cli, write: Write, *steps: Any) -> None:
+    cli("run", write(*(steps or (LOOK, REPLY))), *PY)
+
+
+def test_a_report_is_printed_in_each_form(cli: Cli, write: Write, desk: Path) -> None:
+    done(cli, write)
+    code, text, _ = cli("report", "last")
+    assert (code, "## Evidence" in text) == (0, True)
+    assert '"name": "Oslo"' in text
+    code, out, _ = cli("report", "last", "--json")
+    assert json.loads(out)["answer"]["sources"] == ["a"]
+    assert json.loads(cli("report", "last", "--format", "json")[1]) == json.loads(out)
+    code, page, _ = cli("report", "last", "--format", "html")
+    assert page.startswith("<!doctype html>")
+    code, out, _ = cli("report", "last", "--format", "html", "-o", "page.html")
+    assert (code, out) == (0, "")
+    assert (desk / "page.html").read_text(encoding="utf-8") == page
+
+
+def test_a_report_of_what_is_not_over_or_not_there_is_refused(cli: Cli, write: Write) -> None:
+    cli("run", write(NOTE), *PY, "--no-input")
+    code, out, err = cli("report", "last")
+    assert (code, out) == (4, "")
+    assert "is reviewing" in err
+    code, _, err = cli("report", "abcdef")
+    assert (code, "no run" in err) == (2, True)
+
+
+def test_a_report_that_cannot_be_written_says_why(cli: Cli, write: Write) -> None:
+    done(cli, write)
+    code, _, err = cli("report", "last", "-o", "no/such/folder/x.md")
+    assert (code, "cannot write" in err) == (2, True)
+
+
+def test_a_report_of_a_run_that_partly_failed_tells_what_failed(cli: Cli, write: Write) -> None:
+    done(cli, write, LOOK, BAD)
+    code, out, _ = cli("report", "last")
+    assert code == 0
+    assert "`b` failed" in out
+
+
+def test_a_run_is_saved_shown_listed_and_used_again(cli: Cli, write: Write) -> None:
+    done(cli, write)
+    code, out, _ = cli("templates", "save", "last", "--list")
+    assert (code, out) == (0, 'a.inputs.name = "Oslo"\n')
+    assert json.loads(cli("templates", "save", "last", "--list", "--json")[1]) == [
+        {"place": "a.inputs.name", "value": "Oslo"}
+    ]
+    code, _, err = cli("templates", "save", "last", "city", "--param", "name=a.inputs.name", *PY)
+    assert (code, err) == (0, "saved city@1\n")
+    code, out, _ = cli("templates", "list")
+    assert (code, "city@1" in out, "(name)" in out) == (0, True, True)
+    assert json.loads(cli("templates", "list", "--json")[1])[0]["version"] == 1
+    code, out, _ = cli("templates", "show", "city")
+    assert 'name: "string" = "Oslo"' in out
+    code, out, _ = cli("templates", "use", "city", "--set", "name=Rome", *PY, "--json")
+    told = json.loads(out)
+    assert (code, told["steps"]["a"]["result"]) == (0, {"name": "Rome"})
+
+
+def test_wrong_parameters_and_names_are_told_with_the_right_exit_code(
+    cli: Cli, write: Write
+) -> None:
+    done(cli, write)
+    save = ("templates", "save", "last")
+    cli(*save, "city", "--param", "name=a.inputs.name", "--required", "name", *PY)
+    code, _, err = cli("templates", "use", "city", *PY)
+    assert (code, "PS202" in err, "name" in err) == (3, True, True)
+    code, _, err = cli("templates", "use", "city", "--set", "town=x", "--set", "name=y", *PY)
+    assert (code, "town" in err) == (3, True)
+    assert cli("templates", "use", "no-such", *PY)[0] == 4
+    assert cli("templates", "use", "city", "--set", "oops", *PY)[0] == 2
+    assert cli("templates", "use", "city", "--set", "a=1", "--set", "a=2", *PY)[0] == 2
+    assert cli(*save)[0] == 2
+    assert cli(*save, "x", "--param", "n=a.inputs.no", *PY)[0] == 4
+    code, _, err = cli("templates", "use", "city", "--set", "name=x")
+    assert (code, "PS101" in err) == (3, True)
+
+
+def test_a_template_goes_out_and_in_as_a_file_and_is_removed(
+    cli: Cli, write: Write, desk: Path
+) -> None:
+    done(cli, write)
+    cli("templates", "save", "last", "city", "--param", "name=a.inputs.name", *PY)
+    assert json.loads(cli("templates", "export", "city")[1])["name"] == "city"
+    assert cli("templates", "export", "city", "--yaml", "-o", "city.yaml")[0] == 0
+    assert "name: city" in (desk / "city.yaml").read_text(encoding="utf-8")
+    code, out, _ = cli("templates", "import", "city.yaml", "--name", "town", "--json", *PY)
+    assert (code, json.loads(out)["name"]) == (0, "town")
+    code, out, _ = cli("templates", "remove", "city", "--json")
+    assert (code, json.loads(out)) == (0, {"removed": 1})
+    assert cli("templates", "remove", "city")[0] == 4
+    assert "city" not in cli("templates", "list")[1]
+    (desk / "bad.json").write_text("{", encoding="utf-8")
+    assert cli("templates", "import", "bad.json", *PY)[0] == 3
+    assert cli("templates", "import", "nothing.json", *PY)[0] == 2
+
+
+def test_a_request_is_offered_a_template_as_a_command_that_can_be_typed(
+    cli: Cli, write: Write
+) -> None:
+    path = Path(write(LOOK, REPLY))
+    plan = json.loads(path.read_text(encoding="utf-8")) | {"goal": "Describe the city of Oslo"}
+    path.write_text(json.dumps(plan), encoding="utf-8")
+    cli("run", str(path), *PY)
+    cli("templates", "save", "last", "city", "--param", "name=a.inputs.name", *PY)
+    code, out, _ = cli("templates", "suggest", "Describe the city of Bergen", *PY)
+    assert code == 0
+    assert "plansmith templates use city --set name=Bergen --tools tools.py" in out
+    found = json.loads(cli("templates", "suggest", "Describe the city of X", "--json", *PY)[1])
+    assert found[0]["template"] == "city@1"
+    code, out, err = cli("templates", "suggest", "Bake bread", *PY)
+    assert (code, out, "no template" in err) == (0, "", True)
+
+
+@pytest.mark.parametrize("words", [(), ("frobnicate",), ("show",), ("use",)])
+def test_a_template_command_that_is_not_complete_is_wrong_usage(
+    cli: Cli, words: tuple[str, ...]
+) -> None:
+    assert cli("templates", *words)[0] == 2
+
+
+def test_a_run_is_played_back_and_is_the_same(cli: Cli, write: Write) -> None:
+    done(cli, write)
+    code, out, _ = cli("replay", "last", *PY)
+    assert (code, "identical byte for byte" in out) == (0, True)
+    code, out, _ = cli("replay", "last", "--json", *PY)
+    assert (code, json.loads(out)["identical"]) == (0, True)
+    assert cli("replay", "abcdef")[0] == 2
+
+
+def test_a_replay_with_other_tools_shows_where_it_differs(cli: Cli, write: Write) -> None:
+    done(cli, write, NOTE)
+    cli("approve", "last", *PY)
+    cli("run", "last", *PY)
+    code, out, _ = cli("replay", "last")
+    assert code == 1
+    assert "- recorded 1 " in out
+    code, out, _ = cli("replay", "last", "--json")
+    assert (code, json.loads(out)["identical"]) == (1, False)
