@@ -103,7 +103,7 @@ def make_smith(settings: Any = None, *, tell: Callable[[str], None] = lambda _: 
         context=make_sources(settings.documents, tell=tell),
         policy=settings.review,
         budget=load(PARTS["budget"])(**dict(settings.budget)),
-        limits=_limits(settings.run),
+        limits=_limits(settings),
         caps=_caps(settings.run, can_replan=not demo),
         early_start=settings.run.early_start,
         secrets=load(PARTS["secrets"])(settings.secrets),
@@ -112,9 +112,10 @@ def make_smith(settings: Any = None, *, tell: Callable[[str], None] = lambda _: 
     )
 
 
-def _limits(run: Any) -> Any:
+def _limits(settings: Any) -> Any:
     names = ("width", "per_tool", "tries", "first_wait_s", "grace_s", "data")
-    return load(PARTS["limits"])(**{name: getattr(run, name) for name in names})
+    given = {name: getattr(settings.run, name) for name in names}
+    return load(PARTS["limits"])(**given, data_free=settings.review.never_for)
 
 
 def _caps(run: Any, *, can_replan: bool) -> Any:

@@ -34,7 +34,8 @@ class RunLimits:
     """How wide a run goes, how often it tries, how long it waits, and what data may do.
 
     `data` is about values that came out of tools and reach a call that changes something: they
-    are shown where the plan is reviewed, asked about before the very call, or denied.
+    are shown where the plan is reviewed, asked about before the very call, or denied; not for
+    the tools of `data_free` (patterns).
     """
 
     width: int = 16
@@ -43,6 +44,7 @@ class RunLimits:
     first_wait_s: float = 0.5
     grace_s: float = 5.0
     data: Literal["show", "ask", "deny"] = "show"
+    data_free: tuple[str, ...] = ()
 
 
 def limit_question(run: Run, limit: str, text: str) -> QuestionAsked:
