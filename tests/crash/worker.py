@@ -19,7 +19,7 @@ from plansmith.app import Plansmith
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event
 from plansmith.ports import Call
-from plansmith.runner.execute import RunLimits
+from plansmith.runner.limits import RunLimits
 
 KINDS = ("read", "keyed", "write", "read")
 

@@ -184,8 +184,10 @@ def literal(value: Json) -> Json:
 
 
 def value_text(value: Json) -> str:
-    """How a value reads inside a text."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """How a value reads inside a text: the same whether it is fresh or comes from a store."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def _join(parts: list[str | Ref], values: Mapping[str, Json]) -> str:

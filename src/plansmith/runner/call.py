@@ -16,9 +16,9 @@ from plansmith.plan.steps import AgentStep, ReplyStep, ToolStep
 from plansmith.ports import Agent, Call, Clock, Secrets, ToolSource
 from plansmith.runner.early import EarlyReads
 from plansmith.runner.sealing import sealed_call, sealed_need, unsealed
-from plansmith.runner.units import Unit
+from plansmith.runner.units import Unit, cited
 
-MakeComposer = Callable[[str, Call], Awaitable[str]]
+MakeComposer = Callable[[str, Call, Mapping[str, Json]], Awaitable[str]]
 DEFAULT_TIMEOUT: Final = 300.0
 
 
@@ -112,19 +112,21 @@ class Callees:
         `results` are there for inputs with secrets, which are filled anew.
         """
         if self.secrets is None:
-            return await self._try(unit, inputs, call)
+            return await self._try(unit, inputs, call, results or {})
         try:
             private = unsealed(unit, inputs, self.secrets, results or {})
         except PlansmithError as error:
             return Failed(str(error))
-        outcome = await self._try(unit, private, sealed_call(call, self.secrets))
+        outcome = await self._try(unit, private, sealed_call(call, self.secrets), results or {})
         return _sealed(outcome, self.secrets)
 
-    async def _try(self, unit: Unit, inputs: dict[str, Json], call: Call) -> Outcome:
+    async def _try(
+        self, unit: Unit, inputs: dict[str, Json], call: Call, results: Mapping[str, Json]
+    ) -> Outcome:
         seconds = self.timeout(unit)
         try:
             async with asyncio.timeout(seconds):
-                value = await self._make(unit, inputs, call)
+                value = await self._make(unit, inputs, call, results)
         except TimeoutError:
             late = f"no result after {seconds:g} s"
             return (
@@ -141,7 +143,9 @@ class Callees:
         flaw = self._flaw(unit, value)
         return Failed(flaw, kind="result") if flaw else Done(value)
 
-    async def _make(self, unit: Unit, inputs: dict[str, Json], call: Call) -> Json:
+    async def _make(
+        self, unit: Unit, inputs: dict[str, Json], call: Call, results: Mapping[str, Json]
+    ) -> Json:
         match unit.step:
             case ToolStep(tool=name):
                 if name not in self.tools:
@@ -154,8 +158,9 @@ class Callees:
                 more = cast("dict[str, Json]", inputs["inputs"])
                 return await self.agents[name].work(str(inputs["task"]), more, call)
             case ReplyStep():
-                text = str(inputs["instruction"])
-                return await self.compose(text, call) if self.compose else text
+                if self.compose is None:
+                    return str(inputs["instruction"])
+                return await self.compose(unit.step.instruction, call, cited(unit, results))
             case _:
                 raise ToolFailed(f"a {unit.step.kind} step is not called")
 

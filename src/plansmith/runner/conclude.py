@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
@@ -62,7 +62,13 @@ def left_over(run: Run) -> Iterator[e.AnyBody]:
             yield e.StepSkipped(step=name, reason="a step it needs did not finish")
 
 
-async def conclude(journal: Journal, results: Mapping[str, Json], *, reason: str = "") -> Run:
+async def conclude(
+    journal: Journal,
+    results: Mapping[str, Json],
+    *,
+    events: Sequence[e.Event] = (),
+    reason: str = "",
+) -> Run:
     """End a run that has nothing left to do: skip the rest, report, close."""
     over = "the run is over"
     rest: list[e.AnyBody] = [
@@ -73,7 +79,7 @@ async def conclude(journal: Journal, results: Mapping[str, Json], *, reason: str
         await journal.append(*rest)
     run = journal.run
     status = verdict(run)
-    text = report(run, status, results)
+    text = report(run, status, results, events)
     names = [name for name, step in run.steps.items() if step.status is StepStatus.FAILED]
     reason = reason or (f"failed: {', '.join(names[:5])}" if names else "")
     await journal.append(

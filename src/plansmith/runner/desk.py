@@ -22,6 +22,15 @@ from plansmith.runner.call import Callees
 from plansmith.runner.journal import SYSTEM, Entry, Journal, whole_run
 from plansmith.runner.past import RUNS, Past
 from plansmith.runner.sealing import secret_problems
+from plansmith.runner.templates import (
+    Template,
+    TemplateBook,
+    given_template,
+    keeps_templates,
+    pinned,
+    runs_templates,
+    template_problems,
+)
 
 SUBMITTED: Final = {"origin": "submitted"}
 
@@ -59,6 +68,7 @@ class Desk:
         self, created: e.RunCreated, plan: Plan, *, by: str, kept: Sequence[e.StepReused] = ()
     ) -> Run:
         """A new run with this plan; `kept` are results that count already."""
+        plan = await self.pinned(plan)
         problems = await self.usable(plan)
         journal = self.new_journal()
         start = [(created, person(by))]
@@ -84,8 +94,22 @@ class Desk:
         """Every problem of a plan, given today's tools, agents and templates."""
         callees = await self.callees()
         specs = list(callees.specs.values())
-        problems = check_plan(plan, specs, agents=self.agents(), templates=self.templates)
+        known = await self.load_templates() if runs_templates(plan) else {}
+        problems = check_plan(plan, specs, agents=self.agents(), templates=known)
+        problems += template_problems(plan, known)
         return [*problems, *secret_problems(plan, self._secrets), *lint_plan(plan, specs)]
+
+    async def load_templates(self) -> Mapping[str, Template]:
+        """The templates there are now; runs of older plans also find those removed since."""
+        if not keeps_templates(self.store):
+            return {name: given_template(name, plan) for name, plan in self.templates.items()}
+        book = TemplateBook(self)
+        self.templates |= {name: each.plan for name, each in (await book.every()).items()}
+        return await book.all()
+
+    async def pinned(self, plan: Plan) -> Plan:
+        """The plan with the version and the parameters of each template written down."""
+        return pinned(plan, await self.load_templates()) if runs_templates(plan) else plan
 
     async def propose(
         self,

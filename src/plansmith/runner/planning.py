@@ -25,6 +25,7 @@ from plansmith.runner.desk import person
 from plansmith.runner.early import EarlyReads
 from plansmith.runner.journal import Entry, Journal
 from plansmith.runner.runs import Runs
+from plansmith.runner.templates import runs_templates, template_problems
 
 CLARIFICATIONS: Final = 2
 
@@ -153,13 +154,18 @@ class Planning(Runs):
             clock=self.clock,
             tools=list(callees.specs.values()),
             agents=self.agents(),
-            templates=list(self.templates),
+            templates=[name for name in await self.load_templates() if "@" not in name],
             sources=self._context,
             settings=self._planner,
             past=(await self.past()).costs,
             price_per_million=self.price_per_million,
         )
-        return await make_plan(request, kit=kit, tell=self.tell, on_step=on_step)
+        made = await make_plan(request, kit=kit, tell=self.tell, on_step=on_step)
+        if made.plan is None or not runs_templates(made.plan):
+            return made
+        plan = await self.pinned(made.plan)
+        found = template_problems(plan, await self.load_templates())
+        return replace(made, plan=plan, problems=(*made.problems, *found))
 
     def equip(self, callees: Callees, run: Run) -> Callees:
         """What a run can call: replies are worded by the model, in the run's language."""

@@ -1,89 +1,165 @@
-"""Report: what came of a run, from recorded results alone, every claim with its step."""
+"""Report: what came of a run, made after it from its journal and its recorded results alone."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from plansmith.errors import Refused
+from plansmith.plan import events as e
 from plansmith.plan.data import Json
+from plansmith.plan.fold import fold
+from plansmith.plan.refs import RESERVED
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
-from plansmith.plan.steps import ReplyStep
+from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
+from plansmith.ports import PlanStore
+from plansmith.runner.journal import load_results, whole_run
+from plansmith.runner.report_claims import check_claims
+from plansmith.runner.report_data import Answer, Evidence, Failure, Report, Took
+from plansmith.runner.report_history import decisions, deviations
+from plansmith.runner.report_markdown import to_markdown
+from plansmith.runner.report_words import Words, words_for
 
-_LONGEST: Final = 1200
-_EN: Final = {
-    "answer": "Answer",
-    "evidence": "Evidence",
-    "failures": "What did not work",
-    "assumptions": "Assumptions",
-    "nothing": "There is no answer: the steps that lead to it did not finish.",
-    "clipped": "… ({size:,} characters, clipped)",
-    "done": "Everything was done.",
-    "partly_done": "Part of it was done; what is missing is listed below.",
-    "failed": "Nothing could be done.",
-    "cancelled": "The run was cancelled.",
-}
-_ZH: Final = {
-    "answer": "回答",
-    "evidence": "依据",
-    "failures": "未完成的部分",
-    "assumptions": "假设",
-    "nothing": "没有回答：得出回答所需的步骤没有完成。",
-    "clipped": "……（共 {size:,} 个字符，已截断）",
-    "done": "全部完成。",
-    "partly_done": "部分完成；缺少的部分列在下面。",
-    "failed": "没有完成任何步骤。",
-    "cancelled": "运行已取消。",
-}
+LONGEST_ANSWER: Final = 200_000
+_LONGEST: Final = 2_000
+_SHORTEST: Final = 80
+_ALL_RESULTS: Final = 200_000
 
 
-def report(run: Run, status: RunStatus, results: Mapping[str, Json]) -> str:
-    """The report as Markdown, in the run's language."""
-    words = _ZH if run.locale.startswith("zh") else _EN
-    return "\n".join(_lines(run, status, results, words)).strip() + "\n"
+def report(
+    run: Run, status: RunStatus, results: Mapping[str, Json], events: Sequence[e.Event] = ()
+) -> str:
+    """The report as Markdown, in the run's language: what a run keeps."""
+    return to_markdown(make_report(run, status, results, events))
 
 
-def _lines(
-    run: Run, status: RunStatus, results: Mapping[str, Json], words: Mapping[str, str]
-) -> Iterator[str]:
-    yield f"# {_one_line(run.plan.goal if run.plan and run.plan.goal else run.request)}"
-    yield ""
-    yield words[status.value]
-    yield from ("", f"## {words['answer']}", "", _answer(run, results) or words["nothing"])
-    done = {name: step for name, step in run.steps.items() if step.status is StepStatus.DONE}
-    if done:
-        yield from ("", f"## {words['evidence']}", "")
-        yield from (_evidence(name, results.get(name), words["clipped"]) for name in done)
-    bad = {n: s for n, s in run.steps.items() if s.status is not StepStatus.DONE}
-    if bad:
-        yield from ("", f"## {words['failures']}", "")
-        yield from (_failure(name, step) for name, step in bad.items())
-    if run.plan and run.plan.assumptions:
-        yield from ("", f"## {words['assumptions']}", "")
-        yield from (f"- {_one_line(each)}" for each in run.plan.assumptions)
+async def load_report(store: PlanStore, run_id: str) -> Report:
+    """The report of a run that is over, from what the store has of it."""
+    events = await store.events(run_id)
+    if not events:
+        raise Refused(f"there is no run {run_id!r}", hint="plansmith runs lists all runs")
+    run = fold(events)
+    if not run.status.over:
+        hint = "a report is made when a run is over; plansmith show tells how it stands"
+        raise Refused(f"run {run_id} is {run.status}", hint=hint)
+    run = await whole_run(store, run)
+    return make_report(run, run.status, await load_results(store, run), events)
 
 
-def _answer(run: Run, results: Mapping[str, Json]) -> str:
-    """The last reply that was composed."""
-    replies = (
-        [step.id for step in run.plan.steps if isinstance(step, ReplyStep)] if run.plan else []
+def make_report(
+    run: Run, status: RunStatus, results: Mapping[str, Json], events: Sequence[e.Event] = ()
+) -> Report:
+    """The report of a run that has ended, or is about to, with this status."""
+    plan = run.plan
+    locale = plan.locale if plan else run.locale
+    words = words_for(locale)
+    answer, notes = _answer(run, status, results, words)
+    if plan and plan.degraded:
+        notes = (words["degraded"].format(reason=plan.degraded), *notes)
+    return Report(
+        run=run.id,
+        title=(plan.goal if plan else "") or run.request or words["report"],
+        request=run.request,
+        locale=locale,
+        status=status.value,
+        plan=plan.hash if plan else "",
+        answer=answer,
+        notes=notes,
+        evidence=_evidence(run, results),
+        deviations=tuple(deviations(events, words)),
+        assumptions=plan.assumptions if plan else (),
+        failures=tuple(
+            Failure(name, state.status.value, state.error)
+            for name, state in run.steps.items()
+            if state.status is not StepStatus.DONE
+        ),
+        decisions=tuple(decisions(events, words)),
+        took=_took(run, events),
     )
-    texts = [str(results[name]) for name in replies if name in results]
-    return texts[-1] if texts else ""
 
 
-def _evidence(name: str, value: Json, clipped: str) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    shown = _one_line(text[:_LONGEST])
-    if len(text) > _LONGEST:
-        shown += clipped.format(size=len(text))
-    return f"- **{name}**: {shown}"
+def _answer(
+    run: Run, status: RunStatus, results: Mapping[str, Json], words: Words
+) -> tuple[Answer, tuple[str, ...]]:
+    """The last reply that was composed, checked claim by claim."""
+    if status is RunStatus.ANSWERED:
+        return Answer(run.report or run.reason), ()
+    replies = [step for step in run.plan.steps if isinstance(step, ReplyStep)] if run.plan else []
+    made = [step for step in replies if step.id in results]
+    if not made:
+        return Answer(), (words["nothing"] if replies else words["no_reply"],)
+    step = made[-1]
+    text = str(results[step.id])
+    seen = step.needs() - RESERVED
+    checked = check_claims(text[:LONGEST_ANSWER], run, seen)
+    notes = [words[f"cites_{flaw}"].format(step=name) for name, flaw in checked.wrong]
+    if checked.uncited:
+        notes.append(words["uncited"].format(count=checked.uncited))
+    if len(text) > LONGEST_ANSWER:
+        notes.append(words["clipped"].format(size=f"{len(text):,}"))
+    sources = tuple(name for name in run.steps if name in seen)
+    return Answer(checked.text, checked.claims, sources), tuple(notes)
 
 
-def _failure(name: str, step: StepState) -> str:
-    why = f": {_one_line(step.error)}" if step.error else ""
-    return f"- **{name}** ({step.status}){why}"
+def _evidence(run: Run, results: Mapping[str, Json]) -> tuple[Evidence, ...]:
+    done = [
+        (name, state)
+        for name, state in run.steps.items()
+        if state.status is StepStatus.DONE and not _is_told_by_its_whole(name, run)
+    ]
+    room = max(_SHORTEST, min(_LONGEST, _ALL_RESULTS // max(len(done), 1)))
+    return tuple(_shown(run, name, state, results.get(name), room) for name, state in done)
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _is_told_by_its_whole(name: str, run: Run) -> bool:
+    """Parts of a map or plan step are in the result of the step, if that is done."""
+    whole = run.steps.get(name.rpartition("/")[0])
+    return whole is not None and whole.status is StepStatus.DONE
+
+
+def _shown(run: Run, name: str, state: StepState, value: Json, room: int) -> Evidence:
+    text = value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
+    step = run.plan.by_id.get(name) if run.plan else None
+    return Evidence(
+        step=name,
+        title=step.title if step else "",
+        callee=_callee(step),
+        result=state.result_hash,
+        shown=text[:room],
+        size=len(text),
+        clipped=len(text) > room,
+        at=state.finished_at,
+    )
+
+
+def _callee(step: AnyStep | None) -> str:
+    match step:
+        case ToolStep():
+            return step.tool
+        case AgentStep():
+            return step.agent
+        case None:
+            return ""
+        case _:
+            return step.kind
+
+
+def _took(run: Run, events: Sequence[e.Event]) -> Took:
+    bodies = [event.body for event in events]
+    priced = [each for each in bodies if isinstance(each, e.StepDone | e.Triaged | e.PlanProposed)]
+    unknown = any(each.tokens and not each.cost for each in priced)
+    tokens: int | None = run.tokens
+    agents = run.plan.steps if run.plan else ()
+    if not tokens and any(isinstance(step, AgentStep) for step in agents):
+        tokens = None
+    last = run.updated_at
+    seconds = (last - run.started_at).total_seconds() if last and run.started_at else None
+    return Took(
+        calls=sum(isinstance(each, e.StepStarted) and bool(each.inputs) for each in bodies)
+        or sum(state.attempts for state in run.steps.values()),
+        tokens=tokens,
+        money=None if unknown and not run.money else run.money,
+        some_unknown=unknown or tokens is None,
+        seconds=seconds,
+    )

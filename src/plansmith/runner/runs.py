@@ -21,6 +21,7 @@ from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Journal, load_replies, load_results
 from plansmith.runner.limits import RunLimits, limit_of
 from plansmith.runner.rerun import carried_over, to_repeat
+from plansmith.runner.templates import runs_templates
 
 UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.REPLANNING})
 
@@ -85,6 +86,7 @@ class Runs(Desk):
         if run_id in self._active or busy or run.status.over:
             hint = "pause it first, or repeat it with a plan of yours"
             raise Refused(f"run {run_id} is {run.status}", hint=hint)
+        plan = await self.pinned(plan)
         problems = await self.usable(plan)
         edited = plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
         again = to_repeat(run, edited)
@@ -177,6 +179,8 @@ class Runs(Desk):
         if run.plan is not None and run.phase not in UNDER_WAY:
             await journal.append(e.RunStarted(hash=run.plan.hash))
         measured = run.estimate.measured if run.estimate else {}
+        if runs_templates(run.plan):
+            await self.load_templates()
         return Conductor(
             journal,
             callees=self.equip(await self.callees(), run),
@@ -220,7 +224,9 @@ class Runs(Desk):
 
     async def end(self, journal: Journal, *, reason: str = "") -> bool:
         """End a run that has nothing left to do; true when it goes on after all."""
-        await conclude(journal, await load_results(self.store, journal.run), reason=reason)
+        results = await load_results(self.store, journal.run)
+        events = await self.store.events(journal.id)
+        await conclude(journal, results, events=events, reason=reason)
         (await self.past()).learn(journal.run, self.templates)
         return False
 

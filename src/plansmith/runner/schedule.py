@@ -39,8 +39,10 @@ class Schedule:
             self._followers.setdefault(node, []).extend(followers)
         for node, before in graph.items():
             self._missing[node] = len(before - self._done)
-            for need in before - graph.keys():
-                self._followers.setdefault(need, []).append(node)
+            for need in before:
+                # Not `before - graph.keys()`, which goes through all keys for every node.
+                if need not in graph:
+                    self._followers.setdefault(need, []).append(node)
             if not self._missing[node] and node not in self._done:
                 self._push(node)
 

@@ -9,7 +9,7 @@ from typing import cast
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import ITEM, PARAMS, RESERVED, fill, fill_text
+from plansmith.plan.refs import ITEM, PARAMS, RESERVED, fill, fill_text, lookup
 from plansmith.plan.steps import AgentStep, AnyStep, MapStep, PlanStep, ReplyStep, ToolStep
 
 
@@ -77,6 +77,12 @@ def resolved(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
             return {"over": fill(unit.step.over, values)}
         case _:
             return {"question": fill_text(unit.step.question, values)}
+
+
+def cited(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
+    """The values that a reply refers to, by how it writes them."""
+    values = Values(results, unit)
+    return {str(ref): lookup(ref, values) for ref in unit.step.refs()}
 
 
 def plan_units(plan: Plan) -> dict[str, Unit]:

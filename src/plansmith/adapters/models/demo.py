@@ -159,7 +159,7 @@ def _reply(prompt: str) -> str:
 
 def _search_result(prompt: str) -> dict[str, Any] | None:
     """The result of `files.search` that a prompt holds as JSON."""
-    start = prompt.find('{"text":')
+    start = prompt.find('{"files":')
     try:
         value: object = json.JSONDecoder().raw_decode(prompt, start)[0] if start >= 0 else None
     except ValueError:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from plansmith.adapters.stores.together import Together
 from plansmith.errors import JournalError, PlansmithError
 
 Numbers = Callable[[Sequence[str]], Awaitable[Mapping[str, int]]]
@@ -27,6 +28,7 @@ class Followers:
 
     def __init__(self, *, numbers: Numbers, watch: Watch) -> None:
         self._numbers = numbers
+        self._number = Together(numbers)
         self._watch = watch
         self._lock = threading.Lock()
         self._waiting: dict[str, list[_Follower]] = {}
@@ -40,7 +42,7 @@ class Followers:
             self._waiting.setdefault(run, []).append(follower)
         try:
             # Asked after signing up, so that nothing falls between the two.
-            if (await self._numbers([run])).get(run, 0) > after:
+            if (await self._number.get(run) or 0) > after:
                 return
             self._keep_watching(loop)
             await follower.future
@@ -77,6 +79,11 @@ class Followers:
             followers = [each for some in self._waiting.values() for each in some]
         for follower in followers:
             _resolve(follower.future, error or JournalError("the store is closed"))
+
+    async def stop(self) -> None:
+        """Send everyone home, and ask the store nothing more."""
+        self.close()
+        await self._number.close()
 
     def _keep_watching(self, loop: asyncio.AbstractEventLoop) -> None:
         watcher = self._watcher

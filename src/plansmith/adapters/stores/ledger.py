@@ -78,6 +78,10 @@ class Ledger:
             self._heads.clear()
             return work(connection)
 
+    def others(self) -> int:
+        """A number that changes when another connection has written."""
+        return int(self._opened().execute("PRAGMA data_version").fetchone()[0])
+
     def close(self) -> None:
         """Close the connection; the last one of all processes tidies the log away."""
         connection, self._connection = self._connection, None

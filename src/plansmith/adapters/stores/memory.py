@@ -18,6 +18,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._events: dict[str, list[Event]] = {}
         self._values: dict[str, bytes] = {}
+        self._templates: dict[str, list[tuple[bytes, bool]]] = {}
         self._waiting: dict[str, list[asyncio.Event]] = {}
 
     async def append(self, events: Sequence[Event], values: Sequence[Json] = ()) -> None:
@@ -65,6 +66,34 @@ class MemoryStore:
         if digest not in self._values:
             raise JournalDamaged(f"no value is stored under {digest}")
         return cast("Json", json.loads(self._values[digest]))
+
+    async def keep_template(self, name: str, value: Json) -> int:
+        """Keep the next version of a name; one equal to the last is that one."""
+        versions = self._templates.setdefault(name, [])
+        text = canonical_json(value)
+        if not versions or versions[-1][0] != text:
+            versions.append((text, False))
+        return len(versions)
+
+    async def kept_templates(self) -> Sequence[tuple[str, int, bool, Json]]:
+        """All versions of all names, by name and version."""
+        return [
+            (name, version, removed, cast("Json", json.loads(text)))
+            for name, versions in sorted(self._templates.items())
+            for version, (text, removed) in enumerate(versions, start=1)
+        ]
+
+    async def drop_template(self, name: str, version: int | None = None) -> int:
+        """Take one version or all out of use; returns how many there were."""
+        versions = self._templates.get(name, [])
+        wanted = [
+            place
+            for place, (_, removed) in enumerate(versions)
+            if not removed and version in (None, place + 1)
+        ]
+        for place in wanted:
+            versions[place] = versions[place][0], True
+        return len(wanted)
 
     async def close(self) -> None:
         """Nothing is held open."""

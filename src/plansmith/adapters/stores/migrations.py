@@ -34,6 +34,16 @@ SQLITE: Final[Sequence[str]] = (
         data BLOB NOT NULL
     ) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE template (
+        name TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        removed INTEGER NOT NULL,
+        hash BLOB NOT NULL,
+        data BLOB NOT NULL,
+        PRIMARY KEY (name, version)
+    );
+    """,
 )
 
 # Storage EXTERNAL: rows are deflated already, the server need not try again.
@@ -58,6 +68,16 @@ POSTGRES: Final[Sequence[str]] = (
         data bytea NOT NULL
     );
     ALTER TABLE plansmith.value ALTER COLUMN data SET STORAGE EXTERNAL;
+    """,
+    """
+    CREATE TABLE plansmith.template (
+        name text NOT NULL,
+        version integer NOT NULL,
+        removed integer NOT NULL,
+        hash bytea NOT NULL,
+        data bytea NOT NULL,
+        PRIMARY KEY (name, version)
+    );
     """,
 )
 

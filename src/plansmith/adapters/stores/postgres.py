@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -18,14 +18,19 @@ from plansmith.adapters.stores.rows import (
     entries_of,
     header_of,
     journal_start,
-    key_of,
-    no_value,
     read_journal,
-    read_value,
     stale,
     value_text,
 )
 from plansmith.adapters.stores.statements import columns_of, units_of
+from plansmith.adapters.stores.templates import (
+    ALL,
+    drop_from_postgres,
+    keep_in_postgres,
+    read_templates,
+)
+from plansmith.adapters.stores.together import Together
+from plansmith.adapters.stores.values import Values
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event
 
@@ -53,6 +58,8 @@ class PostgresStore:
         self._listening = Link(dsn, patience_s=patience_s)
         self._writer = WriterTask(self._commit, settle=self._settle)
         self._followers = Followers(numbers=self._numbers, watch=self._watch)
+        self._values = Values(self._read_values)
+        self._journals = Together(self._read_journals)
         self._closed = False
 
     async def append(self, events: Sequence[Event], values: Sequence[Json] = ()) -> None:
@@ -62,11 +69,14 @@ class PostgresStore:
         if entries or texts:
             run = events[0].run if events else ""
             await self._writer.submit(Request(run, entries, texts))
+            self._values.keep(texts)
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         """The events of a run behind a number; none for an unknown run."""
-        rows = await self._read(statements.EVENTS, [run, journal_start(after)])
-        return read_journal(run, rows, after=after)
+        if self._closed:
+            raise closed()
+        rows = await self._journals.get((run, journal_start(after)))
+        return read_journal(run, rows or (), after=after)
 
     async def runs(self) -> Sequence[str]:
         """The ids of all runs, oldest first."""
@@ -87,14 +97,34 @@ class PostgresStore:
         """Keep a value once, and return its content hash."""
         digest, text = value_text(value)
         await self._writer.submit(Request(values=[(digest, text)]))
+        self._values.keep([(digest, text)])
         return digest
 
     async def get(self, digest: str) -> Json:
         """The value of a content hash."""
-        rows = await self._read("SELECT data FROM plansmith.value WHERE key = %b", [key_of(digest)])
-        if not rows:
-            raise no_value(digest)
-        return read_value(digest, rows[0][0])
+        if self._closed:
+            raise closed()
+        return await self._values.get(digest)
+
+    async def keep_template(self, name: str, value: Json) -> int:
+        """Keep the next version of a name; one equal to the last is that one."""
+        return await self._change(lambda link: keep_in_postgres(link, name, value))
+
+    async def kept_templates(self) -> Sequence[tuple[str, int, bool, Json]]:
+        """All versions of all names, by name and version."""
+        return read_templates(await self._read(ALL.format("plansmith.template"), []))
+
+    async def drop_template(self, name: str, version: int | None = None) -> int:
+        """Take one version or all out of use; returns how many there were."""
+        return await self._change(lambda link: drop_from_postgres(link, name, version))
+
+    async def _change(self, work: Callable[[Any], Awaitable[int]]) -> int:
+        async def change(connection: Any, _: bool) -> int:  # noqa: FBT001 - Link's form
+            return await work(connection)
+
+        if self._closed:
+            raise closed()
+        return await self._reading.use(change)
 
     async def wait(self, run: str, *, after: int = 0) -> None:
         """Return when the run has an event behind the number, whoever appends it."""
@@ -106,6 +136,7 @@ class PostgresStore:
 
     async def prune(self, before: datetime) -> Pruned:
         """Remove runs that finished before a moment, then old values nobody mentions."""
+        self._values.forget()
         old = expired(await self.heads(), before)
         runs = await self._delete({head.run: head.number for head in old}) if old else 0
         return Pruned(runs, await self._sweep(last_day(before, self._now())))
@@ -123,7 +154,9 @@ class PostgresStore:
         if self._closed:
             return
         self._closed = True
-        self._followers.close()
+        await self._followers.stop()
+        await self._values.close()
+        await self._journals.close()
         await self._writer.close()
         for link in (self._writing, self._reading, self._listening):
             await link.close()
@@ -180,6 +213,19 @@ class PostgresStore:
         if self._closed:
             raise closed()
         return await self._reading.use(read)
+
+    async def _read_journals(
+        self, keys: Sequence[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], list[tuple[int, bytes]]]:
+        found: dict[tuple[str, int], list[tuple[int, bytes]]] = {key: [] for key in keys}
+        asked = [[run for run, _ in keys], [start for _, start in keys]]
+        for run, start, number, data in await self._read(statements.EVENTS, asked):
+            found[run, start].append((number, data))
+        return found
+
+    async def _read_values(self, keys: Sequence[bytes]) -> Mapping[bytes, object]:
+        query = "SELECT key, data FROM plansmith.value WHERE key = ANY(%b)"
+        return {bytes(key): data for key, data in await self._read(query, [list(keys)])}
 
     async def _numbers(self, runs: Sequence[str]) -> Mapping[str, int]:
         return dict(await self._read(statements.NUMBERS, [list(runs)]))

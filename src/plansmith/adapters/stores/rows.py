@@ -35,20 +35,23 @@ _TYPES: Final = (
     *("question_withdrawn", "run_started", "step_started", "step_progressed", "step_done"),
     *("step_failed", "step_skipped", "step_cancelled", "step_unknown", "step_reset"),
     *("run_paused", "run_resumed", "cancel_asked", "replan_started", "report_started"),
-    *("report_made", "run_finished", "step_reused"),
+    *("report_made", "run_finished", "step_reused", "step_advised", "step_replied"),
 )
 _CODES: Final = {name: code for code, name in enumerate(_TYPES) if name}
 
 # Part of the stored form as well: what deflate may point back to.
 _WORDS: Final = (
+    b'"estimate":{"basis":[" steps from past runs, the others from rules of thumb"],'
+    b'"critical_path":["s0","s1"],"effects":{"ask":0,"final":0,"read":0,"reply":0,"write":0},'
+    b'"measured":{"":{"seconds":0.0}}},"hint":"","message":"","severity":"warning","step":"'
     b'"status":"partly_done","type":"run_finished"}"type":"question_answered"}"options":'
     b'"type":"question_asked"}{"kind":"person","name":"{"kind":"model","name":"'
     b'{"cause":"","origin":"submitted","plan":{"goal":"","steps":["after":["why":"","title":"'
     b'"problems":[{"code":"PS","type":"plan_proposed"}{"locale":"zh","request":"'
     b'"type":"run_created"}{"text":""type":"step_progressed"}{"again":true,"error":"'
     b'"type":"step_failed"}{"reason":"","type":"step_skipped"}{"hash":"\x00"type":"run_started"}'
-    b'{"attempt":2,"inputs":"\x00","key":"/1","step":"s","type":"step_started"}'
-    b'{"kind":"system"}\n{"key":"\x00","step":"s","type":"step_started"}'
+    b'{"attempt":2,"inputs":"\x00","key":"/s/\x01","step":"s","type":"step_started"}'
+    b'{"kind":"system"}\n{"inputs":"\x00","key":"/s/\x01","step":"s","type":"step_started"}'
     b'{"kind":"system"}\n{"result":"\x00","size":1,"step":"s","type":"step_done"}'
 )
 # `canonical_json` for the small parts of an event, without a new encoder for each.
@@ -60,8 +63,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _HEX_HASH: Final = re.compile(rb"[0-9a-f]{64}")
 _HASH_BYTES: Final = 32
-# JSON text has no raw NUL, so one can stand for a hash.
+# JSON text has no raw control characters, so that one can stand for a hash, and another one for
+# the beginning of the first hash, with which idempotency keys end.
 _TAKEN_OUT: Final = b"\x00"
+_BEGINNING: Final = b"\x01"
+_BEGINNING_CHARS: Final = 16
 
 
 class Entry(NamedTuple):
@@ -120,7 +126,7 @@ def journal_start(after: int) -> int:
 
 def read_journal(run: str, rows: Iterable[tuple[int, object]], *, after: int) -> list[Event]:
     """The events behind a number from the rows from `journal_start` on, checked one by one."""
-    expected, before = journal_start(after), ""
+    expected, before, words = journal_start(after), "", run.encode() + _WORDS
     events: list[Event] = []
     for number, data in rows:
         if not isinstance(data, bytes):
@@ -131,7 +137,7 @@ def read_journal(run: str, rows: Iterable[tuple[int, object]], *, after: int) ->
             expected = max(expected, 1)
             if number != expected:
                 raise JournalDamaged(f"event {expected} of run {run} is missing", hint=DOCTOR)
-            text, before = _checked(run, number, before, data)
+            text, before = _checked(run, words, number, before, data)
             if number > after:
                 value = cast("dict[str, Json]", json.loads(text))
                 events.append(read_event(value | {"hash": before}))
@@ -158,7 +164,7 @@ def header_of(number: int, data: object) -> Header:
 def hashes_in(rows: Iterable[tuple[str, int, bytes]]) -> Iterator[bytes]:
     """Every content hash that events, as run, number and row, mention."""
     for run, number, data in rows:
-        hashes = _inflated(run, number, data)[1]
+        _, hashes = _inflated(run.encode() + _WORDS, number, data, header_of(number, data).end)
         yield from _in_pieces(hashes)
 
 
@@ -224,14 +230,15 @@ def _entry(event: Event) -> Entry:
     except ValueError:
         raise stale(event.run, event.number) from None
     content = who + b"\n" + body
+    hashes = _HEX_HASH.findall(content)
     microseconds = (event.at - _EPOCH) // _MICROSECOND
     data = b"".join(
         (
             digest[: _mark_length(event.number)],
             microseconds.to_bytes(8, signed=True),
             _type_bytes(event.body.type),
-            _deflated(_HEX_HASH.sub(_TAKEN_OUT, content), event.run),
-            *(bytes.fromhex(found.decode()) for found in _HEX_HASH.findall(content)),
+            _deflated(_without(content, hashes), event.run),
+            *(bytes.fromhex(found.decode()) for found in hashes),
         )
     )
     return Entry(event.number, before, digest, data)
@@ -245,17 +252,25 @@ def _text_of(run: str, number: int, at: str, before: str, *, body: bytes, who: b
     )
 
 
-def _checked(run: str, number: int, before: str, data: bytes) -> tuple[bytes, str]:
-    content, hashes = _inflated(run, number, data)
+def _without(content: bytes, hashes: Sequence[bytes]) -> bytes:
+    if not hashes:
+        return content
+    return _HEX_HASH.sub(_TAKEN_OUT, content).replace(hashes[0][:_BEGINNING_CHARS], _BEGINNING)
+
+
+def _checked(run: str, words: bytes, number: int, before: str, data: bytes) -> tuple[bytes, str]:
+    header = header_of(number, data)
+    content, hashes = _inflated(words, number, data, header.end)
     pieces = content.split(_TAKEN_OUT)
     if len(hashes) != _HASH_BYTES * (len(pieces) - 1):
         raise JournalDamaged(f"event {number} of run {run} was altered", hint=DOCTOR)
-    whole = pieces[0] + b"".join(
-        found.hex().encode() + piece
+    first = hashes.hex()[:_BEGINNING_CHARS].encode()
+    whole = pieces[0].replace(_BEGINNING, first) + b"".join(
+        found.hex().encode() + piece.replace(_BEGINNING, first)
         for found, piece in zip(_in_pieces(hashes), pieces[1:], strict=True)
     )
     who, _, body = whole.partition(b"\n")
-    at = header_of(number, data).at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    at = header.at.isoformat(timespec="microseconds").replace("+00:00", "Z")
     text = _text_of(run, number, at, before, body=body, who=who)
     digest = hashlib.sha256(text)
     mark = _mark_length(number)
@@ -288,11 +303,11 @@ def _deflated(text: bytes, run: str) -> bytes:
     return stream.compress(text) + stream.flush()
 
 
-def _inflated(run: str, number: int, data: bytes) -> tuple[bytes, bytes]:
+def _inflated(words: bytes, number: int, data: bytes, start: int) -> tuple[bytes, bytes]:
     # The run's name is among the words: idempotency keys often begin with it.
-    stream = zlib.decompressobj(-15, run.encode() + _WORDS)
+    stream = zlib.decompressobj(-15, words)
     try:
-        return stream.decompress(data[header_of(number, data).end :]), stream.unused_data
+        return stream.decompress(data[start:]), stream.unused_data
     except zlib.error:
         raise _unreadable(number) from None
 

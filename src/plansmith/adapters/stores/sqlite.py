@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from plansmith.adapters.stores.commit import Errand, Request, WriterThread, closed, settle_all
 from plansmith.adapters.stores.database import Synchronous, in_our_words, open_database
@@ -22,18 +22,26 @@ from plansmith.adapters.stores.rows import (
     entries_of,
     header_of,
     journal_start,
-    key_of,
-    no_value,
     read_journal,
-    read_value,
     value_text,
 )
+from plansmith.adapters.stores.templates import (
+    ALL,
+    drop_from_sqlite,
+    keep_in_sqlite,
+    read_templates,
+)
+from plansmith.adapters.stores.together import Together
+from plansmith.adapters.stores.values import Values
 from plansmith.errors import JournalDamaged
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event
 
 _T = TypeVar("_T")
 _ANY_DAY: Final = 2**31 - 1
+_AT_ONCE: Final = 500
+_FEW: Final = 64
+_Rows = Sequence[tuple[Any, Any, Any]]
 
 
 class SqliteStore:
@@ -63,6 +71,8 @@ class SqliteStore:
         self._readers = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-read")
         self._reading: sqlite3.Connection | None = None
         self._followers = Followers(numbers=self._numbers, watch=self._watch)
+        self._values = Values(self._read_values)
+        self._journals = Together(self._read_journals)
         self._closed = False
 
     async def append(self, events: Sequence[Event], values: Sequence[Json] = ()) -> None:
@@ -72,19 +82,22 @@ class SqliteStore:
         if entries or texts:
             run = events[0].run if events else ""
             await self._writer.submit(Request(run, entries, texts))
+            self._values.keep(texts)
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         """The events of a run behind a number; none for an unknown run."""
+        start = journal_start(after)
 
-        def read(connection: sqlite3.Connection) -> list[Event]:
-            start = journal_start(after)
-            rows = connection.execute(_EVENTS, (start, run)).fetchall()
+        def decoded(rows: _Rows) -> list[Event]:
             placed = [(number, data) for _, number, data in rows if number is not None]
             if rows and not _is_whole(rows[-1][0], placed[-1][0] if placed else None, start):
                 raise JournalDamaged(f"the end of run {run} is missing", hint=DOCTOR)
             return read_journal(run, placed, after=after)
 
-        return await self._read(read)
+        rows = await self._journals.get((run, start)) or ()
+        # Much is decoded elsewhere, so that the event loop goes on; little is decoded here, since
+        # two threads that both compute only take the interpreter from each other.
+        return decoded(rows) if len(rows) <= _FEW else await self._elsewhere(lambda: decoded(rows))
 
     async def runs(self) -> Sequence[str]:
         """The ids of all runs, oldest first."""
@@ -101,19 +114,28 @@ class SqliteStore:
         """Keep a value once, and return its content hash."""
         digest, text = value_text(value)
         await self._writer.submit(Request(values=[(digest, text)]))
+        self._values.keep([(digest, text)])
         return digest
 
     async def get(self, digest: str) -> Json:
         """The value of a content hash."""
-        key = key_of(digest)
+        if self._closed:
+            raise closed()
+        return await self._values.get(digest)
 
-        def read(connection: sqlite3.Connection) -> Json:
-            row = connection.execute("SELECT data FROM value WHERE key = ?", (key,)).fetchone()
-            if row is None:
-                raise no_value(digest)
-            return read_value(digest, row[0])
+    async def keep_template(self, name: str, value: Json) -> int:
+        """Keep the next version of a name; one equal to the last is that one."""
+        return await self._transact(lambda connection: keep_in_sqlite(connection, name, value))
 
-        return await self._read(read)
+    async def kept_templates(self) -> Sequence[tuple[str, int, bool, Json]]:
+        """All versions of all names, by name and version."""
+        return await self._read(
+            lambda connection: read_templates(connection.execute(ALL.format("template")))
+        )
+
+    async def drop_template(self, name: str, version: int | None = None) -> int:
+        """Take one version or all out of use; returns how many there were."""
+        return await self._transact(lambda connection: drop_from_sqlite(connection, name, version))
 
     async def wait(self, run: str, *, after: int = 0) -> None:
         """Return when the run has an event behind the number, whoever appends it."""
@@ -125,6 +147,7 @@ class SqliteStore:
 
     async def prune(self, before: datetime) -> Pruned:
         """Remove runs that finished before a moment, then old values nobody mentions."""
+        self._values.forget()
         old = expired(await self.heads(), before)
 
         def delete(connection: sqlite3.Connection) -> int:
@@ -143,7 +166,9 @@ class SqliteStore:
         if self._closed:
             return
         self._closed = True
-        self._followers.close()
+        await self._followers.stop()
+        await self._values.close()
+        await self._journals.close()
         await asyncio.to_thread(self._shut)
         # What the writer settled in this loop is told before the loop may end.
         await asyncio.sleep(0)
@@ -169,28 +194,38 @@ class SqliteStore:
                     self._reading = open_database(self._path, timeout_s=self._timeout_s)
                 return work(self._reading)
 
+        return await self._elsewhere(read)
+
+    async def _elsewhere(self, work: Callable[[], _T]) -> _T:
         if self._closed:
             raise closed()
-        return await asyncio.get_running_loop().run_in_executor(self._readers, read)
+        return await asyncio.get_running_loop().run_in_executor(self._readers, work)
+
+    async def _read_journals(
+        self, keys: Sequence[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], _Rows]:
+        return await self._read(
+            lambda connection: {
+                (run, start): connection.execute(_EVENTS, (start, run)).fetchall()
+                for run, start in keys
+            }
+        )
+
+    async def _read_values(self, keys: Sequence[bytes]) -> Mapping[bytes, object]:
+        return await self._read(lambda connection: dict(_in_parts(connection, _VALUES, keys)))
 
     async def _transact(self, work: Callable[[sqlite3.Connection], int]) -> int:
         errand = Errand(lambda: self._ledger.transact(work))
         return int(await self._writer.submit(errand))
 
     async def _numbers(self, runs: Sequence[str]) -> Mapping[str, int]:
-        def read(connection: sqlite3.Connection) -> dict[str, int]:
-            numbers: dict[str, int] = {}
-            for run in runs:
-                row = connection.execute(_LAST, (run,)).fetchone()
-                numbers[run] = int(row[0]) if row else 0
-            return numbers
-
-        return await self._read(read)
+        return await self._read(lambda connection: dict(_in_parts(connection, _LASTS, runs)))
 
     async def _watch(self) -> None:
         seen = -1
         while self._followers.any:
-            version = await self._read(_data_version)
+            # The writer's own commits do not count: those who wait hear of them at once.
+            version = await self._writer.submit(Errand(self._ledger.others))
             if version != seen:
                 seen = version
                 await self._followers.look()
@@ -221,6 +256,8 @@ _EVENTS: Final = """
     LEFT JOIN event ON event.id = place.event
     WHERE name = ? ORDER BY number
 """
+_VALUES: Final = "SELECT key, data FROM value WHERE key"
+_LASTS: Final = "SELECT name, last FROM run WHERE name"
 _LAST: Final = "SELECT last FROM run WHERE name = ?"
 _HEADS: Final = """
     SELECT name, last, substr(newest.data, 1, :bytes), substr(oldest.data, 1, :bytes) FROM run
@@ -230,6 +267,14 @@ _HEADS: Final = """
     JOIN event AS oldest ON oldest.id = first.event
     ORDER BY run.id
 """
+
+
+def _in_parts(
+    connection: sqlite3.Connection, query: str, keys: Sequence[object]
+) -> Iterator[tuple[Any, Any]]:
+    for start in range(0, len(keys), _AT_ONCE):
+        some = keys[start : start + _AT_ONCE]
+        yield from connection.execute(f"{query} IN ({', '.join('?' * len(some))})", some)
 
 
 def _is_whole(last: object, found: object, start: int) -> bool:
@@ -242,10 +287,6 @@ def _heads(connection: sqlite3.Connection) -> list[RunHead]:
         header = header_of(number, last)
         heads.append(RunHead(run, number, header.type, header.at, header_of(1, first).at))
     return heads
-
-
-def _data_version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA data_version").fetchone()[0])
 
 
 def _delete_run(connection: sqlite3.Connection, run: str, number: int | None) -> int:

@@ -52,8 +52,10 @@ APPEND: Final = """
     SELECT name, pg_notify('plansmith', last || ' ' || left(name, 1000)) FROM won
 """
 EVENTS: Final = """
-    SELECT number, data FROM plansmith.run JOIN plansmith.event ON event.run = run.id
-    WHERE name = %s AND number >= %s ORDER BY number
+    SELECT name, start, number, data
+    FROM unnest(%b::text[], %b::int[]) AS asked (name, start)
+    JOIN plansmith.run USING (name) JOIN plansmith.event ON event.run = run.id
+    WHERE number >= start ORDER BY name, start, number
 """
 ROW: Final = """
     SELECT data FROM plansmith.run JOIN plansmith.event ON event.run = run.id

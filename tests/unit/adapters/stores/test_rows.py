@@ -22,7 +22,17 @@ from plansmith.plan.events import (
 from plansmith.testing.contracts import journal
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=200) | st.sampled_from(
-    ["", "\n", "\x00", "a" * 64, "0" * 128, '{"hash":"\x00"}', content_hash(1) * 3]
+    [
+        "",
+        "\n",
+        "\x00",
+        "\x01",
+        "a" * 64,
+        "0" * 80,
+        "0" * 128,
+        '{"hash":"\x00"}',
+        content_hash(1) * 3,
+    ]
 )
 MOMENTS = st.datetimes(timezones=st.just(UTC))
 

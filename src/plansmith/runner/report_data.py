@@ -1,0 +1,133 @@
+"""What a report consists of, as data: the same whatever it is written as."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from plansmith.plan.data import Json
+from plansmith.runner.report_claims import Claim
+from plansmith.runner.report_history import Entry
+from plansmith.runner.report_words import Words, words_for
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the person gets to read first, with its claims and the steps it was made from."""
+
+    text: str = ""
+    claims: tuple[Claim, ...] = ()
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a finished step gave; `shown` is its result as text, clipped when it is long."""
+
+    step: str
+    title: str
+    callee: str
+    result: str
+    shown: str
+    size: int
+    clipped: bool
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A step that is not done, and why."""
+
+    step: str
+    status: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """What a run took; None is unknown, and `some_unknown` says that `money` is not all."""
+
+    calls: int
+    tokens: int | None
+    money: Decimal | None
+    some_unknown: bool
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that is told of a run, in the order it is told."""
+
+    run: str
+    title: str
+    request: str
+    locale: str
+    status: str
+    plan: str
+    answer: Answer
+    notes: tuple[str, ...]
+    evidence: tuple[Evidence, ...]
+    deviations: tuple[Entry, ...]
+    assumptions: tuple[str, ...]
+    failures: tuple[Failure, ...]
+    decisions: tuple[Entry, ...]
+    took: Took
+
+    @property
+    def words(self) -> Words:
+        """The words of the report's language."""
+        return words_for(self.locale)
+
+    def to_json(self) -> dict[str, Json]:
+        """The report as plain JSON; a long result is clipped, and has its hash."""
+        took = self.took
+        return {
+            "run": self.run,
+            "title": self.title,
+            "request": self.request,
+            "locale": self.locale,
+            "status": self.status,
+            "plan": self.plan,
+            "answer": {
+                "text": self.answer.text,
+                "claims": [
+                    {"text": each.text, "steps": list(each.steps)} for each in self.answer.claims
+                ],
+                "sources": list(self.answer.sources),
+            },
+            "notes": list(self.notes),
+            "evidence": [_evidence_json(each) for each in self.evidence],
+            "deviations": [_entry_json(each) for each in self.deviations],
+            "assumptions": list(self.assumptions),
+            "failures": [
+                {"step": each.step, "status": each.status, "reason": each.reason}
+                for each in self.failures
+            ],
+            "decisions": [_entry_json(each) for each in self.decisions],
+            "took": {
+                "calls": took.calls,
+                "tokens": took.tokens,
+                "money_usd": None if took.money is None else str(took.money),
+                "some_prices_unknown": took.some_unknown,
+                "seconds": took.seconds,
+            },
+        }
+
+
+def _evidence_json(each: Evidence) -> Json:
+    return {
+        "step": each.step,
+        "title": each.title,
+        "callee": each.callee,
+        "result": each.shown,
+        "result_hash": each.result,
+        "characters": each.size,
+        "clipped": each.clipped,
+        "at": each.at.isoformat() if each.at else None,
+    }
+
+
+def _entry_json(entry: Entry) -> Json:
+    at = entry.at.isoformat() if entry.at else None
+    return {"text": entry.text, "step": entry.step, "by": entry.by, "at": at}

@@ -1,0 +1,140 @@
+"""History: what a journal tells of changes, retries and decisions, with who and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.plan.diff import diff_plans
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import value_text
+from plansmith.runner.report_words import Words
+
+_MOST_NAMED: Final = 8
+_LONGEST: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something worth telling: what, of which step, by whom and when."""
+
+    text: str
+    step: str = ""
+    by: str = ""
+    at: datetime | None = None
+
+
+def deviations(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
+    """All that went differently from the first plan run straight through."""
+    plan: Plan | None = None
+    for event in events:
+        if isinstance(event.body, e.PlanProposed):
+            if plan is not None:
+                yield _entry(event, _revision(event, event.body.plan, plan, words))
+            plan = event.body.plan
+        elif told := _told(event, words):
+            yield told
+    yield from _retries(events, words)
+    for step in plan.steps if plan else ():
+        if step.disabled:
+            yield Entry(words["switched_off"], step.id)
+
+
+def _retries(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
+    failed: dict[str, tuple[int, str]] = {}
+    for event in events:
+        if isinstance(event.body, e.StepFailed) and event.body.again:
+            count, _ = failed.get(event.body.step, (0, ""))
+            failed[event.body.step] = count + 1, event.body.error
+    for step, (count, reason) in failed.items():
+        yield Entry(words["retried"].format(count=count + 1, reason=_short(reason)), step)
+
+
+def decisions(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
+    """Who approved, rejected or answered what, and when."""
+    asked: dict[str, str] = {}
+    approved = ""
+    for event in events:
+        who = _who(event, words)
+        match event.body:
+            case e.QuestionAsked() as body:
+                asked[body.question] = body.text
+            case e.PlanApproved() as body:
+                approved = body.hash
+                yield _entry(event, words["approved"].format(who=who, hash=body.hash[:12]))
+            case e.PlanRejected() as body:
+                reason = _short(body.reason) or words["no_reason"]
+                yield _entry(event, words["rejected"].format(who=who, reason=reason))
+            case e.QuestionAnswered() as body:
+                question = _short(asked.get(body.question, body.question))
+                key = "no_answer" if body.no_answer else "answered"
+                text = words[key].format(who=who, question=question, answer=_answer(body.answer))
+                yield _entry(event, text)
+            case e.RunStarted() as body if body.hash != approved and not body.reason:
+                yield _entry(event, words["not_asked"].format(hash=body.hash[:12]))
+            case _:
+                pass
+
+
+def _told(event: e.Event, words: Words) -> Entry | None:
+    """The line of an event that is a deviation by itself."""
+    match event.body:
+        case e.ReplanStarted(cause=detail) | e.ChangesAsked(text=detail):
+            step = ""
+        case e.StepReused(step=step, run=detail):
+            pass
+        case e.StepReset(step=step, reason=detail) | e.StepUnknown(step=step, reason=detail):
+            pass
+        case e.StepAdvised(step=step, reason=detail):
+            pass
+        case e.RunPaused(reason=detail) | e.CancelAsked(reason=detail):
+            step = ""
+        case _:
+            return None
+    key: str = event.body.type
+    if isinstance(event.body, e.StepAdvised):
+        key = f"{key}_{event.body.advice}"
+    reason = _short(detail) or words["no_reason"]
+    return _entry(event, words[key].format(who=_who(event, words), reason=reason), step)
+
+
+def _revision(event: e.Event, after: Plan, before: Plan, words: Words) -> str:
+    diff = diff_plans(before, after)
+    groups = {
+        "added": [each.step.id for each in diff.added],
+        "removed": [each.step.id for each in diff.removed],
+        "changed": [each.id for each in diff.changed],
+        "moved": [each.id for each in diff.moved],
+    }
+    parts = [words[key].format(steps=_few(names)) for key, names in groups.items() if names]
+    changes = "; ".join(parts) or words["reworded"]
+    key = "edited" if event.by.kind == "person" else "revised"
+    return words[key].format(who=_who(event, words), changes=changes)
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" (+{len(names) - _MOST_NAMED})" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
+
+
+def _entry(event: e.Event, text: str, step: str = "") -> Entry:
+    return Entry(text, step, event.by.name, event.at)
+
+
+def _who(event: e.Event, words: Words) -> str:
+    if event.by.kind == "person":
+        return event.by.name or words["someone"]
+    return event.by.name or words[event.by.kind]
+
+
+def _answer(value: Json) -> str:
+    return _short(value_text(value))
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

@@ -1,0 +1,186 @@
+"""A report as Markdown in which nothing that a tool or a model wrote can be markup of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+from plansmith.planner.briefing.fence import visible
+from plansmith.runner.report_data import Evidence, Report, Took
+from plansmith.runner.report_history import Entry
+from plansmith.runner.report_prose import (
+    Block,
+    Cite,
+    Code,
+    Heading,
+    Item,
+    Leaning,
+    Link,
+    Listing,
+    Paragraph,
+    Span,
+    Strong,
+    Table,
+    Text,
+    read_prose,
+)
+from plansmith.runner.report_words import Words
+
+_ESCAPED: Final = re.compile(r"[\\`*\[\]~|]|(?<!\w)_|_(?!\w)|!(?=\[)")
+_LINE_START: Final = re.compile(
+    r"^(\s*)(#{1,6}(?=\s|$)|[-+](?=\s|$)|[=>-](?=[=>\s-]*$)|>)", re.MULTILINE
+)
+_NUMBERED: Final = re.compile(r"^(\s*\d{1,9})([.)])(?=\s|$)", re.MULTILINE)
+_TICKS: Final = re.compile(r"`+")
+
+
+def to_markdown(report: Report) -> str:
+    """The report as Markdown; what is in it can be shown anywhere and does nothing."""
+    return "\n".join(_lines(report)).strip() + "\n"
+
+
+def plain(text: str) -> str:
+    """A text that reads as itself wherever Markdown is read: no markup, no HTML, no links."""
+    shown = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    escaped = _ESCAPED.sub(lambda found: f"\\{found[0]}", shown)
+    return _NUMBERED.sub(r"\1\\\2", _LINE_START.sub(r"\1\\\2", escaped))
+
+
+def line(text: str) -> str:
+    """The same, on one line."""
+    return plain(" ".join(visible(text).split()))
+
+
+def coded(text: str) -> str:
+    """A text between as many backticks as it takes."""
+    shown = " ".join(visible(text).split())
+    ticks = "`" * (max((len(run) for run in _TICKS.findall(shown)), default=0) + 1)
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{ticks}{pad}{shown}{pad}{ticks}" if shown else ""
+
+
+def listing(text: str) -> str:
+    """Lines as they are, behind a fence that they cannot close."""
+    shown = visible(text)
+    longest = max((len(run) for run in _TICKS.findall(shown)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{shown}\n{fence}"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    words = report.words
+    yield from (f"# {line(report.title)}", "", words[f"status_{report.status}"])
+    if report.request and report.request != report.title:
+        yield from ("", f"{words['request']}: {line(report.request)}")
+    yield from ("", f"## {words['answer']}", "")
+    for block in read_prose(report.answer.text):
+        yield from (_block(block), "")
+    if report.answer.sources:
+        named = ", ".join(coded(name) for name in report.answer.sources)
+        yield from (f"{words['sources']}: {named}", "")
+    yield from (f"> {line(note)}" for note in report.notes)
+    if report.evidence:
+        yield from ("", f"## {words['evidence']}")
+        for each in report.evidence:
+            yield from _evidence(each, words)
+    yield from _section(words["deviations"], [_entry(each) for each in report.deviations])
+    yield from _section(words["assumptions"], [line(each) for each in report.assumptions])
+    failures = [
+        f"{coded(each.step)} {words[f'is_{each.status}']}"
+        + (f": {line(each.reason)}" if each.reason else "")
+        for each in report.failures
+    ]
+    yield from _section(words["failures"], failures)
+    yield from _section(words["decisions"], [_entry(each) for each in report.decisions])
+    yield from _section(words["cost"], list(took_lines(report.took, words)))
+    yield from ("", f"{words['run']} {coded(report.run)} · {words['plan']} {report.plan[:12]}")
+
+
+def _section(title: str, entries: Sequence[str]) -> Iterator[str]:
+    if entries:
+        yield from ("", f"## {title}", "")
+        yield from (f"- {entry}" for entry in entries)
+
+
+def _evidence(each: Evidence, words: Words) -> Iterator[str]:
+    title = f" — {line(each.title)}" if each.title else ""
+    callee = f" ({coded(each.callee)})" if each.callee else ""
+    yield from ("", f"**{line(each.step)}**{title}{callee}", "", listing(each.shown))
+    if each.clipped:
+        yield from ("", words["clipped"].format(size=f"{each.size:,}"))
+
+
+def _entry(entry: Entry) -> str:
+    step = f"{coded(entry.step)}: " if entry.step else ""
+    at = f" ({when(entry.at)})" if entry.at else ""
+    return f"{step}{line(entry.text)}{at}"
+
+
+def when(at: datetime) -> str:
+    """A moment as people read it, to the second, in UTC."""
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def took_lines(took: Took, words: Words) -> Iterator[str]:
+    """What a run took, one line each; what nobody knows is called unknown."""
+    unknown = words["unknown"]
+    tokens = unknown if took.tokens is None else f"{took.tokens:,}"
+    money = unknown if took.money is None else f"${took.money}"
+    if took.money and took.some_unknown:
+        money = words["at_least"].format(amount=money)
+    elif took.some_unknown:
+        money = unknown
+    seconds = unknown if took.seconds is None else f"{took.seconds:.1f} s"
+    for key, value in (("calls", f"{took.calls:,}"), ("tokens", tokens)):
+        yield f"{words[key]}: {value}"
+    for key, value in (("money", money), ("time", seconds)):
+        yield f"{words[key]}: {value}"
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Paragraph(spans, quoted):
+            text = _spans(spans)
+            return "\n".join(f"> {each}" for each in text.split("\n")) if quoted else text
+        case Heading(level, spans):
+            return f"{'#' * min(level + 2, 6)} {_one_line(spans)}"
+        case Item(depth, number, spans):
+            mark = f"{number}." if number else "-"
+            return f"{'    ' * depth}{mark} {_one_line(spans)}"
+        case Listing(text):
+            return listing(text)
+        case Table(rows):
+            width = max(len(row) for row in rows)
+            lines = [_row([_one_line(cell) for cell in row], width) for row in rows]
+            return "\n".join([lines[0], _row(["---"] * width, width), *lines[1:]])
+
+
+def _row(cells: Sequence[str], width: int) -> str:
+    padded = [*cells, *[""] * (width - len(cells))]
+    return f"| {' | '.join(padded)} |"
+
+
+def _one_line(spans: Sequence[Span]) -> str:
+    return " ".join(_spans(spans).split())
+
+
+def _spans(spans: Sequence[Span]) -> str:
+    return "".join(map(_span, spans))
+
+
+def _span(span: Span) -> str:
+    match span:
+        case Text(text):
+            return plain(text)
+        case Code(text):
+            return coded(text).replace("|", "\\|")
+        case Strong(inner):
+            return f"**{_spans(inner)}**"
+        case Leaning(inner):
+            return f"*{_spans(inner)}*"
+        case Link(inner, target):
+            return f"[{_one_line(inner)}](<{target}>)"
+        case Cite(step):
+            return f"[{coded(step)}]"

@@ -1,0 +1,104 @@
+"""Taped: a Plansmith whose calls, clock, store and planner are on tape."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from plansmith.errors import Refused
+from plansmith.plan import events as e
+from plansmith.plan.capability import AgentSpec
+from plansmith.planner.draft import OnStep
+from plansmith.planner.kit import Planned, PlanRequest
+from plansmith.planner.metrics import PlanMetrics
+from plansmith.planner.shortlist import Pick
+from plansmith.planner.triage import Decision
+from plansmith.ports import Usage
+from plansmith.runner.call import Callees
+from plansmith.runner.past import Past
+from plansmith.runner.revising import Revising
+from plansmith.runner.tape import Tape, TapeCallees, TapeClock, TapeStore
+
+
+class Taped(Revising):
+    """A Plansmith whose calls, clock, store and planner are on tape."""
+
+    def __init__(self, tape: Tape, smith: Revising, callees: Callees) -> None:
+        bodies = [event.body for event in tape.events]
+        planned = any(isinstance(each, e.Triaged | e.ReplanStarted) for each in bodies)
+        clock = TapeClock(tape)
+        super().__init__(
+            model=_Silent() if planned else None,
+            store=TapeStore(tape),
+            clock=clock,
+            templates=smith.templates,
+            policy=smith.policy,
+            limits=smith.limits,
+            budget=smith.budget,
+            caps=smith.caps,
+            price_per_million=smith.price_per_million,
+            ids=lambda: tape.events[0].run,
+            early_start=False,
+        )
+        self._tape = tape
+        self._cards = smith.agents()
+        self._taped = TapeCallees(clock, callees.tools, callees.specs, callees.agents, tape=tape)
+
+    async def callees(self) -> Callees:
+        """What can be called, on tape."""
+        return self._taped
+
+    def agents(self) -> list[AgentSpec]:
+        """The cards of the agents there are."""
+        return self._cards
+
+    async def past(self) -> Past:
+        """What was known of earlier calls when the next plan on the tape was put forward."""
+        following = (event.body for event in self._tape.events[self._tape.position :])
+        plans = (body for body in following if isinstance(body, e.PlanProposed))
+        found = next(plans, None)
+        return Past(found.estimate.measured if found and found.estimate else {})
+
+    async def make(
+        self, request: PlanRequest, *, on_step: OnStep | None = None, triage: bool = True
+    ) -> Planned:
+        """What the planner came to, as it stands on the tape."""
+        del request, on_step, triage
+        return planned_on(self._tape)
+
+
+class _Silent:
+    """Stands where a model was; a replay has no use for one."""
+
+    name = "on tape"
+
+    def stream(self, *_: object, **__: object) -> Any:
+        """Never called."""
+        raise Refused("a replay asks no model")
+
+
+def planned_on(tape: Tape) -> Planned:
+    """The outcome of planning that the next events tell of."""
+    bodies = [event.body for event in tape.events[tape.position : tape.position + 4]]
+    proposed = next((body for body in bodies if isinstance(body, e.PlanProposed)), None)
+    triaged = next((body for body in bodies if isinstance(body, e.Triaged)), None)
+    decision = Decision(triaged.decision) if triaged else Decision.PLAN
+    reason = triaged.reason if triaged else ""
+    if proposed is not None:
+        return Planned(
+            decision,
+            reason=reason,
+            plan=proposed.plan,
+            problems=proposed.problems,
+            picks=tuple(
+                Pick(str(p["name"]), 0.0, str(p["reason"]), "tool") for p in proposed.picks
+            ),
+            metrics=PlanMetrics.of(proposed.metrics or {}),
+        )
+    asked = next((body.text for body in bodies if isinstance(body, e.QuestionAsked)), "")
+    made = next((body.result for body in bodies if isinstance(body, e.ReportMade)), "")
+    answer = str(tape.values[made]) if triaged and made else asked
+    usage = Usage()
+    if triaged is not None and triaged.tokens:
+        usage = Usage(triaged.tokens, cost=Decimal(triaged.cost) if triaged.cost else None)
+    return Planned(decision, reason=reason, answer=answer, metrics=PlanMetrics(usage=usage))

@@ -1,0 +1,247 @@
+"""A run's report: answer, evidence, what went differently, who decided, what it took."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from plansmith import Effect, Plan, Plansmith, RunStatus
+from plansmith.adapters.models.scripted import Answer
+from plansmith.errors import ModelRefused, Refused, ToolBusy, ToolFailed
+from plansmith.ports import Usage
+from plansmith.runner.limits import Caps, RunLimits
+from plansmith.runner.report import load_report
+from plansmith.runner.report_data import Report
+from plansmith.runner.report_html import to_html
+from plansmith.runner.report_markdown import to_markdown
+from plansmith.runner.report_words import EN, ZH
+from plansmith.testing import FakeClock, FakeTool, FakeTools, ScriptedModel
+
+Scripted = Callable[..., ScriptedModel]
+
+
+def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
+    return Plan.model_validate({"goal": "Compare the cities", "steps": list(steps)} | fields)
+
+
+def smith(*tools: FakeTool, **options: Any) -> Plansmith:
+    limits = RunLimits(first_wait_s=0)
+    return Plansmith(tools=[FakeTools(*tools)], limits=limits, clock=FakeClock(), **options)
+
+
+async def reported(app: Plansmith, wanted: Plan, **options: Any) -> Report:
+    run = await app.submit(wanted, **options)
+    if run.status is RunStatus.REVIEWING:
+        await app.decide(run.id, approve=wanted.hash, by="ada")
+    run = await app.run(run.id)
+    return await load_report(app.store, run.id)
+
+
+OSLO = FakeTool("oslo", [{"temp": -3}])
+ROME = FakeTool("rome", [{"temp": 21}])
+CITIES = (
+    {"id": "oslo", "tool": "oslo", "title": "Weather in Oslo"},
+    {"id": "rome", "tool": "rome"},
+    {"id": "say", "instruction": "Compare {{oslo.temp}} and {{rome.temp}}"},
+)
+
+
+async def test_the_answer_comes_first_and_each_claim_names_its_step(scripted: Scripted) -> None:
+    model = scripted(
+        Answer(
+            "It is -3 in Oslo [step:oslo].\nIt is 21 in Rome [step:rome, step:oslo].",
+            usage=Usage(100, 20, cost=Decimal("0.012")),
+        )
+    )
+    report = await reported(smith(OSLO, ROME, model=model), plan(*CITIES))
+    assert [claim.steps for claim in report.answer.claims] == [("oslo",), ("rome", "oslo")]
+    assert report.notes == ()
+    text = to_markdown(report)
+    assert text.index("It is -3 in Oslo [`oslo`]") < text.index("## Evidence")
+    assert text.index("## Evidence") < text.index("**oslo** — Weather in Oslo (`oslo`)")
+    assert "Tokens: 120" in text
+    assert "Money: $0.012" in text
+
+
+@pytest.mark.parametrize(
+    ("cited", "note"),
+    [("paris", "does not exist"), ("bad", "did not finish"), ("side", "was not made from")],
+)
+async def test_a_citation_that_does_not_hold_is_removed_with_a_note(
+    scripted: Scripted, cited: str, note: str
+) -> None:
+    model = scripted(f"All is well [step:{cited}].\nIt is -3 [step:oslo].")
+    bad, side = FakeTool("bad", [ToolFailed("no")]), FakeTool("side", [1])
+    app = smith(OSLO, bad, side, model=model, caps=Caps(replans=0))
+    wanted = plan(
+        {"id": "oslo", "tool": "oslo"},
+        {"id": "bad", "tool": "bad"},
+        {"id": "side", "tool": "side"},
+        {"id": "say", "instruction": "Say {{oslo}}"},
+    )
+    report = await reported(app, wanted)
+    assert any(note in each for each in report.notes)
+    assert any("name no step: 1" in each for each in report.notes)
+    assert f"step:{cited}" not in report.answer.text
+    assert report.answer.claims[1].steps == ("oslo",)
+
+
+async def test_a_plain_reply_says_which_steps_it_was_made_from() -> None:
+    report = await reported(smith(OSLO, ROME), plan(*CITIES))
+    assert report.answer.text == "Compare -3 and 21"
+    assert report.answer.sources == ("oslo", "rome")
+    assert "From: `oslo`, `rome`" in to_markdown(report)
+
+
+async def test_a_failing_model_leaves_a_plain_answer_that_says_so(scripted: Scripted) -> None:
+    app = smith(OSLO, ROME, model=scripted(ModelRefused("no such model")))
+    report = await reported(app, plan(*CITIES))
+    assert report.status == "done"
+    assert "could not word this answer (no such model)" in report.answer.text
+    assert report.answer.text.endswith("Compare -3 and 21")
+
+
+async def test_retries_edits_and_decisions_are_told_with_who_and_when() -> None:
+    flaky = FakeTool("oslo", [ToolBusy("later"), {"temp": -3}])
+    app = smith(flaky, ROME, FakeTool("mail", ["sent"], effect=Effect.FINAL))
+    first = plan(*CITIES[:1], {"id": "mail", "tool": "mail", "inputs": {"to": "bob"}})
+    run = await app.submit(first, by="bob")
+    edited = plan(*CITIES, {"id": "mail", "tool": "mail", "inputs": {"to": "eve"}})
+    await app.edit(run.id, edited, by="ada")
+    await app.decide(run.id, approve=edited.hash, by="ada")
+    await app.run(run.id)
+    report = await load_report(app.store, run.id)
+    told = [f"{each.step}: {each.text}" for each in report.deviations]
+    assert told == [
+        ": ada changed the plan: added rome, say; changed mail",
+        "oslo: tried 2 times; before: later",
+    ]
+    assert [each.text for each in report.decisions] == [f"ada approved the plan {edited.hash[:12]}"]
+    assert report.decisions[0].by == "ada"
+    assert "(2026-01-01 00:00:00 UTC)" in to_markdown(report)
+
+
+async def test_the_report_that_a_run_keeps_is_the_whole_one() -> None:
+    flaky = FakeTool("oslo", [ToolBusy("later"), {"temp": -3}])
+    app = smith(flaky, ROME)
+    run = await app.submit(plan(*CITIES))
+    run = await app.run(run.id)
+    assert "tried 2 times; before: later" in run.report
+    assert run.report == to_markdown(await load_report(app.store, run.id))
+
+
+async def test_what_failed_and_what_did_not_run_is_told_with_its_reason() -> None:
+    app = smith(FakeTool("oslo", [ToolFailed("the service is closed")]), ROME)
+    report = await reported(app, plan(*CITIES))
+    assert report.status == "partly_done"
+    failures = {each.step: (each.status, each.reason) for each in report.failures}
+    assert failures["oslo"] == ("failed", "the service is closed")
+    assert failures["say"][0] == "skipped"
+    text = to_markdown(report)
+    assert "`oslo` failed: the service is closed" in text
+    assert "There is no answer" in text
+
+
+async def test_an_answer_to_a_question_is_told_as_a_decision() -> None:
+    app = smith(OSLO)
+    run = await app.submit(plan({"id": "q", "question": "Which unit?", "options": ["C", "F"]}))
+    await app.run(run.id)
+    await app.answer(run.id, "q", "C", by="ada")
+    await app.run(run.id)
+    report = await load_report(app.store, run.id)
+    assert any("ada answered “Which unit?”: C" in each.text for each in report.decisions)
+    assert any("Nobody was asked" in each.text for each in report.decisions)
+
+
+async def test_a_result_taken_over_and_a_step_switched_off_are_told() -> None:
+    app = smith(OSLO, ROME)
+    first = await app.submit(plan(*CITIES[:2]))
+    await app.run(first.id)
+    off = {"id": "rome", "tool": "rome", "disabled": True}
+    run = await app.retry(first.id, plan=plan(CITIES[0], off))
+    await app.run(run.id)
+    report = await load_report(app.store, run.id)
+    told = {each.step: each.text for each in report.deviations}
+    assert told["oslo"] == f"the result was taken over from run {first.id}"
+    assert told["rome"] == "was switched off"
+
+
+async def test_an_unknown_price_and_unknown_time_are_called_unknown(scripted: Scripted) -> None:
+    model = scripted(Answer("ok", usage=Usage(10, 10)))
+    report = await reported(smith(OSLO, ROME, model=model), plan(*CITIES))
+    assert report.took.tokens == 20
+    assert "Money: unknown" in to_markdown(report)
+    assert report.to_json()["took"] == {
+        "calls": 3,
+        "tokens": 20,
+        "money_usd": None,
+        "some_prices_unknown": True,
+        "seconds": 0.0,
+    }
+    plain = await reported(smith(OSLO, ROME), plan(*CITIES))
+    assert "Money: $0" in to_markdown(plain)
+
+
+async def test_large_results_are_clipped_with_a_note_and_many_share_the_room() -> None:
+    big = FakeTool("big", ["x" * 50_000])
+    report = await reported(smith(big), plan({"id": "a", "tool": "big"}))
+    assert len(report.evidence[0].shown) == 2000
+    assert "50,000 characters, clipped" in to_markdown(report)
+    many = plan(*({"id": f"s{n}", "tool": "big"} for n in range(400)))
+    report = await reported(smith(big), many)
+    assert sum(len(each.shown) for each in report.evidence) <= 200_000
+    assert report.to_json()["evidence"][0]["result_hash"]  # type: ignore[index, call-overload]
+
+
+async def test_a_report_is_in_the_language_of_the_plan() -> None:
+    report = await reported(smith(OSLO, ROME), plan(*CITIES, locale="zh-CN"))
+    text = to_markdown(report)
+    assert "## 依据" in text
+    assert "全部完成" in text
+    assert '<html lang="zh-CN">' in to_html(report)
+
+
+def test_both_languages_have_the_same_words_with_the_same_places() -> None:
+    assert EN.keys() == ZH.keys()
+    for key, english in EN.items():
+        assert _places(english) == _places(ZH[key]), key
+
+
+def _places(text: str) -> set[str]:
+    return {part.partition("}")[0] for part in text.split("{")[1:]}
+
+
+async def test_a_report_is_made_only_when_the_run_is_over() -> None:
+    app = smith(OSLO, FakeTool("mail", effect=Effect.WRITE))
+    run = await app.submit(plan({"id": "m", "tool": "mail"}))
+    with pytest.raises(Refused, match="is reviewing"):
+        await load_report(app.store, run.id)
+    with pytest.raises(Refused, match="no run"):
+        await load_report(app.store, "nothing")
+
+
+async def test_the_page_stands_alone_and_the_json_is_plain() -> None:
+    report = await reported(smith(OSLO, ROME), plan(*CITIES, assumptions=["today"]))
+    page = to_html(report)
+    assert "default-src 'none'" in page
+    assert "prefers-color-scheme: dark" in page
+    parser = HTMLParser()
+    parser.feed(page)
+    assert 'href="#step-oslo"' in page
+    assert 'id="step-oslo"' in page
+    value = json.loads(json.dumps(report.to_json()))
+    assert value["assumptions"] == ["today"]
+    assert [each["step"] for each in value["evidence"]] == ["oslo", "rome", "say"]
+
+
+async def test_small_talk_has_a_report_too(scripted: Scripted) -> None:
+    app = smith(model=scripted({"decision": "answer", "answer": "Hello!", "reason": "hi"}))
+    run = await app.plan("hi")
+    report = await load_report(app.store, run.id)
+    assert report.answer.text == "Hello!"
+    assert "Answered at once" in to_markdown(report)

@@ -1,0 +1,119 @@
+"""Every run plays back byte for byte, whatever its shape, its failures and its timing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plansmith import Effect, Plan, Plansmith, ToolSpec
+from plansmith.errors import ToolBusy, ToolFailed
+from plansmith.plan.data import Json, canonical_json
+from plansmith.ports import Call
+from plansmith.runner.limits import RunLimits
+from plansmith.runner.replay import replay
+from plansmith.testing import FakeClock, MemoryStore
+
+
+class World:
+    """Tools that fail, and take their turns, as a story says."""
+
+    def __init__(self, story: Mapping[str, Mapping[str, Any]]) -> None:
+        self._story = story
+        self.calls = 0
+
+    async def tools(self) -> list[ToolSpec]:
+        return [ToolSpec(name="look", effect=Effect.READ), ToolSpec(name="act")]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        self.calls += 1
+        told = self._story[str(arguments["name"])]
+        for _ in range(told["turns"]):
+            await asyncio.sleep(0)
+        if call.attempt <= told["busy"]:
+            raise ToolBusy("later")
+        if told["fails"]:
+            raise ToolFailed(f"{tool} is closed")
+        return {"list": list(range(told["turns"])), "name": arguments["name"]}
+
+
+class Ticking(FakeClock):
+    """A clock on which no two looks are the same moment, as on a real one; waiting is a turn."""
+
+    def now(self) -> datetime:
+        self._elapsed += 0.001
+        return super().now()
+
+    async def sleep(self, seconds: float) -> None:
+        del seconds
+        await asyncio.sleep(0)
+
+
+@st.composite
+def stories(draw: Any) -> dict[str, Any]:
+    steps: list[dict[str, Any]] = []
+    told: dict[str, dict[str, Any]] = {}
+    for number in range(draw(st.integers(1, 9))):
+        name = f"s{number}"
+        earlier = [each["id"] for each in steps]
+        after = draw(st.lists(st.sampled_from(earlier), max_size=3, unique=True)) if earlier else []
+        call = {"tool": draw(st.sampled_from(["look", "act"])), "inputs": {"name": name}}
+        told[name] = {
+            "turns": draw(st.integers(0, 6)),
+            "busy": draw(st.sampled_from([0, 0, 0, 1, 2, 5])),
+            "fails": draw(st.sampled_from([False, False, False, True])),
+        }
+        if draw(st.integers(0, 4)) == 0:
+            width = draw(st.integers(1, 3))
+            steps.append({"id": name, "over": [1, 2, 3], "each": call, "width": width})
+        else:
+            steps.append({"id": name, **call})
+        steps[-1]["after"] = after
+    # A step that waits for another try queues up again: with room for all, in no one's way.
+    retries = any(each["busy"] for each in told.values())
+    width = 64 if retries else draw(st.integers(1, 6))
+    return {"steps": steps, "told": told, "width": width}
+
+
+async def run(story: Mapping[str, Any], store: MemoryStore) -> tuple[Plansmith, str, World]:
+    world = World(story["told"])
+    plan = Plan.model_validate({"goal": "any", "steps": story["steps"]})
+    limits = RunLimits(width=story["width"], first_wait_s=0)
+    clock, ids = Ticking(), iter(["run-1"])
+    app = Plansmith(tools=[world], store=store, limits=limits, clock=clock, ids=lambda: next(ids))
+    made = await app.submit(plan, by="bob")
+    if made.status.value == "reviewing":
+        await app.decide(made.id, approve=plan.hash, by="ada")
+    await app.run(made.id)
+    return app, made.id, world
+
+
+@given(stories())
+def test_a_run_is_played_back_byte_for_byte(story: dict[str, Any]) -> None:
+    async def play() -> None:
+        app, run_id, world = await run(story, MemoryStore())
+        calls = world.calls
+        told = await replay(run_id, app)
+        assert told.identical, told.to_json()
+        assert world.calls == calls
+
+    asyncio.run(play())
+
+
+@given(stories())
+def test_the_same_replies_make_the_same_journal(story: dict[str, Any]) -> None:
+    async def play() -> None:
+        first, second = MemoryStore(), MemoryStore()
+        for store in (first, second):
+            await run(story, store)
+        texts = [
+            [canonical_json(event.to_json()) for event in await store.events("run-1")]
+            for store in (first, second)
+        ]
+        assert texts[0] == texts[1]
+
+    asyncio.run(play())
