@@ -158,7 +158,8 @@ async def test_a_newer_schema_is_refused_and_an_older_one_migrated(
     with pytest.raises(Misconfigured, match="version 99"):
         await newer.runs()
     await newer.close()
-    back = "DELETE FROM plansmith.migration WHERE number > 1; DROP TABLE plansmith.value"
+    tables = "plansmith.value, plansmith.template"
+    back = f"DELETE FROM plansmith.migration WHERE number > 1; DROP TABLE {tables}"
     postgres_server.sql(back, database=database)
     older = PostgresStore(dsn)
     assert list(await older.events("a")) == journal("a", 2)
