@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -486,6 +486,16 @@ async def test_metrics_are_kept_by_run_and_in_total(scripted: Script) -> None:
     await app.plan("two")
     totals = await app.metrics()
     assert (totals["requests"], totals["mean_steps"], totals["parse_success"]) == (2, 1.5, 1.0)
+
+
+async def test_what_models_were_asked_and_said_is_kept_word_for_word(scripted: Script) -> None:
+    app, _ = smith(model=scripted("no plan", {"steps": [step("a")]}))
+    run = await app.plan("look at it")
+    [proposed] = await bodies(app, run, PlanProposed)
+    first, second = cast("list[dict[str, Any]]", await app.store.get(proposed.record))
+    assert first["text"] == "no plan"
+    assert "look at it" in first["prompt"][1]["text"]
+    assert json.loads(second["text"])["steps"] == [step("a")]
 
 
 async def test_a_plan_that_only_stands_in_is_not_accepted_silently(scripted: Script) -> None:

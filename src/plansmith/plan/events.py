@@ -44,10 +44,14 @@ class Triaged(Record):
     query: str = ""
     tokens: int = Field(default=0, ge=0)
     cost: str = ""
+    record: str = ""
 
 
 class PlanProposed(Record):
-    """A plan, first or revised, stands with its problems, and with how it was made."""
+    """A plan, first or revised, stands with its problems, and with how it was made.
+
+    `record` is the content hash of what models were asked and said for it.
+    """
 
     type: Literal["plan_proposed"] = "plan_proposed"
     plan: Plan
@@ -59,6 +63,7 @@ class PlanProposed(Record):
     picks: tuple[Inputs, ...] = ()
     tokens: int = Field(default=0, ge=0)
     cost: str = ""
+    record: str = ""
 
 
 class ReviewAsked(Record):

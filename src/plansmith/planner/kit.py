@@ -99,6 +99,7 @@ class Planned:
     text: str = ""
     estimate: Estimate | None = None
     metrics: PlanMetrics = field(default_factory=PlanMetrics)
+    exchanges: tuple[dict[str, Json], ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """All of it as plain JSON."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 from plansmith.errors import InvalidPlan, Misconfigured
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
+from plansmith.plan.data import Json
 from plansmith.plan.ids import Ids
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
@@ -111,7 +112,7 @@ class Desk:
         """The plan with the version and the parameters of each template written down."""
         return pinned(plan, await self.load_templates()) if runs_templates(plan) else plan
 
-    async def propose(
+    async def propose(  # noqa: PLR0913 - all but the first by name
         self,
         journal: Journal,
         plan: Plan,
@@ -121,6 +122,7 @@ class Desk:
         then: Sequence[Entry] = (),
         reviewed: Sequence[Entry] | None = None,
         about: Mapping[str, Any] | None = None,
+        values: Sequence[Json] = (),
         by: e.Actor = SYSTEM,
     ) -> None:
         """Put a plan forward, and ask a person about it if its effects demand that.
@@ -139,7 +141,7 @@ class Desk:
             {"plan": plan, "problems": tuple(problems), "estimate": expected, **(about or {})}
         )
         asked = await self.review(plan) if reviewed is None else reviewed
-        await journal.append(*start, (body, by), *then, *asked)
+        await journal.append(*start, (body, by), *then, *asked, values=values)
 
     async def review(self, plan: Plan) -> list[e.AnyBody]:
         """The request for a review, or nothing when the plan may run at once."""

@@ -270,6 +270,7 @@ class Conductor:
         else:
             attempt = self._state.attempts[unit.name] + 1
             batch.bodies.append(data_question(unit, inputs, sources, attempt))
+            batch.values.append(inputs)
             self._state.park(unit, StepStatus.ASKING)
         return True
 

@@ -16,6 +16,7 @@ from plansmith.planner.kit import Kit, Planned, PlanRequest, Tell
 from plansmith.planner.metrics import MetricTotals, PlanMetrics
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.settings import PlannerSettings
+from plansmith.planner.transcript import Transcript
 from plansmith.planner.triage import Decision
 from plansmith.ports import ChatModel, ContextSource
 from plansmith.runner.batch import spending
@@ -101,18 +102,20 @@ class Planning(Runs):
         if planned.decision is Decision.PLAN and planned.plan is not None:
             await self.propose_made(journal, planned, start=[e.Triaged.model_validate(head)])
             return
-        triaged = e.Triaged.model_validate(head | spent)
+        said: list[Json] = [[*planned.exchanges]] if planned.exchanges else []
+        record = content_hash(said[0]) if said else ""
+        triaged = e.Triaged.model_validate(head | spent | {"record": record})
         if planned.decision is Decision.ASK:
             number = sum(
                 isinstance(event.body, e.QuestionAsked)
                 for event in await self.store.events(journal.id)
             )
             question = e.QuestionAsked(question=f"request:{number + 1}", text=planned.answer)
-            await journal.append(triaged, question)
+            await journal.append(triaged, question, values=said)
             return
         made = e.ReportMade(result=content_hash(planned.answer))
         ending = e.RunFinished(status="answered", reason=planned.reason)
-        await journal.append(triaged, made, ending, values=[planned.answer])
+        await journal.append(triaged, made, ending, values=[planned.answer, *said])
 
     async def propose_made(
         self, journal: Journal, planned: Planned, *, cause: str = "", **entries: Sequence[Entry]
@@ -126,8 +129,13 @@ class Planning(Runs):
             "picks": picks,
             **spending(planned.metrics.usage),
         }
+        said: list[Json] = [[*planned.exchanges]] if planned.exchanges else []
+        if said:
+            about["record"] = content_hash(said[0])
         given = cast("dict[str, Any]", entries)
-        await self.propose(journal, planned.plan, planned.problems, about=about, **given)
+        await self.propose(
+            journal, planned.plan, planned.problems, about=about, values=said, **given
+        )
 
     async def answer(self, run_id: str, question: str, value: Json, *, by: str = "") -> Run:
         """A person's answer; one to a question about the request itself leads to a plan."""
@@ -148,9 +156,12 @@ class Planning(Runs):
     ) -> Planned:
         callees = await self.callees()
         triages = triage and self._planner.triage
+        transcript = Transcript()
         kit = Kit(
-            plan_model=self.need_model(),
-            triage_model=self._triage_model if triages else None,
+            plan_model=transcript.of(self.need_model()),
+            triage_model=transcript.of(self._triage_model)
+            if triages and self._triage_model
+            else None,
             clock=self.clock,
             tools=list(callees.specs.values()),
             agents=self.agents(),
@@ -161,6 +172,7 @@ class Planning(Runs):
             price_per_million=self.price_per_million,
         )
         made = await make_plan(request, kit=kit, tell=self.tell, on_step=on_step)
+        made = replace(made, exchanges=tuple(transcript.exchanges))
         if made.plan is None or not runs_templates(made.plan):
             return made
         plan = await self.pinned(made.plan)

@@ -84,7 +84,9 @@ def _values_of(body: e.AnyBody) -> list[str]:
     match body:
         case e.StepDone(result=digest) | e.StepReused(result=digest) | e.ReportMade(result=digest):
             return [digest]
-        case e.QuestionAsked(state=digest) if digest:
+        case (
+            e.QuestionAsked(state=digest) | e.PlanProposed(record=digest) | e.Triaged(record=digest)
+        ) if digest:
             return [digest]
         case _:
             return []

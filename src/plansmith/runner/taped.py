@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
+from plansmith.plan.data import Json
 from plansmith.planner.draft import OnStep
 from plansmith.planner.kit import Planned, PlanRequest
 from plansmith.planner.metrics import PlanMetrics
@@ -94,6 +95,7 @@ def planned_on(tape: Tape) -> Planned:
                 Pick(str(p["name"]), 0.0, str(p["reason"]), "tool") for p in proposed.picks
             ),
             metrics=PlanMetrics.of(proposed.metrics or {}),
+            exchanges=_exchanges(tape, proposed.record),
         )
     asked = next((body.text for body in bodies if isinstance(body, e.QuestionAsked)), "")
     made = next((body.result for body in bodies if isinstance(body, e.ReportMade)), "")
@@ -101,4 +103,15 @@ def planned_on(tape: Tape) -> Planned:
     usage = Usage()
     if triaged is not None and triaged.tokens:
         usage = Usage(triaged.tokens, cost=Decimal(triaged.cost) if triaged.cost else None)
-    return Planned(decision, reason=reason, answer=answer, metrics=PlanMetrics(usage=usage))
+    return Planned(
+        decision,
+        reason=reason,
+        answer=answer,
+        metrics=PlanMetrics(usage=usage),
+        exchanges=_exchanges(tape, triaged.record if triaged else ""),
+    )
+
+
+def _exchanges(tape: Tape, record: str) -> tuple[dict[str, Json], ...]:
+    """What models were asked and said, as it was kept."""
+    return tuple(cast("list[dict[str, Json]]", tape.values[record])) if record else ()

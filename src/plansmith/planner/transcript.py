@@ -1,0 +1,59 @@
+"""Transcript: what models were asked and what they said, word for word, for whoever audits."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from plansmith.errors import ModelFailed
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import ArgumentsDelta, ChatModel, Delta, Message, ModelDone, TextDelta
+
+
+class Transcript:
+    """The exchanges of one planning, in order."""
+
+    def __init__(self) -> None:
+        self.exchanges: list[dict[str, Json]] = []
+
+    def of(self, model: ChatModel) -> ChatModel:
+        """The model, listened to."""
+        return _Overheard(model, self.exchanges)
+
+
+class _Overheard:
+    def __init__(self, model: ChatModel, exchanges: list[dict[str, Json]]) -> None:
+        self._model = model
+        self._exchanges = exchanges
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        tools: Sequence[ToolSpec] = (),
+    ) -> AsyncIterator[Delta]:
+        exchange: dict[str, Json] = {
+            "model": self.name,
+            "prompt": [{"role": each.role, "text": each.text} for each in messages],
+            "text": "",
+        }
+        self._exchanges.append(exchange)
+        said: list[str] = []
+        try:
+            async for delta in self._model.stream(messages, schema=schema, tools=tools):
+                match delta:
+                    case TextDelta(text) | ArgumentsDelta(_, text):
+                        said.append(text)
+                    case ModelDone(usage, _):
+                        exchange["tokens"] = usage.input_tokens + usage.output_tokens
+                yield delta
+        except ModelFailed as failure:
+            exchange["failure"] = failure.message
+            raise
+        finally:
+            exchange["text"] = "".join(said)
