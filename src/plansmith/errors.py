@@ -11,7 +11,8 @@
     │   ├── PromptTooLong       the prompt does not fit the model's limit
     │   └── ScriptMismatch      a scripted or recorded model met a call it does not know
     ├── ToolFailed          a tool or an agent gave no usable result
-    │   └── ToolBusy            worth another try
+    │   ├── ToolBusy            worth another try
+    │   └── OutcomeUnknown      it may have taken effect, and nobody saw
     ├── InputNeeded         a call cannot go on without the person's word
     ├── Refused             what was asked is not possible as things stand
     │   └── StaleDecision       the decision is about another plan, or was made already
@@ -102,6 +103,10 @@ class ToolFailed(PlansmithError):
 
 class ToolBusy(ToolFailed):
     """A passing failure of a tool, worth another try."""
+
+
+class OutcomeUnknown(ToolFailed):
+    """A call was lost on its way: it may have taken effect."""
 
 
 class InputNeeded(PlansmithError):

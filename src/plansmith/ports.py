@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
@@ -112,6 +112,15 @@ class ToolSource(Protocol):
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         """The tool's result."""
+        ...
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A source or an agent that holds something open: a process, a connection."""
+
+    async def close(self) -> None:
+        """Let go of it; harmless when done twice."""
         ...
 
 

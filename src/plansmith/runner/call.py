@@ -9,7 +9,7 @@ from typing import Final, Literal, cast
 
 import jsonschema_rs
 
-from plansmith.errors import InputNeeded, PlansmithError, ToolBusy, ToolFailed
+from plansmith.errors import InputNeeded, OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.steps import AgentStep, ReplyStep, ToolStep
@@ -128,10 +128,9 @@ class Callees:
             async with asyncio.timeout(seconds):
                 value = await self._make(unit, inputs, call, results)
         except TimeoutError:
-            late = f"no result after {seconds:g} s"
-            return (
-                Failed(late, again=True, kind="time") if self.is_repeatable(unit) else Unsure(late)
-            )
+            return self._lost(unit, f"no result after {seconds:g} s", kind="time")
+        except OutcomeUnknown as lost:
+            return self._lost(unit, str(lost), kind="tool")
         except InputNeeded as need:
             return Asks(need)
         except ToolBusy as busy:
@@ -142,6 +141,10 @@ class Callees:
             return Failed(f"{type(error).__name__}: {error}")
         flaw = self._flaw(unit, value)
         return Failed(flaw, kind="result") if flaw else Done(value)
+
+    def _lost(self, unit: Unit, why: str, *, kind: Literal["tool", "time"]) -> Outcome:
+        """A call whose end nobody saw: made again where that does no harm, else asked about."""
+        return Failed(why, again=True, kind=kind) if self.is_repeatable(unit) else Unsure(why)
 
     async def _make(
         self, unit: Unit, inputs: dict[str, Json], call: Call, results: Mapping[str, Json]
@@ -186,7 +189,7 @@ class Callees:
     def _validator(self, tool: str, schema: Mapping[str, Json]) -> jsonschema_rs.Validator:
         """The tool's schema, made ready once and not for every call."""
         if tool not in self._validators:
-            self._validators[tool] = jsonschema_rs.validator_for(dict(schema))
+            self._validators[tool] = jsonschema_rs.validator_for(dict(schema), offline=True)
         return self._validators[tool]
 
 

@@ -64,6 +64,7 @@ class Desk:
         self._sources = list(sources)
         self._agents = {agent.spec.name: agent for agent in agents}
         self._callees: Callees | None = None
+        self._listed: list[list[ToolSpec]] = []
 
     async def begin(
         self, created: e.RunCreated, plan: Plan, *, by: str, kept: Sequence[e.StepReused] = ()
@@ -187,17 +188,21 @@ class Desk:
         return [agent.spec for agent in self._agents.values()]
 
     async def callees(self) -> Callees:
-        """What can be called; asked of the sources once."""
-        if self._callees is None:
-            tools: dict[str, ToolSource] = {}
-            specs: dict[str, ToolSpec] = {}
-            for source in self._sources:
-                for spec in await source.tools():
-                    if spec.name in specs:
-                        raise Misconfigured(f"two tools are called {spec.name!r}")
-                    tools[spec.name], specs[spec.name] = source, spec
-            self._callees = Callees(self.clock, tools, specs, self._agents, secrets=self._secrets)
+        """What can be called now; sources tell whether anything has changed."""
+        listed = [list(await source.tools()) for source in self._sources]
+        if self._callees is None or listed != self._listed:
+            self._callees, self._listed = self._table(listed), listed
         return self._callees
+
+    def _table(self, listed: Sequence[Sequence[ToolSpec]]) -> Callees:
+        tools: dict[str, ToolSource] = {}
+        specs: dict[str, ToolSpec] = {}
+        for source, found in zip(self._sources, listed, strict=True):
+            for spec in found:
+                if spec.name in specs:
+                    raise Misconfigured(f"two tools are called {spec.name!r}")
+                tools[spec.name], specs[spec.name] = source, spec
+        return Callees(self.clock, tools, specs, self._agents, secrets=self._secrets)
 
     def new_journal(self) -> Journal:
         """The journal of a new run."""

@@ -12,6 +12,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.fold import GO_ON, fold
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.ports import Closing
 from plansmith.runner.answers import settle
 from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
@@ -50,6 +51,9 @@ class Runs(Desk):
         for future in futures:
             future.cancel()
         await asyncio.gather(*futures, return_exceptions=True)
+        for part in [*self._sources, *self._agents.values()]:
+            if isinstance(part, Closing):
+                await part.close()
         await self.store.close()
 
     async def submit(self, plan: Plan, *, request: str = "", by: str = "") -> Run:

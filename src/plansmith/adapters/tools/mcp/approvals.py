@@ -1,0 +1,138 @@
+"""Approvals: which definitions a person has approved, kept in a file that survives the process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Generator
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import Field, ValidationError
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.data import Json, Record
+
+if sys.platform != "win32":
+    import fcntl
+
+
+class Approval(Record):
+    """One definition, approved by somebody at some time; kept whole, to show what changed."""
+
+    hash: str = Field(min_length=1)
+    definition: dict[str, Json]
+    by: str
+    at: datetime
+
+
+class Approvals(Protocol):
+    """Where approvals are kept."""
+
+    def get(self, name: str) -> Approval | None:
+        """The approval of a name, if there is one."""
+        ...
+
+    def put(self, name: str, approval: Approval) -> None:
+        """Keep an approval, in the place of an older one."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Forget an approval; harmless when there is none."""
+        ...
+
+
+class MemoryApprovals:
+    """Approvals that end with the process."""
+
+    def __init__(self) -> None:
+        self._approved: dict[str, Approval] = {}
+
+    def get(self, name: str) -> Approval | None:
+        return self._approved.get(name)
+
+    def put(self, name: str, approval: Approval) -> None:
+        self._approved[name] = approval
+
+    def remove(self, name: str) -> None:
+        self._approved.pop(name, None)
+
+
+class ApprovalFile:
+    """Approvals in a JSON file, for its owner alone; what others write is seen at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int, int] | None = None
+        self._approved: dict[str, Approval] = {}
+
+    def get(self, name: str) -> Approval | None:
+        return self._read().get(name)
+
+    def put(self, name: str, approval: Approval) -> None:
+        with self._alone():
+            self._write({**self._read(), name: approval})
+
+    def remove(self, name: str) -> None:
+        with self._alone():
+            self._write({key: each for key, each in self._read().items() if key != name})
+
+    def _read(self) -> dict[str, Approval]:
+        try:
+            stat = self._path.stat()
+        except FileNotFoundError:
+            self._seen, self._approved = None, {}
+            return {}
+        mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        if mark != self._seen:
+            self._approved, self._seen = _parse(self._path), mark
+        return self._approved
+
+    def _write(self, approved: dict[str, Approval]) -> None:
+        value = {
+            "version": 1,
+            "approved": {name: each.model_dump(mode="json") for name, each in approved.items()},
+        }
+        text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+        # A new file in the place of the old one: a reader never sees half of it.
+        handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=self._path.name)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(self._path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    @contextlib.contextmanager
+    def _alone(self) -> Generator[None]:
+        """Nobody else writes meanwhile."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(f"{self._path}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        except OSError as error:
+            hint = "name another file with mcp.approvals"
+            raise Misconfigured(f"{self._path} cannot be written: {error}", hint=hint) from None
+        try:
+            if sys.platform != "win32":
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+
+def _parse(path: Path) -> dict[str, Approval]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        if value["version"] != 1:
+            raise Misconfigured(f"{path} is from a newer Plansmith", hint="use that one")
+        return {name: Approval.model_validate(each) for name, each in value["approved"].items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, ValidationError) as error:
+        hint = "mend it, or remove it and approve again"
+        raise Misconfigured(f"{path} cannot be read: {error}", hint=hint) from None

@@ -1,0 +1,263 @@
+"""Connection: one client of one server, opened and closed by a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from importlib.metadata import version
+from typing import Any, Final, cast
+
+from mcp import Client
+from mcp.client.subscriptions import listen
+from mcp.shared.dispatcher import ProgressFnT
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    ElicitRequestParams,
+    ElicitResult,
+    ErrorData,
+    Implementation,
+    InputRequiredResult,
+    PaginatedRequestParams,
+    ToolListChangedNotification,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter, ValidationError
+
+from plansmith.adapters.tools.mcp.launch import Target
+from plansmith.adapters.tools.mcp.process import Words, stdio_transport
+from plansmith.adapters.tools.mcp.settings import ServerLimits
+from plansmith.adapters.tools.mcp.tap import Tap, tapped
+from plansmith.adapters.tools.mcp.web import web_transport
+from plansmith.errors import ToolBusy, ToolFailed
+from plansmith.plan.data import Json
+from plansmith.review.render import clip, safe
+
+Ask = Callable[[ElicitRequestParams], Awaitable[ElicitResult | ErrorData]]
+_REPLY: Final[TypeAdapter[Any]] = TypeAdapter(CallToolResult | InputRequiredResult)
+_MOST_PAGES: Final = 200
+_MOST_NAMED: Final = 5
+_MOST_WORDS: Final = 400
+
+# What a server sends must not reach the terminal by way of the library's log.
+for _name in ("mcp", "client"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+
+
+class Connection:
+    """Open from when it is made until `close`, or until the server is gone.
+
+    The library's contexts have to be left by the task that entered them: that is `_keep`.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        limits: ServerLimits,
+        mode: str,
+        ask: Ask,
+        changed: Callable[[], None],
+    ) -> None:
+        self._target, self._limits, self._mode = target, limits, mode
+        self._ask, self._changed = ask, changed
+        self._words = Words(limits.stderr_bytes)
+        self._tap = Tap(
+            most_requests=limits.requests,
+            most_tools=limits.tools,
+            ended=self._has_ended,
+            version=lambda: self.protocol,
+        )
+        self._open, self._stop, self._listing = asyncio.Event(), asyncio.Event(), asyncio.Lock()
+        self._client: Client | None = None
+        self._failure: ToolFailed | None = None
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._keep())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can be asked any more; so after a change of event loop."""
+        return self._task.done() or self._stop.is_set() or not self._is_here()
+
+    def _is_here(self) -> bool:
+        try:
+            return self._loop is asyncio.get_running_loop()
+        except RuntimeError:
+            return not self._loop.is_closed()
+
+    @property
+    def fault(self) -> str:
+        """What the server did that ended the connection, if it did something."""
+        return self._words.fault
+
+    @property
+    def protocol(self) -> str:
+        """The revision of the protocol that is spoken."""
+        return self._client.protocol_version if self._client is not None else ""
+
+    async def ready(self) -> None:
+        """Wait until the server can be used, or say why it cannot."""
+        await self._open.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    async def close(self) -> None:
+        """Let the server go."""
+        self._stop.set()
+        if not self._open.is_set():
+            self._task.cancel()
+        if self._is_here():
+            await asyncio.wait({self._task})
+
+    async def tools(self) -> tuple[list[Json], list[str]]:
+        """The raw definitions of the tools, and notes on those that are left out."""
+        client = self._used()
+        if client.server_capabilities.tools is None:
+            return [], ["it offers no tools"]
+        raw, bad, most = list[Json](), list[Json](), self._limits.tools
+        cursor: str | None = None
+        async with self._listing, asyncio.timeout(self._limits.list_s):
+            for _ in range(_MOST_PAGES):
+                params = PaginatedRequestParams(cursor=cursor)
+                page = await client.session.list_tools(params=params)
+                readable = {tool.name for tool in page.tools}
+                for each in self._tap.page:
+                    (raw if _name_of(each) in readable else bad).append(each)
+                cursor = page.next_cursor
+                if cursor is None or len(raw) + len(bad) > most:
+                    break
+        if cursor is not None or len(raw) + len(bad) > most:
+            raise ToolFailed(f"it has more than {most} tools, or endless pages")
+        return raw, _unreadable(bad)
+
+    async def call(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        progress: ProgressFnT,
+        responses: dict[str, Any] | None = None,
+        state: str | None = None,
+    ) -> CallToolResult | InputRequiredResult:
+        """Make one request; cancelling the caller cancels it on the wire as well."""
+        params = CallToolRequestParams(
+            name=tool, arguments=arguments, input_responses=responses, request_state=state
+        )
+        # Not `session.call_tool`: its check of results may take for ever on a hostile pattern.
+        reply: CallToolResult | InputRequiredResult = await self._used().session.send_request(
+            CallToolRequest(params=params), _REPLY, progress_callback=progress
+        )
+        return reply
+
+    def last_words(self) -> str:
+        """What the server said last outside the protocol, for a message."""
+        said = safe(self._target.hush(self._words.last))
+        return f"; it said: {clip(said[-_MOST_WORDS:], _MOST_WORDS)}" if said else ""
+
+    def _used(self) -> Client:
+        if self._client is None:
+            raise ToolBusy("the server is not connected")
+        return self._client
+
+    async def _keep(self) -> None:
+        try:
+            async with asyncio.timeout(self._limits.start_s) as limit, self._made() as client:
+                limit.reschedule(None)
+                self._client = client
+                self._open.set()
+                await self._until_over(client)
+        except TimeoutError:
+            late = f"it did not start within {self._limits.start_s:g} s{self.last_words()}"
+            self._failure = ToolBusy(late)
+        except Exception as error:  # noqa: BLE001 - whatever went wrong is told to whoever waits
+            self._failure = self._as_failure(error)
+        finally:
+            self._failure = self._failure or ToolBusy("the connection is over")
+            self._stop.set()
+            self._open.set()
+
+    def _made(self) -> Client:
+        transport: AbstractAsyncContextManager[Any] = (
+            web_transport(self._target, limits=self._limits)
+            if self._target.url
+            else stdio_transport(self._target, limits=self._limits, words=self._words)
+        )
+        return Client(
+            cast("Any", tapped(transport, self._tap)),
+            mode=self._mode,
+            cache=None,
+            client_info=Implementation(name="plansmith", version=version("plansmith")),
+            elicitation_callback=self._elicit,
+            message_handler=self._hear,
+        )
+
+    async def _until_over(self, client: Client) -> None:
+        tools = client.server_capabilities.tools
+        modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        news = asyncio.ensure_future(self._follow(client))
+        if not (modern and tools is not None and tools.list_changed):
+            news.cancel()
+        try:
+            await self._stop.wait()
+        finally:
+            news.cancel()
+            await asyncio.wait({news})
+
+    async def _follow(self, client: Client) -> None:
+        """Notice changes of the tool list, where they have to be asked for."""
+        try:
+            async with listen(client.session, tools_list_changed=True) as events:
+                async for _ in events:
+                    self._changed()
+        except (MCPError, RuntimeError, TimeoutError):
+            # Without news the list is only read again when it is old.
+            self._changed()
+
+    async def _elicit(
+        self, context: object, params: ElicitRequestParams
+    ) -> ElicitResult | ErrorData:
+        del context
+        return await self._ask(params)
+
+    async def _hear(self, message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self._changed()
+
+    def _has_ended(self, why: str) -> None:
+        self._words.fault = self._words.fault or why
+        self._stop.set()
+
+    def _as_failure(self, error: Exception) -> ToolFailed:
+        if self._words.fault:
+            return ToolFailed(self._words.fault)
+        cause = next(_leaves(error))
+        why = f"{self._target.hush(safe(str(cause)))}{self.last_words()}"
+        if isinstance(cause, (FileNotFoundError, PermissionError)):
+            return ToolFailed(f"its command cannot be started: {why}")
+        if isinstance(cause, ValidationError):
+            return ToolFailed("it does not speak the protocol as it should")
+        passing = isinstance(cause, (MCPError, OSError))
+        return ToolBusy(why) if passing else ToolFailed(f"{type(cause).__name__}: {why}")
+
+
+def _unreadable(bad: list[Json]) -> list[str]:
+    if not bad:
+        return []
+    names = ", ".join(clip(repr(_name_of(each)), 80) for each in bad[:_MOST_NAMED])
+    return [f"{len(bad)} of its tools are not as the protocol wants them: {names}"]
+
+
+def _name_of(raw: Json) -> Json:
+    return raw.get("name") if isinstance(raw, dict) else None
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            yield from _leaves(each)
+    else:
+        yield error

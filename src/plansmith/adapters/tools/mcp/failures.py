@@ -1,0 +1,58 @@
+"""Failures: what an error of a call means, so that nothing is repeated that may have happened."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, INVALID_REQUEST, PARSE_ERROR
+
+from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.review.render import clip, safe
+
+_MOST_LETTERS: Final = 1000
+_SESSION_ENDED: Final = "Session terminated"
+_TURNED_AWAY: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+_HALF_WAY: Final = (HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT)
+_NOT_ALLOWED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+
+
+def lost(spec: ToolSpec, why: str) -> ToolFailed:
+    """A call whose end nobody saw: worth another try only where repeating does no harm."""
+    if is_repeatable(spec):
+        return ToolBusy(f"{spec.name} gave no result: {why}")
+    unknown = f"{spec.name} gave no result, and may have done its work: {why}"
+    return OutcomeUnknown(unknown)
+
+
+def is_repeatable(spec: ToolSpec) -> bool:
+    """Whether a call may be made twice."""
+    return spec.effect is Effect.READ or spec.idempotent
+
+
+def is_session_end(error: MCPError) -> bool:
+    """Whether a server has forgotten us, and has to be greeted again."""
+    return error.code == INVALID_REQUEST and error.message == _SESSION_ENDED
+
+
+def call_failure(error: MCPError, spec: ToolSpec, *, words: str) -> ToolFailed:
+    """The failure that an error reply, or none at all, stands for."""
+    data: Any = error.data
+    about = cast("dict[str, Any]", data if isinstance(data, dict) else {})
+    http = about.get("http")
+    text = clip(safe(words), _MOST_LETTERS)
+    if is_session_end(error) or error.code == HEADER_MISMATCH:
+        return ToolBusy(f"{spec.name} was not called: its server wants to be greeted again")
+    if error.code == CONNECTION_CLOSED:
+        return lost(spec, text)
+    if http is not None and (about.get("sent") is False or http in _TURNED_AWAY):
+        return ToolBusy(f"{spec.name} was not called: {text}")
+    if http in _HALF_WAY:
+        return lost(spec, text)
+    if http in _NOT_ALLOWED:
+        return ToolFailed(f"{spec.name}: {text}", hint="check the headers of the server")
+    if error.code == PARSE_ERROR:
+        return ToolFailed(f"{spec.name} was called, and its reply cannot be read: {text}")
+    return ToolFailed(f"{spec.name}: {text}")

@@ -1,0 +1,165 @@
+"""Launch: what of a server a person approves before it starts, and what it is started with."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from plansmith.adapters.tools.mcp.settings import ServerSettings
+from plansmith.errors import Misconfigured
+from plansmith.plan.data import Json, content_hash
+from plansmith.review.render import safe
+
+# What a server may see of the environment without being given it by name.
+PASSED: Final = (
+    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ"),
+    *("USER", "APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "SYSTEMDRIVE"),
+    *("SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"),
+)
+_REFERENCE: Final = re.compile(r"\$\{([^}:]+(?::[^}-][^}]*)?)(?::-([^}]*))?\}")
+_SECRET: Final = re.compile(r"key|token|secret|passw|auth|credential|cookie|bearer", re.IGNORECASE)
+_HASHED: Final = re.compile(r"sha256:[0-9a-f]{64}")
+_FETCHERS: Final = ("npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman")
+_LOCAL: Final = ("localhost", "127.0.0.1", "::1")
+_SHORTEST_SECRET: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server ready to be reached: every reference filled in, the environment complete."""
+
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] | None = None
+    cwd: str | None = None
+    url: str = ""
+    headers: Mapping[str, str] | None = None
+    secrets: tuple[str, ...] = ()
+
+    def hush(self, text: str) -> str:
+        """A text without the values that were filled in for it."""
+        for secret in self.secrets:
+            text = text.replace(secret, "•••")
+        return text
+
+
+def launch_definition(settings: ServerSettings, environment: Mapping[str, str]) -> dict[str, Json]:
+    """What is approved. Values that look secret are in it as a hash, references as written.
+
+    Command and folder have their references filled in, since they decide what is started.
+    """
+    tools: dict[str, Json] = {name: each.to_json() for name, each in settings.tools.items()}
+    common: dict[str, Json] = {"trusted": settings.trusted, "tools": tools}
+    if settings.url:
+        return {**common, "url": settings.url, "headers": _shown(settings.headers)}
+    return {
+        **common,
+        "command": expand(settings.command, environment),
+        "args": list(settings.args),
+        "cwd": expand(settings.cwd, environment),
+        "env": _shown(settings.env),
+        "pass_env": list(settings.pass_env),
+    }
+
+
+def _shown(values: Mapping[str, str]) -> dict[str, Json]:
+    return {
+        name: f"sha256:{content_hash(value)}" if _is_secret(name, value) else value
+        for name, value in values.items()
+    }
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return bool(value) and bool(_SECRET.search(name)) and not _REFERENCE.search(value)
+
+
+def launch_lines(name: str, definition: Mapping[str, Json]) -> Iterator[str]:
+    """A launch as a person reads it before approving: the exact command, whole."""
+    if "url" in definition:
+        yield f"MCP server {safe(name)}, reached at"
+        yield f"    {safe(str(definition['url']))}"
+        yield from _values("headers", definition["headers"])
+        yield from _open_wire(str(definition["url"]))
+    else:
+        command, args = str(definition["command"]), definition["args"]
+        words = [command, *map(str, args if isinstance(args, list) else [])]
+        yield f"MCP server {safe(name)}, started with the command"
+        yield f"    {safe(shlex.join(words))}"
+        yield f"    that is {safe(shutil.which(command) or 'not to be found here now')}"
+        yield f"    in {safe(str(definition['cwd']) or 'the folder Plansmith runs in')}"
+        yield from _values("environment", definition["env"])
+        passed = definition["pass_env"]
+        if isinstance(passed, list) and passed:
+            yield f"    sees of your environment: {safe(', '.join(map(str, passed)))}"
+        if os.path.basename(command) in _FETCHERS:  # noqa: PTH119 - a command is no path
+            yield "    It fetches what it starts: name an exact version."
+    trusted = "believed" if definition["trusted"] else "not believed: every tool counts as a write"
+    yield f"    Its hints about its own tools are {trusted}."
+    tools = definition["tools"]
+    for tool, said in tools.items() if isinstance(tools, dict) else ():
+        yield f"    You say of {safe(tool)}: {safe(str(said))}"
+
+
+def _values(title: str, values: Json) -> Iterator[str]:
+    for key, value in values.items() if isinstance(values, dict) else ():
+        secret = _HASHED.fullmatch(str(value))
+        yield f"    {title}: {safe(key)}={'(a secret in the file)' if secret else safe(str(value))}"
+
+
+def _open_wire(url: str) -> Iterator[str]:
+    parts = urlsplit(url)
+    if parts.scheme == "http" and parts.hostname not in _LOCAL:
+        yield "    The way there is not encrypted."
+
+
+def target(settings: ServerSettings, environment: Mapping[str, str]) -> Target:
+    """The server as it is started or reached, with an environment that is an allow-list."""
+    secrets = tuple(_secrets(settings, environment))
+    if settings.url:
+        headers = {key: expand(each, environment) for key, each in settings.headers.items()}
+        return Target(url=expand(settings.url, environment), headers=headers, secrets=secrets)
+    passed = {
+        name: environment[name] for name in (*PASSED, *settings.pass_env) if name in environment
+    }
+    given = {key: expand(each, environment) for key, each in settings.env.items()}
+    return Target(
+        command=expand(settings.command, environment),
+        args=tuple(expand(each, environment) for each in settings.args),
+        env=passed | given,
+        cwd=expand(settings.cwd, environment) or None,
+        secrets=secrets,
+    )
+
+
+def _secrets(settings: ServerSettings, environment: Mapping[str, str]) -> Iterator[str]:
+    """Values that must not come back in a message."""
+    texts = (*settings.args, settings.url, *settings.env.values(), *settings.headers.values())
+    named = [found[1] for text in texts for found in _REFERENCE.finditer(text)]
+    values = [environment.get(name, "") for name in (*named, *settings.pass_env)]
+    values += [
+        value
+        for name, value in (*settings.env.items(), *settings.headers.items())
+        if _is_secret(name, value)
+    ]
+    yield from {value for value in values if len(value) >= _SHORTEST_SECRET}
+
+
+def expand(text: str, environment: Mapping[str, str]) -> str:
+    """A text with each `${NAME}` and `${NAME:-default}` filled in from the environment."""
+
+    def value(found: re.Match[str]) -> str:
+        name, default = found[1], found[2]
+        held = environment.get(name)
+        if held:
+            return held
+        if default is None:
+            raise Misconfigured(f"the environment has no {name}", hint=f"export {name}=…")
+        return default
+
+    return _REFERENCE.sub(value, text)

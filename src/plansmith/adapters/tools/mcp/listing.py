@@ -1,0 +1,155 @@
+"""Listing: the raw definitions of a server's tools, and the specs a planner gets from them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from plansmith.adapters.tools.mcp.names import MOST_LETTERS, full_name
+from plansmith.adapters.tools.mcp.settings import ServerSettings, ToolSettings
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json, canonical_json, flaws
+from plansmith.planner.checking.schemas import compiled
+
+_LINKS: Final = ("$ref", "$dynamicRef", "$recursiveRef", "$schema")
+_DRAFTS: Final = ("http://json-schema.org/", "https://json-schema.org/")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One tool: its name on the wire, its definition as it came, and the spec made of that."""
+
+    wire: str
+    definition: Mapping[str, Json]
+    spec: ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The tools of a server by their full names, and why others of it are not among them."""
+
+    tools: Mapping[str, Listed]
+    notes: tuple[str, ...] = ()
+
+
+def read_listing(server: str, settings: ServerSettings, raw: Sequence[Json]) -> Listing:
+    """The usable tools of a server. What is not usable is noted, and hides no other tool."""
+    tools, notes = dict[str, Listed](), list[str]()
+    counted = Counter(_wire_name(each) for each in raw)
+    for wire, count in counted.items():
+        if count > 1:
+            notes.append(f"{server} has {count} tools called {wire!r}: none of them is used")
+    for each in raw:
+        wire = _wire_name(each)
+        if counted[wire] > 1:
+            continue
+        listed = _listed(server, settings, each)
+        if isinstance(listed, Listed):
+            tools[listed.spec.name] = listed
+            notes += _remarks(listed)
+        else:
+            notes.append(f"{server}: the tool {wire!r} is not used: {listed}")
+    notes += _unknown(server, settings, counted)
+    return Listing(tools, tuple(notes))
+
+
+def _wire_name(raw: Json) -> str:
+    name = raw.get("name") if isinstance(raw, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _listed(server: str, settings: ServerSettings, raw: Json) -> Listed | str:
+    """The tool, or why it is not usable."""
+    wire = _wire_name(raw)
+    name = full_name(server, wire)
+    if not isinstance(raw, dict) or not wire:
+        return "it has no name"
+    if next(flaws(raw), None) is not None:
+        return "its definition is not JSON that can be kept"
+    if len(canonical_json(raw)) > settings.limits.definition_bytes:
+        return f"its definition is longer than {settings.limits.definition_bytes:,} bytes"
+    if len(name) > MOST_LETTERS:
+        return "its name is too long"
+    schema, output = raw.get("inputSchema", {"type": "object"}), raw.get("outputSchema")
+    if not isinstance(schema, dict) or schema.get("type", "object") != "object":
+        return "its arguments are not an object"
+    if output is not None and not isinstance(output, dict):
+        return "its output schema is no schema"
+    said = settings.tools.get(wire, ToolSettings())
+    if not said.enabled:
+        return "your settings have it disabled"
+    spec = ToolSpec(
+        name=name,
+        description=_description(raw),
+        input_schema=schema,
+        output_schema=output if output is not None and _is_usable(output) else None,
+        timeout_s=said.timeout_s or settings.limits.call_s,
+        search=said.search,
+        **_effects(raw, said, trusted=settings.trusted),
+    )
+    return Listed(wire, raw, spec)
+
+
+def _description(raw: Mapping[str, Json]) -> str:
+    title, description = raw.get("title"), raw.get("description")
+    return str(description or title or "")
+
+
+def _effects(raw: Mapping[str, Json], said: ToolSettings, *, trusted: bool) -> dict[str, Any]:
+    """What a call does: as the person says, else as a trusted server says, else the worst."""
+    hints = raw.get("annotations") if trusted else None
+    hints = hints if isinstance(hints, dict) else {}
+    effect = Effect.WRITE
+    if hints.get("readOnlyHint") is True:
+        effect = Effect.READ
+    elif hints.get("destructiveHint") is True:
+        effect = Effect.FINAL
+    open_world, idempotent = said.open_world, said.idempotent
+    return {
+        "effect": said.effect or effect,
+        "open_world": hints.get("openWorldHint") is not False if open_world is None else open_world,
+        "idempotent": hints.get("idempotentHint") is True if idempotent is None else idempotent,
+    }
+
+
+def _remarks(listed: Listed) -> Iterator[str]:
+    if listed.definition.get("outputSchema") is not None and listed.spec.output_schema is None:
+        yield f"{listed.spec.name}: its output schema is not usable, so its results go unchecked"
+
+
+def _unknown(server: str, settings: ServerSettings, counted: Mapping[str, int]) -> Iterator[str]:
+    for name in settings.tools:
+        if name not in counted:
+            yield f"{server} has no tool {name!r}, which your settings speak of"
+
+
+def _is_usable(schema: dict[str, Json]) -> bool:
+    """Whether results can be checked with a schema; a link to elsewhere would be followed."""
+    return not leads_outside(schema) and compiled(schema).validator is not None
+
+
+def leads_outside(schema: Json) -> bool:
+    """Whether a schema refers to a document other than itself."""
+    stack: list[Json] = [schema]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, list):
+            stack.extend(node)
+        elif isinstance(node, dict):
+            if any(key in node and not _is_inside(key, node[key]) for key in _LINKS):
+                return True
+            stack.extend(cast("list[Json]", [*node.values()]))
+    return False
+
+
+def _is_inside(key: str, link: Json) -> bool:
+    known = _DRAFTS if key == "$schema" else ("#",)
+    return not isinstance(link, str) or link.startswith(known)
+
+
+def effect_words(spec: ToolSpec) -> str:
+    """What a call of a tool does, for a person."""
+    words = [spec.effect.value, "open world" if spec.open_world else "closed world"]
+    return ", ".join([*words, *(["may be repeated"] if spec.idempotent else [])])

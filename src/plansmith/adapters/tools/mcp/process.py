@@ -1,0 +1,190 @@
+"""Process: a server started as a command, spoken to over its pipes, with every buffer bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+
+from plansmith.adapters.tools.mcp.launch import Target
+from plansmith.adapters.tools.mcp.settings import ServerLimits
+
+_CHUNK: Final = 64 * 1024
+_ID: Final = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
+_ENDS: Final = 200
+
+Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+Streams = tuple[
+    MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
+]
+
+
+class Words:
+    """The last things a server said outside the protocol, and why it was given up."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._tail = bytearray()
+        self.fault = ""
+
+    def hear(self, data: bytes) -> None:
+        """Keep the end of what is said."""
+        self._tail += data
+        del self._tail[: max(0, len(self._tail) - self._most)]
+
+    @property
+    def last(self) -> str:
+        """What was said last, as text."""
+        return self._tail.decode(errors="replace").strip()
+
+
+class TooLong(Exception):
+    """A message is longer than the limit."""
+
+
+class Lines:
+    """Bytes cut into lines, none of which may be longer than a limit."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held = bytearray()
+
+    def add(self, data: bytes) -> Iterator[bytes]:
+        """The lines that are complete now."""
+        searched = len(self._held)
+        self._held += data
+        while (end := self._held.find(b"\n", searched)) >= 0:
+            line = bytes(self._held[:end])
+            del self._held[: end + 1]
+            searched = 0
+            if len(line) > self._most:
+                raise TooLong
+            yield line
+        if len(self._held) > self._most:
+            raise TooLong
+
+
+@asynccontextmanager
+async def stdio_transport(
+    target: Target, *, limits: ServerLimits, words: Words
+) -> AsyncGenerator[Streams]:
+    """Start the command in a process group of its own; whatever happens, the group is ended."""
+    process = await asyncio.create_subprocess_exec(
+        target.command,
+        *target.args,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=dict(target.env or {}),
+        cwd=target.cwd,
+        start_new_session=True,
+    )
+    to_session, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_listen, process, to_session, limits, words)
+            group.start_soon(_speak, process, from_session)
+            group.start_soon(_overhear, process, words)
+            try:
+                yield read, write
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await end(process, limits.stop_s)
+                group.cancel_scope.cancel()
+    finally:
+        for stream in (to_session, read, write, from_session):
+            stream.close()
+
+
+async def _listen(
+    process: asyncio.subprocess.Process, session: Incoming, limits: ServerLimits, words: Words
+) -> None:
+    """Hand every message of the server on, until its output ends."""
+    output = process.stdout
+    lines = Lines(limits.message_bytes)
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        async with session:
+            while output is not None and (data := await output.read(_CHUNK)):
+                try:
+                    for line in lines.add(data):
+                        message = parse_line(line)
+                        if message is not None:
+                            await session.send(message)
+                        else:
+                            words.hear(line[:_CHUNK] + b"\n")
+                except TooLong:
+                    words.fault = f"it sent a message of more than {limits.message_bytes:,} bytes"
+                    return
+
+
+def parse_line(line: bytes) -> SessionMessage | None:
+    """The message of a line; an unreadable reply fails its request; None for any other text."""
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError:
+        found = _ID.search(line[:_ENDS]) or _ID.search(line[-_ENDS:])
+        if found is None or not line.lstrip().startswith(b"{"):
+            return None
+    error = ErrorData(code=PARSE_ERROR, message="the reply is not valid JSON in UTF-8")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
+
+
+async def _speak(
+    process: asyncio.subprocess.Process, session: MemoryObjectReceiveStream[SessionMessage]
+) -> None:
+    # A server that is gone is noticed where it is listened to.
+    with suppress(OSError):
+        async for each in session:
+            text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+            if process.stdin is not None:
+                process.stdin.write(text.encode() + b"\n")
+                await process.stdin.drain()
+
+
+async def _overhear(process: asyncio.subprocess.Process, words: Words) -> None:
+    while process.stderr is not None and (data := await process.stderr.read(_CHUNK)):
+        words.hear(data)
+
+
+async def end(process: asyncio.subprocess.Process, patience_s: float) -> None:
+    """Ask a server to go by closing its input, then tell it, then make it and all it started."""
+    if process.stdin is not None:
+        process.stdin.close()
+    if not await _is_gone(process, patience_s):
+        _signal(process, signal.SIGTERM)
+        await _is_gone(process, patience_s)
+    # Also when the server itself went by itself: what it started must not stay behind.
+    _signal(process, signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
+    await _is_gone(process, patience_s)
+    # A child that left the group may hold the pipes; the transport would wait for it for ever.
+    transport: Any = getattr(process, "_transport", None)
+    if transport is not None:
+        transport.close()
+
+
+async def _is_gone(process: asyncio.subprocess.Process, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await process.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+def _signal(process: asyncio.subprocess.Process, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if sys.platform == "win32":
+            process.send_signal(number)
+        else:
+            os.killpg(process.pid, number)

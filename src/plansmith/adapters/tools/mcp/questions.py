@@ -1,0 +1,178 @@
+"""Questions: what a server asks in the middle of a call becomes a question to the person."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+from mcp_types import (
+    INVALID_REQUEST,
+    CallToolResult,
+    ElicitRequestParams,
+    ElicitResult,
+    ErrorData,
+    InputRequiredResult,
+)
+from pydantic import ValidationError
+
+from plansmith.adapters.tools.mcp.listing import leads_outside
+from plansmith.errors import InputNeeded, ToolFailed
+from plansmith.plan.data import Json
+from plansmith.planner.checking.schemas import compiled
+from plansmith.review.render import clip, safe
+
+DECLINE: Final = "decline"
+ACCEPT: Final = "accept"
+DONE: Final = "done"
+_MOST_LETTERS: Final = 2000
+_MOST_SCHEMA: Final = 16_000
+
+Asked = dict[str, Any]
+
+
+def asked_of(params: ElicitRequestParams) -> Asked:
+    """What a server asks, as JSON that can be kept."""
+    return params.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta"})
+
+
+def need(server: str, asked: Asked, state: Json) -> InputNeeded:
+    """The question to the person; the server's words are quoted, and may always be declined."""
+    words = f"{safe(server)} asks: {clip(safe(str(asked.get('message', ''))), _MOST_LETTERS)}"
+    if asked.get("mode") == "url":
+        link = str(asked.get("url", ""))
+        if urlsplit(link).scheme not in ("http", "https"):
+            raise ToolFailed(f"it wants a page to be opened that is none: {clip(safe(link))}")
+        return InputNeeded(words, options=(DONE, DECLINE), state=state, link=link)
+    schema = _schema(asked)
+    if leads_outside(schema) or len(str(schema)) > _MOST_SCHEMA:
+        raise ToolFailed("it asks for an answer in a form that is not usable")
+    if not schema.get("properties"):
+        return InputNeeded(words, options=(ACCEPT, DECLINE), state=state)
+    # One who is asked may say no: then the answer is the word, and not the form.
+    form = {"anyOf": [schema, {"const": DECLINE, "title": "Decline to answer"}]}
+    return InputNeeded(words, schema=form, state=state)
+
+
+def _schema(asked: Asked) -> dict[str, Any]:
+    schema = asked.get("requestedSchema")
+    return cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+
+
+def elicited(asked: Asked, answer: Json) -> ElicitResult:
+    """The person's answer as the server gets it; never anything the person did not say."""
+    if answer == DECLINE:
+        return ElicitResult(action="decline")
+    if asked.get("mode") == "url":
+        if answer != DONE:
+            raise ToolFailed(f"the answer has to be {DONE!r} or {DECLINE!r}")
+        return ElicitResult(action="accept")
+    schema = _schema(asked)
+    if not schema.get("properties"):
+        if answer != ACCEPT:
+            raise ToolFailed(f"the answer has to be {ACCEPT!r} or {DECLINE!r}")
+        return ElicitResult(action="accept", content={})
+    validator, _ = compiled(schema)
+    if not isinstance(answer, dict) or (validator is not None and not validator.is_valid(answer)):
+        raise ToolFailed("the answer does not fit what was asked")
+    try:
+        return ElicitResult.model_validate({"action": "accept", "content": answer})
+    except ValidationError:
+        raise ToolFailed("the answer does not fit what was asked") from None
+
+
+class Question:
+    """One question of a server that waits, in the middle of a call, for its answer."""
+
+    def __init__(self, params: ElicitRequestParams) -> None:
+        self.asked = asked_of(params)
+        self.answer: asyncio.Future[ElicitResult | ErrorData] = (
+            asyncio.get_running_loop().create_future()
+        )
+
+    def settle(self, answer: ElicitResult | ErrorData) -> None:
+        """Give the answer, unless nobody waits for it any more."""
+        if not self.answer.done():
+            self.answer.set_result(answer)
+
+
+class Exchange:
+    """One call in flight, with the questions that came up in it (protocols before 2026)."""
+
+    def __init__(self, progress: Callable[[str], None], *, most: int) -> None:
+        self.progress = progress
+        self.fault = ""
+        self.task: asyncio.Task[CallToolResult | InputRequiredResult] | None = None
+        self.expiry: asyncio.Task[None] | None = None
+        self.open: list[Question] = []
+        self._most, self._asked = most, 0
+        self._news = asyncio.Event()
+
+    async def ask(self, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+        """Wait for the person's answer; past the limit the call itself is given up."""
+        self._asked += 1
+        if self._asked > self._most:
+            self.fault = f"it asked more than {self._most} questions in one call"
+            if self.task is not None:
+                self.task.cancel()
+            return refusal(self.fault)
+        question = Question(params)
+        self.open.append(question)
+        self._news.set()
+        return await question.answer
+
+    def answer(self, answer: Json) -> None:
+        """Answer the question that has been open longest."""
+        question = self.open[0]
+        result = elicited(question.asked, answer)
+        self.open.pop(0)
+        if not self.open:
+            self._news.clear()
+        question.settle(result)
+
+    def go_on(self, progress: Callable[[str], None]) -> None:
+        """Tell of progress where the call is made again; it no longer lapses."""
+        self.progress = progress
+        if self.expiry is not None:
+            self.expiry.cancel()
+
+    async def next(self, seconds: float) -> CallToolResult | InputRequiredResult | Question:
+        """The result, or a question that has to be answered first."""
+        if self.task is None:
+            raise ToolFailed("the call was never made")
+        news = asyncio.ensure_future(self._news.wait())
+        try:
+            await asyncio.wait(
+                {self.task, news}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            news.cancel()
+        if self.task.cancelled():
+            raise ToolFailed(self.fault or "the call was given up")
+        if self.task.done():
+            self._refuse_rest()
+            return self.task.result()
+        if not self.open:
+            raise TimeoutError
+        return self.open[0]
+
+    async def drop(self) -> None:
+        """Let the call go, on the wire too if it is not over; nothing is told of it any more."""
+        self.go_on(lambda _: None)
+        self._refuse_rest()
+        if self.task is not None and not self.task.done():
+            self.task.cancel()
+            await asyncio.wait({self.task})
+        if self.task is not None and not self.task.cancelled():
+            self.task.exception()
+
+    def _refuse_rest(self) -> None:
+        for question in self.open:
+            question.settle(refusal("the call is over"))
+        self.open.clear()
+
+
+def refusal(why: str) -> ErrorData:
+    """No answer: the server learns that, and nothing is chosen for the person."""
+    return ErrorData(code=INVALID_REQUEST, message=why)

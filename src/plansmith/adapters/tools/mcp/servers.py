@@ -1,0 +1,253 @@
+"""McpServers: the tools of many MCP servers, each behind a person's approval."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+from plansmith.adapters.tools.mcp.approvals import Approval, Approvals
+from plansmith.adapters.tools.mcp.launch import launch_definition, launch_lines, target
+from plansmith.adapters.tools.mcp.listing import Listed, Listing, effect_words
+from plansmith.adapters.tools.mcp.names import server_name, wire_names
+from plansmith.adapters.tools.mcp.pins import Pending, is_approved, pending, tool_lines
+from plansmith.adapters.tools.mcp.settings import ServerSettings
+from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecision, ToolFailed
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import Call
+from plansmith.review.render import safe
+
+if TYPE_CHECKING:
+    from plansmith.adapters.tools.mcp.server import McpServer
+
+_MOST_REMEMBERED: Final = 1000
+State = Literal["unapproved", "stopped", "running", "failed", "disabled"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """How a server is: what is known without asking it anything."""
+
+    name: str
+    state: State
+    detail: str = ""
+    tools: int = 0
+    protocol: str = ""
+
+
+class McpServers:
+    """A tool source of MCP servers, which start when first needed and only if approved.
+
+    `environment` is where `${NAME}` is looked up; `tell` hears what a person should know.
+    """
+
+    def __init__(
+        self,
+        servers: Mapping[str, ServerSettings],
+        *,
+        approvals: Approvals,
+        environment: Mapping[str, str] | None = None,
+        tell: Callable[[str], None] = lambda _: None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._settings = dict(servers)
+        self._approvals = approvals
+        self._environment = os.environ if environment is None else environment
+        self._tell, self._now = tell, now
+        self._servers: dict[str, McpServer] = {}
+        self._listings: dict[str, Listing] = {}
+        self._failures: dict[str, str] = {}
+        self._told: set[str] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop all servers; harmless when done twice."""
+        await asyncio.gather(*(server.close() for server in self._servers.values()))
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        """The approved tools of all approved servers; one that fails hides none of the others."""
+        names = [name for name in self._enabled() if self._may_start(name)]
+        found = await asyncio.gather(*(self._listing(name) for name in names))
+        for name, listing in zip(names, found, strict=True):
+            waiting = [each.name for each in self._tools_pending(listing)]
+            if waiting:
+                self._say(f"tools of {safe(name)} wait for your approval: {', '.join(waiting)}")
+        return [
+            each.spec
+            for listing in found
+            for name, each in listing.tools.items()
+            if is_approved(each.definition, self._approvals.get(name))
+        ]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        """Call a tool, if it and its server are as they were when they were approved."""
+        server, _ = wire_names(tool)
+        if server not in self._enabled():
+            raise ToolFailed(f"there is no tool called {tool!r}")
+        if not self._is_launch_approved(server):
+            raise self._blocked(server_name(server))
+        running = self._server(server)
+        listing = await running.listing(again=True)
+        self._note(server, listing)
+        listed = listing.tools.get(tool)
+        if listed is None:
+            raise ToolFailed(f"there is no tool called {tool!r}")
+        if not is_approved(listed.definition, self._approvals.get(tool)):
+            raise self._blocked(tool)
+        return await running.call(listed, arguments, call)
+
+    async def pending(self) -> list[Pending]:
+        """All that waits for approval; servers that are approved are started to see their tools."""
+        found = await asyncio.gather(*(self._pending_of(name) for name in self._enabled()))
+        return [each for some in found for each in some]
+
+    async def _pending_of(self, name: str) -> list[Pending]:
+        try:
+            start = self._launch_pending(name)
+        except Misconfigured as failure:
+            self._fail(name, failure)
+            return []
+        return [start] if start else [*self._tools_pending(await self._listing(name))]
+
+    def approve(self, name: str, digest: str, *, by: str) -> None:
+        """Approve a server's start or a tool, as it was shown: the hash is of what was shown."""
+        if not by.strip():
+            raise Refused("an approval needs the name of who gives it")
+        waiting = self._waiting(name)
+        if waiting is None:
+            raise Refused(f"nothing called {name!r} waits for approval", hint="see what is pending")
+        if waiting.hash != digest:
+            hint = "look at it again and approve what is there now"
+            raise StaleDecision(f"{name} is not what was shown", hint=hint)
+        definition = dict(waiting.definition)
+        approval = Approval(hash=digest, definition=definition, by=by, at=self._now())
+        self._approvals.put(name, approval)
+
+    def revoke(self, name: str) -> None:
+        """Take an approval back; a server that runs is used no more."""
+        self._approvals.remove(name)
+
+    def statuses(self) -> list[ServerStatus]:
+        """How each server is, without asking any."""
+        return [self._status(name) for name in self._settings]
+
+    def _status(self, name: str) -> ServerStatus:
+        server = self._servers.get(name)
+        tools = len(self._listings[name].tools) if name in self._listings else 0
+        if not self._settings[name].enabled:
+            return ServerStatus(name, "disabled")
+        if name in self._failures:
+            return ServerStatus(name, "failed", self._failures[name], tools)
+        try:
+            if not self._is_launch_approved(name):
+                return ServerStatus(name, "unapproved")
+        except Misconfigured as failure:
+            return ServerStatus(name, "failed", failure.message)
+        if server is not None and server.is_running:
+            return ServerStatus(name, "running", tools=tools, protocol=server.protocol)
+        return ServerStatus(name, "stopped", tools=tools)
+
+    def _enabled(self) -> list[str]:
+        return [name for name, settings in self._settings.items() if settings.enabled]
+
+    def _server(self, name: str) -> McpServer:
+        if name not in self._servers:
+            made = _load().McpServer(
+                name, self._settings[name], target(self._settings[name], self._environment)
+            )
+            self._servers[name] = made
+        return self._servers[name]
+
+    async def _listing(self, name: str) -> Listing:
+        try:
+            listing = await self._server(name).listing(again=False)
+        except PlansmithError as failure:
+            self._fail(name, failure)
+            return Listing({})
+        self._note(name, listing)
+        return listing
+
+    def _may_start(self, name: str) -> bool:
+        """Whether a server is approved and its settings are complete; what is not is told."""
+        try:
+            if self._is_launch_approved(name):
+                return True
+        except Misconfigured as failure:
+            self._fail(name, failure)
+            return False
+        self._say(f"the MCP server {safe(name)} waits for your approval")
+        return False
+
+    def _fail(self, name: str, failure: PlansmithError) -> None:
+        self._failures[name] = failure.message
+        self._say(f"the MCP server {safe(name)} is not usable now: {failure}")
+
+    def _note(self, name: str, listing: Listing) -> None:
+        self._failures.pop(name, None)
+        self._listings[name] = listing
+        for note in listing.notes:
+            self._say(safe(note))
+
+    def _say(self, text: str) -> None:
+        if text in self._told:
+            return
+        if len(self._told) >= _MOST_REMEMBERED:
+            self._told.clear()
+        self._told.add(text)
+        self._tell(text)
+
+    def _is_launch_approved(self, name: str) -> bool:
+        definition = launch_definition(self._settings[name], self._environment)
+        return is_approved(definition, self._approvals.get(server_name(name)))
+
+    def _launch_pending(self, name: str) -> Pending | None:
+        definition = launch_definition(self._settings[name], self._environment)
+        known = server_name(name)
+        lines = launch_lines(name, definition)
+        return pending(known, "server", definition, lines, self._approvals.get(known))
+
+    def _tools_pending(self, listing: Listing) -> Iterator[Pending]:
+        for name, each in listing.tools.items():
+            waiting = self._tool_pending(name, each)
+            if waiting is not None:
+                yield waiting
+
+    def _tool_pending(self, name: str, listed: Listed) -> Pending | None:
+        lines = tool_lines(name, listed.definition, effect_words(listed.spec))
+        return pending(name, "tool", listed.definition, lines, self._approvals.get(name))
+
+    def _waiting(self, name: str) -> Pending | None:
+        server, _ = wire_names(name)
+        if server not in self._settings:
+            return None
+        if "." not in name:
+            return self._launch_pending(server)
+        listing = self._listings.get(server, Listing({}))
+        listed = listing.tools.get(name)
+        return self._tool_pending(name, listed) if listed is not None else None
+
+    def _blocked(self, name: str) -> ToolFailed:
+        changed = self._approvals.get(name) is not None
+        why = "changed since it was approved" if changed else "has not been approved"
+        return ToolFailed(
+            f"{name} {why}", hint=f"see and approve it: plansmith tools approve {name}"
+        )
+
+
+def _load() -> Any:
+    """The part that needs the library, loaded when the first server is used."""
+    try:
+        return import_module("plansmith.adapters.tools.mcp.server")
+    except ModuleNotFoundError as error:
+        hint = "pip install 'plansmith[mcp]'"
+        raise Misconfigured(f"MCP servers need the package {error.name}", hint=hint) from None

@@ -1,0 +1,151 @@
+"""Tap: looks at every message between client and server, keeps raw tool lists, and counts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Any, Self, cast
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, ListToolsResult
+from mcp_types.methods import validate_server_result
+from pydantic import ValidationError
+
+from plansmith.plan.data import Json
+
+
+class Tap:
+    """What passes over one connection.
+
+    The client's own models drop fields they do not know, so a definition is taken from here.
+    """
+
+    def __init__(
+        self,
+        *,
+        most_requests: int,
+        most_tools: int,
+        ended: Callable[[str], None],
+        version: Callable[[], str],
+    ) -> None:
+        self._most = most_requests
+        self._most_tools = most_tools
+        self._ended, self._version = ended, version
+        self._listing: set[int | str] = set()
+        self._unanswered: set[int | str] = set()
+        self.page: list[Json] = []
+
+    def goes(self, each: SessionMessage) -> None:
+        """See a message of the client before it is sent."""
+        message = each.message
+        if isinstance(message, JSONRPCRequest) and message.method == "tools/list":
+            self._listing.add(message.id)
+
+    def went(self, each: SessionMessage) -> None:
+        """See a message of the client that the transport has taken."""
+        message = each.message
+        if isinstance(message, (JSONRPCResponse, JSONRPCError)) and message.id is not None:
+            self._unanswered.discard(message.id)
+
+    def came(self, each: SessionMessage | Exception) -> None:
+        """See a message of the server."""
+        if isinstance(each, Exception):
+            return
+        message = each.message
+        if isinstance(message, JSONRPCResponse) and message.id in self._listing:
+            self._listing.discard(message.id)
+            self._keep_page(message.result)
+        elif isinstance(message, JSONRPCRequest):
+            self._unanswered.add(message.id)
+            if len(self._unanswered) > self._most:
+                self.end(f"it asked more than {self._most} things at once")
+                raise anyio.EndOfStream
+
+    def _keep_page(self, result: dict[str, Any]) -> None:
+        """Keep a page as it came; the client gets of it what it can read, and not too many."""
+        tools = result.get("tools")
+        if isinstance(tools, list):
+            self.page = cast("list[Json]", tools)[: self._most_tools + 1]
+            read = [each for each in self.page if self._is_readable({**result, "tools": [each]})]
+            result["tools"] = read
+
+    def _is_readable(self, result: dict[str, Any]) -> bool:
+        """Whether a page with one tool alone is as the protocol wants it."""
+        try:
+            with suppress(KeyError):
+                validate_server_result("tools/list", self._version(), result)
+            ListToolsResult.model_validate(result, by_name=False)
+        except ValidationError:
+            return False
+        return True
+
+    def end(self, why: str) -> None:
+        """Tell that the connection is over."""
+        self._ended(why)
+
+
+class _Read:
+    """The incoming stream, looked at."""
+
+    def __init__(self, inner: Any, tap: Tap) -> None:
+        self._inner = inner
+        self._tap = tap
+
+    async def receive(self) -> SessionMessage | Exception:
+        try:
+            each: SessionMessage | Exception = await self._inner.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._tap.end("")
+            raise
+        self._tap.came(each)
+        return each
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class _Write:
+    """The outgoing stream, looked at."""
+
+    def __init__(self, inner: Any, tap: Tap) -> None:
+        self._inner = inner
+        self._tap = tap
+
+    async def send(self, item: SessionMessage, /) -> None:
+        self._tap.goes(item)
+        await self._inner.send(item)
+        self._tap.went(item)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+@asynccontextmanager
+async def tapped(
+    transport: AbstractAsyncContextManager[Any], tap: Tap
+) -> AsyncGenerator[tuple[_Read, _Write]]:
+    """The transport with everything on it looked at."""
+    async with transport as (read, write):
+        yield _Read(read, tap), _Write(write, tap)

@@ -1,0 +1,321 @@
+"""An A2A agent on a real socket, built on the SDK's own server: it does what its task says.
+
+    async with Desk().serving() as desk:
+        agent = await connect("desk", desk.url)
+
+As a process of its own, with its tasks and its deeds in a folder: `python -m tests.servers.a2a_desk
+PORT FOLDER`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import EventQueue
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
+from a2a.server.tasks import InMemoryTaskStore, TaskStore, TaskUpdater
+from a2a.types import (
+    AgentCapabilities,
+    AgentCard,
+    AgentInterface,
+    AgentSkill,
+    Message,
+    Part,
+    Task,
+    TaskState,
+    TaskStatus,
+)
+from google.protobuf import json_format  # type: ignore[import-untyped]
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Executor(AgentExecutor):
+    """Does what the first word of a task says; `deeds` are its effects on the world."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.deeds: list[str] = []
+        self.gates: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self.entered: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self.said: list[dict[str, Any]] = []
+        self._folder = folder
+
+    def do(self, deed: str) -> None:
+        self.deeds.append(deed)
+        if self._folder:
+            with (self._folder / "deeds").open("a") as file:
+                file.write(deed + "\n")
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        text = context.get_user_input()
+        self.said.append(json_format.MessageToDict(context.message or Message()))
+        task, where = str(context.task_id), str(context.context_id)
+        desk = TaskUpdater(event_queue, task, where)
+        if context.current_task is None:
+            self.do(f"begin {text}")
+            if text.startswith("reply "):
+                await event_queue.enqueue_event(desk.new_agent_message([Part(text=text[6:])]))
+                return
+            status = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
+            await event_queue.enqueue_event(Task(id=task, context_id=where, status=status))
+            verb, _, rest = text.partition(" ")
+            await getattr(self, f"do_{verb}")(desk, rest)
+            return
+        self.do(f"answer {text}")
+        await self.answered(desk, text)
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        self.do("cancel")
+        self.entered["cancel"].set()
+        await TaskUpdater(event_queue, str(context.task_id), str(context.context_id)).cancel()
+
+    def words(self, desk: TaskUpdater, *parts: Part) -> Message:
+        return desk.new_agent_message(list(parts))
+
+    async def do_echo(self, desk: TaskUpdater, rest: str) -> None:
+        await desk.add_artifact([Part(text=rest)], name="echo")
+        await desk.complete(self.words(desk, Part(text="there you are")))
+
+    async def do_hello(self, desk: TaskUpdater, rest: str) -> None:
+        await desk.complete(self.words(desk, Part(text="hello yourself")))
+
+    async def do_stream(self, desk: TaskUpdater, rest: str) -> None:
+        """Say words one by one, each when its gate opens."""
+        for number, word in enumerate(rest.split()):
+            self.entered[word].set()
+            await self.gates[word].wait()
+            await desk.start_work(self.words(desk, Part(text=f"word {number}")))
+            await desk.add_artifact([Part(text=word)], artifact_id="words", append=number > 0)
+        await desk.complete()
+
+    async def do_hold(self, desk: TaskUpdater, rest: str) -> None:
+        await desk.start_work(self.words(desk, Part(text=f"holding {rest}")))
+        self.entered[rest].set()
+        await self.gates[rest].wait()
+        self.do(f"done {rest}")
+        await desk.add_artifact([Part(text=f"held {rest}")])
+        await desk.complete()
+
+    async def do_ask(self, desk: TaskUpdater, rest: str) -> None:
+        await desk.requires_input(self.words(desk, Part(text=f"Which day for {rest}?")))
+
+    async def do_choose(self, desk: TaskUpdater, rest: str) -> None:
+        form = Part(text="Which one?"), _data({"options": rest.split()})
+        await desk.requires_input(self.words(desk, *form))
+
+    async def do_form(self, desk: TaskUpdater, rest: str) -> None:
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+        await desk.requires_input(
+            self.words(desk, Part(text="How many?"), _data({"schema": schema}))
+        )
+
+    async def do_auth(self, desk: TaskUpdater, rest: str) -> None:
+        told = "Please sign in at https://login.example/start?for=desk."
+        await desk.requires_auth(self.words(desk, Part(text=told)))
+
+    async def do_fail(self, desk: TaskUpdater, rest: str) -> None:
+        await desk.failed(self.words(desk, Part(text=rest)))
+
+    async def do_reject(self, desk: TaskUpdater, rest: str) -> None:
+        await desk.reject(self.words(desk, Part(text=rest)))
+
+    async def do_cancelled(self, desk: TaskUpdater, rest: str) -> None:
+        await desk.cancel()
+
+    async def do_crash(self, desk: TaskUpdater, rest: str) -> None:
+        raise RuntimeError(rest)
+
+    async def do_rich(self, desk: TaskUpdater, rest: str) -> None:
+        """Give every kind of part there is."""
+        cited = {"citations": [{"title": "A", "uri": "https://a.example"}, "https://b.example"]}
+        parts = [
+            Part(text="see the table"),
+            _data({"rows": [1, 2.5, None]}),
+            Part(raw=b"\x00\x01\xff", filename="x.bin", media_type="application/octet-stream"),
+            Part(raw=b"a,b\n1,2\n", filename="t.csv", media_type="text/csv"),
+            Part(raw=b"z" * int(rest or 0), filename="large.bin", media_type="image/png"),
+            Part(url="https://files.example/r.pdf", filename="r.pdf", media_type="application/pdf"),
+        ]
+        await desk.add_artifact(parts, name="table", metadata=cited)
+        await desk.complete()
+
+    async def answered(self, desk: TaskUpdater, text: str) -> None:
+        if text == "nothing":
+            await desk.requires_input(self.words(desk, Part(text="Really, which day?")))
+            return
+        await desk.add_artifact([Part(text=f"booked {text}")])
+        await desk.complete()
+
+
+def _data(value: Any) -> Part:
+    part = Part(media_type="application/json")
+    json_format.ParseDict(value, part.data)
+    return part
+
+
+class FileTasks(TaskStore):
+    """The SDK's own store, with tasks in a file too, so that a killed server finds them again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "tasks"
+        self._kept: dict[str, Any] = {}
+        self._inner = InMemoryTaskStore()
+        if self._path.exists():
+            self._kept = json.loads(self._path.read_text())
+
+    async def get(self, task_id: str, context: Any) -> Task | None:
+        found = await self._inner.get(task_id, context)
+        if found is None and task_id in self._kept:
+            found = json_format.ParseDict(self._kept[task_id], Task())
+        return found
+
+    async def save(self, task: Task, context: Any) -> None:
+        await self._inner.save(task, context)
+        self._kept[task.id] = json_format.MessageToDict(task)
+        self._path.write_text(json.dumps(self._kept))
+
+    async def delete(self, task_id: str, context: Any) -> None:
+        await self._inner.delete(task_id, context)
+
+    async def list(self, params: Any, context: Any) -> Any:
+        return await self._inner.list(params, context)
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it is up, and goes when it is told instead of looking every tick."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up, self.stop = asyncio.Event(), asyncio.Event()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        self.up.set()
+        await self.stop.wait()
+
+
+class Desk:
+    """The agent and its server; `public` is the address that its card names."""
+
+    def __init__(
+        self,
+        *,
+        binding: str = "JSONRPC",
+        version: str = "1.0",
+        streaming: bool = True,
+        folder: Path | None = None,
+        port: int = 0,
+        public: str = "",
+        **card: Any,
+    ) -> None:
+        self.executor = Executor(folder)
+        self.port = port or free_port()
+        self.url = public or f"http://127.0.0.1:{self.port}"
+        self.headers: list[dict[str, str]] = []
+        path = "/rpc" if binding == "JSONRPC" else "/rest"
+        offered = AgentInterface(
+            protocol_binding=binding, protocol_version=version, url=f"{self.url}{path}"
+        )
+        skill = AgentSkill(
+            id="book", name="Book", description="books", tags=["desk"], examples=["book a day"]
+        )
+        self.card = AgentCard(
+            name="The Desk",
+            description="Books things.",
+            version="1",
+            supported_interfaces=[offered],
+            capabilities=AgentCapabilities(streaming=streaming),
+            default_input_modes=card.pop("modes", ["text/plain", "application/json"]),
+            default_output_modes=["text/plain"],
+            skills=[skill],
+            **card,
+        )
+        store = FileTasks(folder) if folder else InMemoryTaskStore()
+        handler = DefaultRequestHandler(self.executor, store, self.card)
+        legacy = version.startswith("0.")
+        self._app = Starlette(
+            routes=[
+                *create_agent_card_routes(self.card, card_modifier=self._card_now),
+                *create_jsonrpc_routes(handler, "/rpc", enable_v0_3_compat=legacy),
+                *create_rest_routes(handler, path_prefix="/rest", enable_v0_3_compat=legacy),
+            ],
+            middleware=[Middleware(BaseHTTPMiddleware, dispatch=self._note)],
+        )
+
+    async def _card_now(self, card: AgentCard) -> AgentCard:
+        return self.card
+
+    async def _note(self, request: Request, call_next: Any) -> Response:
+        self.headers.append(dict(request.headers))
+        response: Response = await call_next(request)
+        return response
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[Desk]:
+        config = uvicorn.Config(
+            self._app, port=self.port, log_level="critical", timeout_graceful_shutdown=1
+        )
+        server = _Server(config)
+        running = asyncio.create_task(server.serve())
+        await server.up.wait()
+        try:
+            yield self
+        finally:
+            server.stop.set()
+            for gate in self.executor.gates.values():
+                gate.set()
+            await running
+
+    @contextlib.contextmanager
+    def in_thread(self) -> Iterator[str]:
+        """The same, for synchronous code; the address."""
+        up, stop = threading.Event(), asyncio.Event()
+        loop = asyncio.new_event_loop()
+
+        async def serve() -> None:
+            async with self.serving():
+                up.set()
+                await stop.wait()
+
+        thread = threading.Thread(target=loop.run_until_complete, args=[serve()])
+        thread.start()
+        up.wait()
+        try:
+            yield self.url
+        finally:
+            loop.call_soon_threadsafe(stop.set)
+            thread.join()
+            loop.close()
+
+
+if __name__ == "__main__":
+    own = Desk(port=int(sys.argv[1]), folder=Path(sys.argv[2]))
+
+    async def main() -> None:
+        async with own.serving():
+            sys.stdout.write("ready\n")
+            sys.stdout.flush()
+            await asyncio.Event().wait()
+
+    asyncio.run(main())

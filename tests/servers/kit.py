@@ -1,0 +1,81 @@
+"""What the tests of MCP share: servers of our own by mode, and a person who approves."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from plansmith.adapters.tools.mcp.approvals import MemoryApprovals
+from plansmith.adapters.tools.mcp.servers import McpServers
+from plansmith.adapters.tools.mcp.settings import ServerLimits, ServerSettings
+from plansmith.ports import Call, Reply
+
+FOLDER = Path(__file__).parent
+QUICK = {"start_s": 20.0, "list_s": 20.0, "stop_s": 0.5}
+
+
+def limits(**more: Any) -> ServerLimits:
+    return ServerLimits(**{**QUICK, **more})
+
+
+def raw(mode: str = "", *, bounds: ServerLimits | None = None, **more: Any) -> ServerSettings:
+    """The server written by hand, in a mode; it is of the older era, so that is not probed."""
+    return ServerSettings(
+        command=sys.executable,
+        args=("-S", str(FOLDER / "raw.py"), *([mode] if mode else [])),
+        limits=bounds or limits(),
+        **{"protocol": "legacy", **more},
+    )
+
+
+def friendly(**more: Any) -> ServerSettings:
+    """The server on the library itself, over pipes."""
+    args = (str(FOLDER / "friendly.py"),)
+    return ServerSettings(command=sys.executable, args=args, limits=limits(), **more)
+
+
+def servers(tell: Callable[[str], None] = lambda _: None, **named: ServerSettings) -> McpServers:
+    return McpServers(named, approvals=MemoryApprovals(), tell=tell)
+
+
+async def approved(source: McpServers) -> McpServers:
+    """The same, after a person approved the servers and then all of their tools."""
+    for _ in range(2):
+        for waiting in await source.pending():
+            source.approve(waiting.name, waiting.hash, by="ada")
+    return source
+
+
+async def use(source: McpServers, tool: str, **arguments: Any) -> Any:
+    return await source.call(tool, arguments, Call(key="k"))
+
+
+async def reply(source: McpServers, tool: str, state: Any, answer: Any, **arguments: Any) -> Any:
+    return await source.call(tool, arguments, Call(key="k", reply=Reply(answer, state)))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what another process does and nobody tells of."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return _can_be_signalled(pid) if not Path("/proc/self").exists() else False
+    return state.rpartition(")")[2].split()[0] != "Z"
+
+
+def _can_be_signalled(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

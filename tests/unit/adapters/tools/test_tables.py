@@ -1,0 +1,349 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plansmith.adapters.tools.sql_rows import RowLimits
+from plansmith.adapters.tools.tables import TableTools
+from plansmith.adapters.tools.tables_read import TableLimits, delimiter_of, read_table
+from plansmith.errors import ToolFailed
+from plansmith.ports import Call
+from plansmith.testing.contracts import ToolSourceContract
+
+SALES = """id,region,amount,day,paid,note
+1,North,10.50,2026-01-02,true,"a, b"
+2,South,5,2026-01-03,false,
+3,north,0.1,2026-02-01,true,"two
+lines"
+4,,0.2,,,=1+1
+"""
+
+
+class TestTablesContract(ToolSourceContract):
+    good_call = ("tables.describe", {"table": [{"a": 1}]})
+
+    def make_source(self) -> TableTools:
+        return TableTools(Path(__file__).parent)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "sales.csv").write_text(SALES, encoding="utf-8")
+    bosses = [{"region": "North", "boss": "Ann", "id": 7}, {"region": "South", "boss": None}]
+    (tmp_path / "bosses.json").write_text(json.dumps(bosses), encoding="utf-8")
+    return tmp_path
+
+
+async def use(root: Path, tool: str, **words: Any) -> Any:
+    source = TableTools(root)
+    found = await source.call(f"tables.{tool}", words, Call(key="k"))
+    specs = {spec.name: spec for spec in await source.tools()}
+    jsonschema_rs.validate(specs[f"tables.{tool}"].output_schema or {}, found)
+    return found
+
+
+async def test_a_table_is_described_by_its_columns(folder: Path) -> None:
+    found = await use(folder, "describe", table="sales.csv")
+    assert found["rows"] == 4
+    kinds = {each["name"]: each["type"] for each in found["columns"]}
+    assert kinds == {
+        "id": "integer",
+        "region": "text",
+        "amount": "number",
+        "day": "date",
+        "paid": "boolean",
+        "note": "text",
+    }
+    amount = found["columns"][2]
+    assert (amount["min"], amount["max"], amount["missing"]) == (0.1, 10.5, 0)
+    assert found["columns"][1]["missing"] == 1
+
+
+async def test_rows_are_chosen_filtered_and_sorted(folder: Path) -> None:
+    found = await use(
+        folder,
+        "query",
+        table="sales.csv",
+        columns=["id", "paid"],
+        where=[{"column": "region", "is": "contains", "value": "NOR"}],
+        sort=[{"column": "amount"}],
+    )
+    assert found["rows"] == [{"id": 3, "paid": True}, {"id": 1, "paid": True}]
+    assert [each["type"] for each in found["columns"]] == ["integer", "boolean"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ({"column": "id", "is": "=", "value": "2"}, [2]),
+        ({"column": "id", "is": "!=", "value": 2}, [1, 3, 4]),
+        ({"column": "region", "is": "!=", "value": "North"}, [2, 3, 4]),
+        ({"column": "region", "is": "not_in", "value": ["North"]}, [2, 3, 4]),
+        ({"column": "amount", "is": ">", "value": 1}, [1, 2]),
+        ({"column": "amount", "is": "<=", "value": "0.1"}, [3]),
+        ({"column": "day", "is": ">=", "value": "2026-01-03"}, [2, 3]),
+        ({"column": "region", "is": "in", "value": ["North", "South"]}, [1, 2]),
+        ({"column": "id", "is": "not_in", "value": [1, 2]}, [3, 4]),
+        ({"column": "region", "is": "missing"}, [4]),
+        ({"column": "note", "is": "present"}, [1, 3, 4]),
+        ({"column": "region", "is": "starts_with", "value": "so"}, [2]),
+        ({"column": "region", "is": "ends_with", "value": "TH"}, [1, 2, 3]),
+        ({"column": "region", "is": "ends_with", "value": ""}, [1, 2, 3]),
+        ({"column": "paid", "is": "=", "value": True}, [1, 3]),
+    ],
+)
+async def test_conditions(folder: Path, condition: Any, ids: list[int]) -> None:
+    found = await use(folder, "query", table="sales.csv", where=[condition])
+    assert [row["id"] for row in found["rows"]] == ids
+
+
+async def test_rows_are_grouped_and_summed_without_lost_cents(folder: Path) -> None:
+    found = await use(
+        folder,
+        "query",
+        table="sales.csv",
+        group_by=["paid"],
+        aggregate=[
+            {"function": "sum", "column": "amount"},
+            {"function": "count", "as": "rows"},
+            {"function": "distinct", "column": "region"},
+        ],
+        sort=[{"column": "sum_amount", "descending": True}],
+    )
+    assert found["rows"] == [
+        {"paid": True, "sum_amount": 10.6, "rows": 2, "distinct_region": 2},
+        {"paid": False, "sum_amount": 5.0, "rows": 1, "distinct_region": 1},
+        {"paid": None, "sum_amount": 0.2, "rows": 1, "distinct_region": 0},
+    ]
+    tenths = [{"x": 0.1} for _ in range(10)]
+    total = await use(folder, "query", table=tenths, aggregate=[{"function": "sum", "column": "x"}])
+    assert total["rows"] == [{"sum_x": 1.0}]
+    figures = await use(
+        folder,
+        "query",
+        table=[{"x": 1}, {"x": 2}, {"x": 6}],
+        aggregate=[
+            {"function": name, "column": "x"} for name in ("mean", "median", "stdev", "min", "max")
+        ],
+    )
+    assert figures["rows"][0]["median_x"] == 2
+    assert figures["rows"][0]["mean_x"] == 3
+
+
+async def test_tables_are_joined(folder: Path) -> None:
+    join = {"table": "bosses.json", "on": [{"left": "region"}]}
+    inner = await use(folder, "query", table="sales.csv", join=join, columns=["id", "boss"])
+    assert inner["rows"] == [{"id": 1, "boss": "Ann"}, {"id": 2, "boss": None}]
+    left = await use(folder, "query", table="sales.csv", join={**join, "keep_all": True})
+    assert left["total"] == 4
+    assert left["rows"][0]["id_2"] == 7
+
+
+async def test_several_tables_are_asked_with_sql(folder: Path) -> None:
+    found = await use(
+        folder,
+        "sql",
+        tables={"s": "sales.csv", "b": "bosses.json"},
+        query="SELECT boss, exact_sum(amount) AS total FROM s JOIN b USING (region) GROUP BY 1",
+    )
+    assert found["rows"] == [{"boss": None, "total": 5.0}, {"boss": "Ann", "total": 10.5}]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "DELETE FROM s",
+        "ATTACH '/tmp/evil.db' AS e",
+        "PRAGMA database_list",
+        "SELECT 1; SELECT 2",
+        "CREATE TABLE x (a)",
+        "SELECT load_extension('x')",
+        "SELECT * FROM nowhere",
+    ],
+)
+async def test_sql_over_tables_only_reads(folder: Path, query: str) -> None:
+    with pytest.raises(ToolFailed):
+        await use(folder, "sql", tables={"s": "sales.csv"}, query=query)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ({"columns": ["amont"]}, "did you mean 'amount'"),
+        ({"columns": ['id" --']}, "no column"),
+        ({"where": [{"column": "x", "is": "=", "value": 1}]}, "no column 'x'"),
+        ({"where": [{"column": "id", "is": "~", "value": 1}]}, "is"),
+        ({"where": [{"column": "id", "is": "="}]}, "needs a value"),
+        ({"where": [{"column": "id", "is": "=", "value": [1]}]}, "use `in`"),
+        ({"aggregate": [{"function": "sum"}]}, "needs a column"),
+        ({"columns": ["id"], "aggregate": [{"function": "count"}]}, "neither grouped"),
+        (
+            {"group_by": ["id"], "aggregate": [{"function": "count", "as": "id"}]},
+            "two columns",
+        ),
+        ({"join": {"table": "bosses.json", "on": [{"left": "id", "right": "x"}]}}, "no column"),
+        ({"limit": 0}, "limit"),
+        ({"sort": [{"column": "zzz"}]}, "no column"),
+    ],
+)
+async def test_questions_that_make_no_sense_are_refused(folder: Path, words: Any, why: str) -> None:
+    with pytest.raises(ToolFailed, match=why):
+        await use(folder, "query", table="sales.csv", **words)
+
+
+async def test_a_long_answer_is_cut_and_counted(folder: Path) -> None:
+    found = await use(folder, "query", table=[{"n": n} for n in range(500)], limit=3, offset=2)
+    assert [row["n"] for row in found["rows"]] == [2, 3, 4]
+    assert (found["total"], found["more"]) == (500, True)
+
+
+FILES = [
+    ("plain.csv", b"a,b\n1,2\n", {"a": "integer", "b": "integer"}, ""),
+    ("bom.csv", b"\xef\xbb\xbfa,b\n1,2\n", {"a": "integer", "b": "integer"}, ""),
+    ("utf16.csv", "ä\tb\n1\t2\n".encode("utf-16"), {"ä": "integer", "b": "integer"}, ""),
+    ("semi.csv", "Größe;b\n1,5;x\n".encode("cp1252"), {"Größe": "text", "b": "text"}, "1252"),
+    ("pipe.csv", b'a|b\n"x|y"|2\n', {"a": "text", "b": "integer"}, ""),
+    ("crlf.csv", b"a,b\r\n1.5,x\r\n", {"a": "number", "b": "text"}, ""),
+    ("zeros.csv", b"zip\n007\n123\n", {"zip": "text"}, ""),
+    ("huge.csv", b"n\n123456789012345678901234567890\n1\n", {"n": "text"}, ""),
+    (
+        "ragged.csv",
+        b"a,b\n1\n1,2,3\n",
+        {"a": "integer", "b": "integer", "column_3": "integer"},
+        "more cells",
+    ),
+    (
+        "twice.csv",
+        b"a,a,\n1,2,3\n",
+        {"a": "integer", "a_2": "integer", "column_3": "integer"},
+        "renamed",
+    ),
+    ("empty.csv", b"a,b\n,\n", {"a": "null", "b": "null"}, ""),
+    ("times.csv", b"t\n2026-01-01T10:00:00Z\n2026-01-01 10:00\n", {"t": "datetime"}, ""),
+    ("rows.json", b'[{"a": 1, "b": [1]}, {"a": 2.5}]', {"a": "number", "b": "json"}, ""),
+    ("inside.json", b'{"meta": 1, "rows": [{"a": "x"}]}', {"a": "text"}, ""),
+    ("lines.jsonl", b'{"a": true}\n\n{"a": false}\n', {"a": "boolean"}, ""),
+    ("lists.json", b"[[1, 2], [3]]", {"column_1": "integer", "column_2": "integer"}, ""),
+    ("mixed.json", b'[{"a": 1}, {"a": "x"}]', {"a": "text"}, ""),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "kinds", "note"), FILES, ids=[each[0] for each in FILES])
+async def test_files_are_read_whatever_wrote_them(
+    tmp_path: Path, name: str, data: bytes, kinds: dict[str, str], note: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    found = await use(tmp_path, "describe", table=name)
+    assert {each["name"]: each["type"] for each in found["columns"]} == kinds
+    assert note in " ".join(found.get("notes", []))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("quote.csv", b'a,b\n1,"' + b"x" * 200_000, "line 2.*quote may be missing"),
+        ("binary.csv", b"\xff\x00\x01\x00\x80", "not a text file"),
+        ("nothing.csv", b"", "empty"),
+        ("deep.json", b"[" * 100_000, "not JSON"),
+        ("text.json", b"hello", "not JSON"),
+        ("number.json", b"3", "list of rows"),
+        ("numbers.json", b"[1, 2]", "row that is 1"),
+        ("wide.csv", b",".join(b"c" for _ in range(400)) + b"\n1\n", "at most 300 columns"),
+    ],
+)
+async def test_files_that_are_no_tables_are_refused(
+    tmp_path: Path, name: str, data: bytes, why: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ToolFailed, match=why):
+        await use(tmp_path, "describe", table=name)
+
+
+async def test_an_encoding_and_a_missing_header_can_be_said(tmp_path: Path) -> None:
+    (tmp_path / "gb.csv").write_bytes("北京,1\n上海,2\n".encode("gb18030"))
+    words = {"table": "gb.csv", "encoding": "gb18030", "header": False}
+    found = await use(tmp_path, "query", **words)
+    assert found["rows"][0] == {"column_1": "北京", "column_2": 1}
+    with pytest.raises(ToolFailed, match="not a text in utf-8"):
+        await use(tmp_path, "query", **{**words, "encoding": "utf-8"})
+
+
+async def test_no_path_leads_out(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "secret.csv").write_text("a\n1\n", encoding="utf-8")
+    (tmp_path / "work" / "link.csv").symlink_to(tmp_path / "secret.csv")
+    for table in ("../secret.csv", str(tmp_path / "secret.csv"), "link.csv", ".hidden.csv"):
+        with pytest.raises(ToolFailed):
+            await use(tmp_path / "work", "describe", table=table)
+        with pytest.raises(ToolFailed):
+            await use(tmp_path / "work", "sql", tables={"t": table}, query="SELECT 1")
+
+
+async def test_large_tables_are_refused_and_slow_questions_ended(tmp_path: Path) -> None:
+    source = TableTools(tmp_path, limits=TableLimits(rows=10), rows=RowLimits(seconds=0.3))
+    rows = [{"a": n} for n in range(11)]
+    with pytest.raises(ToolFailed, match="more than 10 rows"):
+        await source.call("tables.describe", {"table": rows}, Call(key="k"))
+    endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT max(n) FROM r"
+    words = {"tables": {"t": [{"a": 1}]}, "query": endless}
+    with pytest.raises(ToolFailed, match=r"longer than 0.3 s"):
+        await source.call("tables.sql", words, Call(key="k"))
+
+
+async def test_rows_are_written_and_formulas_made_harmless(tmp_path: Path) -> None:
+    rows = [{"a": "=HYPERLINK(1)", "b": True, "c": -5}, {"a": "-5", "b": None, "c": 0.5}]
+    done = await use(tmp_path, "write", path="out/x.csv", rows=rows)
+    assert "1 texts" in done["notes"][0]
+    text = (tmp_path / "out/x.csv").read_text(encoding="utf-8")
+    assert text == "a,b,c\n'=HYPERLINK(1),true,-5\n-5,,0.5\n"
+    await use(tmp_path, "write", path="x.json", rows=rows, columns=["c"])
+    assert json.loads((tmp_path / "x.json").read_text(encoding="utf-8")) == [{"c": -5}, {"c": 0.5}]
+    await use(tmp_path, "write", path="none.tsv", rows=[], columns=["a", "b"])
+    assert (tmp_path / "none.tsv").read_text(encoding="utf-8") == "a\tb\n"
+    with pytest.raises(ToolFailed, match="there already"):
+        await use(tmp_path, "write", path="x.json", rows=[{"a": 1}])
+    for path in ("x.xlsx", "../x.csv"):
+        with pytest.raises(ToolFailed):
+            await use(tmp_path, "write", path=path, rows=rows)
+
+
+async def test_tables_that_are_only_read_have_no_tool_that_writes(tmp_path: Path) -> None:
+    names = [each.name for each in await TableTools(tmp_path, write=False).tools()]
+    assert "tables.write" not in names
+
+
+CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=8)
+
+
+@given(st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=8))
+def test_what_the_csv_module_writes_comes_back(rows: list[tuple[str, str, str]]) -> None:
+    out = io.StringIO()
+    csv.writer(out, quoting=csv.QUOTE_ALL).writerows([("x", "y", "z"), *rows])
+    data = out.getvalue().encode()
+    found = read_table(data, "x.csv", limits=TableLimits(), encoding=None, header=True)
+    assert found.names == ["x", "y", "z"]
+    assert len(found.rows) == len(rows)
+    for name, kind in found.columns:
+        if kind == "text":
+            place = found.names.index(name)
+            assert [row[place] or "" for row in found.rows] == [row[place] for row in rows]
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_break_the_reader(data: bytes) -> None:
+    try:
+        read_table(data, "x.csv", limits=TableLimits(), encoding=None, header=True)
+    except ToolFailed:
+        return
+
+
+def test_quoted_marks_do_not_count_for_the_delimiter() -> None:
+    assert delimiter_of('a;b\n"x,y,z";2\n"p,q,r";3\n') == ";"
