@@ -12,7 +12,9 @@ from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import Field, ValidationError, field_validator
 
+from plansmith.adapters.agents.a2a.settings import AgentSettings
 from plansmith.adapters.secrets.box import SecretSource
+from plansmith.adapters.tools.mcp.settings import McpSettings
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Flag, Number, Record, Whole
 from plansmith.planner.settings import PlannerSettings
@@ -84,7 +86,17 @@ class RunSettings(Record):
     max_rejections: Whole = Field(default=3, ge=0)
     data: Literal["show", "ask", "deny"] = "ask"
     early_start: Flag = True
-    files: Flag = True
+
+
+class BuiltinSettings(Record):
+    """The built-in tools: whether there are any, whether they write, and what they may reach."""
+
+    enabled: Flag = True
+    write: Flag = True
+    hosts: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
+    databases: dict[str, str] = {}
+    writable: tuple[str, ...] = ()
 
 
 class Settings(Record):
@@ -95,6 +107,9 @@ class Settings(Record):
     review: ReviewPolicy = ReviewPolicy()
     budget: BudgetSettings = BudgetSettings()
     run: RunSettings = RunSettings()
+    builtin: BuiltinSettings = BuiltinSettings()
+    mcp: McpSettings = McpSettings()
+    agents: dict[str, AgentSettings] = {}
     secrets: dict[str, SecretSource] = {}
     tools: tuple[Path, ...] = ()
     documents: tuple[Path, ...] = ()
@@ -104,12 +119,14 @@ class Settings(Record):
 
     def store_url(self, environment: Mapping[str, str] | None = None) -> str:
         """Where runs are kept: what is set, else a file in the person's data folder."""
-        if self.store:
-            return self.store
-        environment = os.environ if environment is None else environment
-        home = Path(environment.get("HOME") or Path.home())
-        data = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share")
-        return f"sqlite:///{data / 'plansmith' / 'plansmith.db'}"
+        return self.store or f"sqlite:///{data_folder(environment) / 'plansmith.db'}"
+
+
+def data_folder(environment: Mapping[str, str] | None = None) -> Path:
+    """The person's own folder: runs, approvals, cards of agents."""
+    environment = os.environ if environment is None else environment
+    home = Path(environment.get("HOME") or Path.home())
+    return Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share") / "plansmith"
 
 
 def load_settings(
@@ -151,6 +168,9 @@ def _refuse_code(settings: Settings, path: Path) -> None:
     if settings.secrets:
         hint = "set [secrets] in your own config.toml"
         raise Misconfigured(f"{path}: a project does not choose who gets secrets", hint=hint)
+    if settings.builtin.private:
+        hint = "set builtin.private in your own config.toml"
+        raise Misconfigured(f"{path}: a project does not open your private network", hint=hint)
     code = [each for each in settings.tools if each.suffix == ".py"]
     if code:
         hint = f"give --tools {code[0]} where you want it, or set it in your own config.toml"
@@ -198,5 +218,6 @@ def _known_names() -> list[str]:
 
 _PARTS: Final[tuple[type[Record], ...]] = (
     *(Settings, Models, ModelSettings, PlannerSettings),
-    *(ReviewPolicy, BudgetSettings, RunSettings),
+    *(ReviewPolicy, BudgetSettings, RunSettings, BuiltinSettings),
+    *(McpSettings, AgentSettings, SecretSource),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -24,7 +24,9 @@ CONTEXT: Final = {
     "documents": "plansmith.adapters.context.documents:DocumentSource",
 }
 TOOLS: Final = {
-    "files": "plansmith.adapters.tools.files:FileTools",
+    "builtin": "plansmith.adapters.tools.builtin:builtin_sources",
+    "mcp": "plansmith.adapters.tools.mcp.servers:McpServers",
+    "mcp_settings": "plansmith.adapters.tools.mcp.jsonfile:all_servers",
     "described": "plansmith.adapters.tools.described:DescribedTools",
     "function": "plansmith.adapters.tools.functions:FunctionTool",
 }
@@ -33,6 +35,11 @@ PARTS: Final = {
     "settings": "plansmith.config:load_settings",
     "clock": "plansmith.adapters.clock:SystemClock",
     "secrets": "plansmith.adapters.secrets.box:SecretBox",
+    "data_folder": "plansmith.config:data_folder",
+    "approvals": "plansmith.adapters.approvals:ApprovalFile",
+    "agents": "plansmith.adapters.agents.a2a.registry:AgentRegistry",
+    "agent_choices": "plansmith.adapters.agents.a2a.registry:Choices",
+    "agent_book": "plansmith.adapters.agents.a2a.book:AgentBook",
     "limits": "plansmith.runner.limits:RunLimits",
     "caps": "plansmith.runner.limits:Caps",
     "budget": "plansmith.runner.budget:BudgetLimits",
@@ -92,12 +99,13 @@ def make_smith(settings: Any = None, *, tell: Callable[[str], None] = lambda _: 
     settings = settings or load(PARTS["settings"])()
     clock = load(PARTS["clock"])()
     models, demo = settings.models, settings.models.plan.model == "demo"
-    sources = make_tools(settings.tools, files=settings.run.files)
+    secrets = load(PARTS["secrets"])(settings.secrets)
     return load(PARTS["smith"])(
         model=make_model(models.plan, clock=clock),
         triage_model=None if demo else make_model(models.role("triage"), clock=clock),
         report_model=make_model(models.role("report"), clock=clock),
-        tools=sources,
+        tools=make_tools(settings, clock=clock, secrets=secrets, tell=tell),
+        agents=_agents(settings, secrets),
         store=make_store_url(settings),
         settings=settings,
         context=make_sources(settings.documents, tell=tell),
@@ -106,7 +114,7 @@ def make_smith(settings: Any = None, *, tell: Callable[[str], None] = lambda _: 
         limits=_limits(settings),
         caps=_caps(settings.run, can_replan=not demo),
         early_start=settings.run.early_start,
-        secrets=load(PARTS["secrets"])(settings.secrets),
+        secrets=secrets,
         tell=tell,
         clock=clock,
     )
@@ -140,16 +148,86 @@ def make_store_url(settings: Any) -> str:
     return url
 
 
-def make_tools(paths: Sequence[Path], *, files: bool = True) -> list[Any]:
-    """The tools of the settings: those for files here, functions in Python files, descriptions."""
-    sources: list[Any] = [load(TOOLS["files"])(Path.cwd())] if files else []
+def make_tools(
+    settings: Any, *, clock: Any, secrets: Any, tell: Callable[[str], None] = lambda _: None
+) -> list[Any]:
+    """The tools of the settings: built-in ones, functions and descriptions in files, servers."""
+    sources: list[Any] = []
+    if settings.builtin.enabled:
+        given = {name: each for name, each in settings.builtin if name != "enabled"}
+        zone = settings.planner.timezone
+        sources += load(TOOLS["builtin"])(Path.cwd(), zone=zone, clock=clock, **given)
     specs: list[Any] = []
-    for path in paths:
+    for path in settings.tools:
         if path.suffix == ".py":
             sources += python_tools(path)
         else:
             specs += load(PARTS["read_tools"])(_text(path))
-    return [*sources, load(TOOLS["described"])(specs)] if specs else sources
+    if specs:
+        sources.append(load(TOOLS["described"])(specs))
+    servers = make_servers(settings, secrets=secrets, tell=tell)
+    return [*sources, servers] if servers is not None else sources
+
+
+def make_servers(
+    settings: Any, *, secrets: Any, tell: Callable[[str], None] = lambda _: None
+) -> Any:
+    """The MCP servers of the settings, or nothing where there are none."""
+    if not settings.mcp.servers and not settings.mcp.files:
+        return None
+    found = load(TOOLS["mcp_settings"])(settings.mcp)
+    for note in found.notes:
+        tell(note)
+    return load(TOOLS["mcp"])(
+        found.servers,
+        approvals=_approvals(settings),
+        environment=Places(secrets, "mcp"),
+        tell=tell,
+    )
+
+
+def _agents(settings: Any, secrets: Any) -> list[Any]:
+    kept: Path = load(PARTS["data_folder"])() / "agents"
+    if not settings.agents and not kept.is_dir():
+        return []
+    return list(make_agents(settings, secrets=secrets).agents())
+
+
+def make_agents(settings: Any, *, secrets: Any) -> Any:
+    """The registry of A2A agents; nothing is reached before the first call."""
+
+    def lookup(place: str, agent: str) -> str | None:
+        return Places(secrets, agent).get(place)
+
+    return load(PARTS["agents"])(
+        settings=settings.agents,
+        book=load(PARTS["agent_book"])(load(PARTS["data_folder"])() / "agents"),
+        approvals=_approvals(settings),
+        lookup=lookup,
+    )
+
+
+def _approvals(settings: Any) -> Any:
+    path = settings.mcp.approvals or load(PARTS["data_folder"])() / "approvals.json"
+    return load(PARTS["approvals"])(path)
+
+
+class Places(Mapping[str, str]):
+    """What `${…}` stands for in the settings of a server or an agent: a variable or a secret."""
+
+    def __init__(self, secrets: Any, who: str) -> None:
+        self._secrets = secrets
+        self._who = who
+
+    def __getitem__(self, place: str) -> str:
+        kind, _, name = place.partition(":")
+        return str(self._secrets.reveal(name, self._who)) if kind == "secret" else os.environ[place]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(os.environ)
+
+    def __len__(self) -> int:
+        return len(os.environ)
 
 
 def _text(path: Path) -> str:

@@ -62,7 +62,11 @@ class Desk:
         self._secrets = secrets
         self._ids = ids or Ids()
         self._sources = list(sources)
-        self._agents = {agent.spec.name: agent for agent in agents}
+        self._agents: dict[str, Agent] = {}
+        for agent in agents:
+            if agent.spec.name in self._agents:
+                raise Misconfigured(f"two agents are called {agent.spec.name!r}")
+            self._agents[agent.spec.name] = agent
         self._callees: Callees | None = None
         self._listed: list[list[ToolSpec]] = []
 
@@ -182,6 +186,11 @@ class Desk:
             if not follow:
                 return
             await self.store.wait(run_id, after=after)
+
+    @property
+    def sources(self) -> Sequence[ToolSource]:
+        """Where tools come from."""
+        return self._sources
 
     def agents(self) -> list[AgentSpec]:
         """The cards of all agents."""

@@ -133,17 +133,13 @@ async def test_what_cannot_be_drawn_is_refused(tmp_path: Path, words: Any, why: 
     assert list(tmp_path.iterdir()) == []
 
 
-def _start(path: Path) -> bytes:
-    return path.read_bytes()[:4]
-
-
-async def test_a_png_is_drawn_or_said_to_need_a_package(tmp_path: Path) -> None:
+def test_a_png_is_drawn_or_said_to_need_a_package(tmp_path: Path) -> None:
     try:
-        await use(tmp_path, path="c.png")
+        asyncio.run(use(tmp_path, path="c.png"))
     except ToolFailed as error:
         assert error.hint == "pip install resvg_py, or end the path with .svg"  # noqa: PT017
         return
-    assert await asyncio.to_thread(_start, tmp_path / "c.png") == b"\x89PNG"
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
 
 
 FINITE = st.floats(-1e200, 1e200, allow_subnormal=False)

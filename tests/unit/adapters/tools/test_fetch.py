@@ -121,6 +121,7 @@ async def test_a_page_is_read_as_text(server: Server) -> None:
         "- one\n  1. first\n  2. second",
         "- two",
         "a | b\n1 | 2",
+        "  x\n    y",
         "[image: A cat]",
         "end",
     ):
@@ -222,7 +223,7 @@ async def test_a_slow_answer_ends_at_the_time_limit(
     server: Server, start: bytes, piece: bytes
 ) -> None:
     url = server.does("/slow", forever(start, piece, 0.02))
-    with pytest.raises(ToolBusy, match="took longer than|no proper answer"):
+    with pytest.raises(ToolBusy, match=r"took longer than|no proper answer"):
         await fetch(server, url, limits=FetchLimits(seconds=0.4))
 
 
@@ -256,7 +257,7 @@ async def test_an_answer_that_is_none_is_told(server: Server, answer: bytes, why
     try:
         await fetch(server, url, limits=FetchLimits(seconds=2))
     except ToolFailed as error:
-        assert why.split("|")[0] in error.message  # noqa: PT017
+        assert why.removesuffix("|") in error.message  # noqa: PT017
     else:
         assert why.endswith("|")
 
@@ -306,7 +307,6 @@ async def test_redirects_are_followed_and_counted(server: Server) -> None:
         "//127.0.0.1:1/",
         "http://user:pass@127.0.0.1/",
         "http://127.0.0.1\\@example.com/",
-        "http://",
     ],
 )
 async def test_a_redirect_to_a_private_place_is_refused(server: Server, target: str) -> None:

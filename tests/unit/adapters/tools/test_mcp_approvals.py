@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from plansmith.adapters.tools.mcp.approvals import (
+from plansmith.adapters.approvals import (
     Approval,
     ApprovalFile,
     Approvals,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.servers.kit import approved, friendly, limits, raw, reply, servers, until, use
 
-from plansmith.adapters.tools.mcp.approvals import MemoryApprovals
+from plansmith.adapters.approvals import MemoryApprovals
 from plansmith.adapters.tools.mcp.servers import McpServers
 from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.plan.data import flaws

@@ -11,7 +11,7 @@ import pytest
 from tests.servers.kit import approved, is_alive, limits, raw, servers, until, use
 
 from plansmith import Effect
-from plansmith.adapters.tools.mcp.approvals import ApprovalFile, MemoryApprovals
+from plansmith.adapters.approvals import ApprovalFile, MemoryApprovals
 from plansmith.adapters.tools.mcp.servers import McpServers
 from plansmith.adapters.tools.mcp.settings import ServerSettings
 from plansmith.errors import Misconfigured, Refused, StaleDecision, ToolBusy, ToolFailed
@@ -337,7 +337,7 @@ def test_another_event_loop_gets_another_connection() -> None:
 def test_the_library_is_loaded_only_when_a_server_is_used() -> None:
     code = (
         "import asyncio, sys\n"
-        "from plansmith.adapters.tools.mcp.approvals import MemoryApprovals\n"
+        "from plansmith.adapters.approvals import MemoryApprovals\n"
         "from plansmith.adapters.tools.mcp.servers import McpServers\n"
         "from plansmith.adapters.tools.mcp.settings import ServerSettings\n"
         "s = McpServers({'a': ServerSettings(command='b')}, approvals=MemoryApprovals())\n"

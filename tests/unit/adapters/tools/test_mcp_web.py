@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from tests.servers.kit import FOLDER, approved, limits, reply, until, use
 
-from plansmith.adapters.tools.mcp.approvals import MemoryApprovals
+from plansmith.adapters.approvals import MemoryApprovals
 from plansmith.adapters.tools.mcp.servers import McpServers
 from plansmith.adapters.tools.mcp.settings import ServerLimits, ServerSettings
 from plansmith.errors import InputNeeded, ToolBusy, ToolFailed

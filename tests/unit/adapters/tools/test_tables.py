@@ -289,11 +289,11 @@ async def test_no_path_leads_out(tmp_path: Path) -> None:
 
 async def test_large_tables_are_refused_and_slow_questions_ended(tmp_path: Path) -> None:
     source = TableTools(tmp_path, limits=TableLimits(rows=10), rows=RowLimits(seconds=0.3))
-    rows = [{"a": n} for n in range(11)]
+    rows: Any = [{"a": n} for n in range(11)]
     with pytest.raises(ToolFailed, match="more than 10 rows"):
         await source.call("tables.describe", {"table": rows}, Call(key="k"))
     endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT max(n) FROM r"
-    words = {"tables": {"t": [{"a": 1}]}, "query": endless}
+    words: Any = {"tables": {"t": [{"a": 1}]}, "query": endless}
     with pytest.raises(ToolFailed, match=r"longer than 0.3 s"):
         await source.call("tables.sql", words, Call(key="k"))
 

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
     return inside
 
 
-async def use(root: Path, tool: str, limits: WorkspaceLimits | None = None, **words: Any) -> Any:
+async def use(root: Path, tool: str, limits: Any = None, **words: Any) -> Any:
     return await WorkspaceTools(root, limits=limits).call(tool, words, Call(key="k"))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from plansmith.adapters.tools.mcp.approvals import Approval
+from plansmith.adapters.approvals import Approval
 from plansmith.plan.data import Json, content_hash
 from plansmith.review.render import safe
 

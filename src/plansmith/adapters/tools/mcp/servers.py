@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from plansmith.adapters.tools.mcp.approvals import Approval, Approvals
+from plansmith.adapters.approvals import Approval, Approvals
 from plansmith.adapters.tools.mcp.launch import launch_definition, launch_lines, target
 from plansmith.adapters.tools.mcp.listing import Listed, Listing, effect_words
 from plansmith.adapters.tools.mcp.names import server_name, wire_names

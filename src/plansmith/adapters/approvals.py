@@ -117,7 +117,7 @@ class ApprovalFile:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(f"{self._path}.lock", os.O_CREAT | os.O_RDWR, 0o600)
         except OSError as error:
-            hint = "name another file with mcp.approvals"
+            hint = "make its folder writable, or name another file with mcp.approvals"
             raise Misconfigured(f"{self._path} cannot be written: {error}", hint=hint) from None
         try:
             if sys.platform != "win32":

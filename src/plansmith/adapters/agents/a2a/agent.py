@@ -1,0 +1,144 @@
+"""A2A agents: someone else's agent, spoken to by the card that a person approved."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from plansmith.adapters.agents.a2a.cards import (
+    Card,
+    agent_spec,
+    card_changes,
+    card_hash,
+    choose_interface,
+    sign_in_links,
+)
+from plansmith.adapters.agents.a2a.questions import gave_up
+from plansmith.adapters.agents.a2a.settings import AgentSettings, Lookup, check_name, fill_headers
+from plansmith.adapters.clock import SystemClock
+from plansmith.errors import InputNeeded, Misconfigured, PlansmithError, ToolFailed
+from plansmith.plan.capability import AgentSpec
+from plansmith.plan.data import Json
+from plansmith.ports import Call, Clock
+
+
+class A2AAgent:
+    """An agent over A2A. Its card is looked at before every call, and must be the approved one."""
+
+    def __init__(
+        self,
+        name: str,
+        card: Card,
+        settings: AgentSettings,
+        *,
+        lookup: Lookup = os.environ.get,
+        clock: Clock | None = None,
+    ) -> None:
+        self._name = check_name(name)
+        self._card = card
+        self._settings = settings
+        self._lookup = lookup
+        self._clock = clock or SystemClock()
+        self.spec: AgentSpec = agent_spec(name, card, settings)
+
+    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+        """The task's result, or a question of the agent's; nothing is ever sent twice."""
+        if call.reply is not None and gave_up(call.reply):
+            name = self.spec.name
+            raise ToolFailed(f"a person gave up on {name}: nobody knows how far it came")
+        headers, secrets = fill_headers(self._settings.headers, self._lookup)
+        told = Call(
+            key=call.key,
+            attempt=call.attempt,
+            progress=lambda text: call.progress(hide(text, secrets)),
+            reply=call.reply,
+        )
+        try:
+            result = await self._work(task, inputs, told, headers)
+        except PlansmithError as error:
+            _hide_in(error, secrets)
+            raise
+        return hide_in_json(result, secrets)
+
+    async def _work(
+        self, task: str, inputs: Mapping[str, Json], call: Call, headers: Mapping[str, str]
+    ) -> Json:
+        await self._check_card()
+        exchange = _part("exchange").Exchange(self._card, self._settings, headers=headers)
+        async with exchange:
+            errand = _part("errand").Errand(
+                exchange,
+                name=self.spec.name,
+                settings=self._settings,
+                call=call,
+                clock=self._clock,
+                links=tuple(sign_in_links(self._card)),
+            )
+            result: Json = await errand.run(task, inputs)
+            return result
+
+    async def _check_card(self) -> None:
+        """Refuse an agent whose card is not the approved one any more."""
+        served = await fetch_card(self._settings)
+        if card_hash(served) == card_hash(self._card):
+            return
+        changes = list(card_changes(self._card, served))
+        more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
+        raise ToolFailed(
+            f"the card of {self.spec.name} is not the approved one any more: "
+            f"{'; '.join(changes[:3])}{more}",
+            hint=f"look at it and approve it again: plansmith agents approve {self._name}",
+        )
+
+
+async def connect(
+    name: str, url: str, *, lookup: Lookup = os.environ.get, **settings: Any
+) -> A2AAgent:
+    """An agent whose card, as it is now, the calling program vouches for."""
+    said = AgentSettings.model_validate({"url": url} | settings)
+    card = await fetch_card(said)
+    choose_interface(card, said)
+    return A2AAgent(name, card, said, lookup=lookup)
+
+
+async def fetch_card(settings: AgentSettings) -> Card:
+    """The card of an agent as it is served now, to anybody: no header of ours goes along."""
+    card: Card = await _part("wire").fetch_card(settings)
+    return card
+
+
+def _part(name: str) -> Any:
+    """A module that needs the A2A libraries, loaded when an agent is first spoken to."""
+    try:
+        return import_module(f"plansmith.adapters.agents.a2a.{name}")
+    except ImportError as error:
+        hint = "install plansmith with the extra a2a"
+        raise Misconfigured(f"A2A agents need more packages: {error}", hint=hint) from None
+
+
+def hide(text: str, secrets: Sequence[str]) -> str:
+    """A text without secrets: an agent may repeat what it was sent."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "[hidden]")
+    return text
+
+
+def hide_in_json(value: Json, secrets: Sequence[str]) -> Json:
+    """A value without secrets."""
+    if not secrets:
+        return value
+    written = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets]
+    hidden: Json = json.loads(hide(json.dumps(value, ensure_ascii=False), written))
+    return hidden
+
+
+def _hide_in(error: PlansmithError, secrets: Sequence[str]) -> None:
+    error.message, error.hint = hide(error.message, secrets), hide(error.hint, secrets)
+    error.args = (error.message,)
+    if isinstance(error, InputNeeded):
+        error.link = hide(error.link, secrets)
+        error.options = tuple(hide(each, secrets) for each in error.options)
+        error.state = hide_in_json(error.state, secrets)

@@ -1,0 +1,51 @@
+"""The book of agents that a person added by address: one small file each."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from plansmith.adapters.agents.a2a.settings import NAME, AgentSettings, check_name
+from plansmith.errors import Misconfigured
+
+
+class AgentBook:
+    """Agents in a folder, for its owner alone; what others write is seen at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def agents(self) -> dict[str, AgentSettings]:
+        """All agents in the book, by name."""
+        found = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
+        return {path.stem: _read(path) for path in found if NAME.fullmatch(path.stem)}
+
+    def put(self, name: str, settings: AgentSettings) -> None:
+        """Write an agent down, in the place of an older entry of that name."""
+        path = self._folder / f"{check_name(name)}.json"
+        text = json.dumps(settings.to_json(), indent=2, sort_keys=True, ensure_ascii=False)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            # A new file in the place of the old one: a reader never sees half of it.
+            handle, made = tempfile.mkstemp(dir=self._folder, prefix=".")
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text + "\n")
+            Path(made).replace(path)
+        except OSError as error:
+            raise Misconfigured(f"{path} cannot be written: {error}") from None
+
+    def remove(self, name: str) -> None:
+        """Take an agent out of the book; harmless when it is not in it."""
+        (self._folder / f"{check_name(name)}.json").unlink(missing_ok=True)
+
+
+def _read(path: Path) -> AgentSettings:
+    try:
+        return AgentSettings.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, ValidationError) as error:
+        told = str(error).splitlines()[0]
+        raise Misconfigured(f"{path} cannot be read: {told}", hint="mend or remove it") from None

@@ -1,0 +1,236 @@
+"""Agent cards: raw content, its hash and its differences, where it sends us, what planners see."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, cast
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+from plansmith.adapters.agents.a2a.settings import AgentSettings
+from plansmith.errors import ToolFailed
+from plansmith.plan.capability import AgentSpec, Skill
+from plansmith.plan.data import Json, content_hash, flaws
+from plansmith.review.render import safe
+
+Card = dict[str, Json]
+
+WELL_KNOWN: Final = "/.well-known/agent-card.json"
+BINDINGS: Final = ("JSONRPC", "HTTP+JSON")
+NAMESPACE: Final = "a2a."
+_LONGEST: Final = 2000
+_MOST: Final = 50
+_PORTS: Final = {"http": 80, "https": 443}
+_LOOPBACK: Final = re.compile(r"localhost|127(\.\d{1,3}){3}|::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """One way to reach an agent, as its card says."""
+
+    url: str
+    binding: str
+    version: str = ""
+    tenant: str = ""
+
+
+def card_url(url: str) -> str:
+    """Where the card of an address lies: the address itself when it names a JSON file."""
+    parts = urlsplit(url)
+    if parts.path.endswith(".json"):
+        return url
+    path = parts.path.rstrip("/") + WELL_KNOWN
+    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+
+
+def read_card(raw: bytes, place: str) -> Card:
+    """A card as it came over the wire, unknown fields and all."""
+    try:
+        card = json.loads(raw, object_pairs_hook=_no_twins, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise ToolFailed(f"the card at {place} is not JSON: {error}") from None
+    if not isinstance(card, dict):
+        raise ToolFailed(f"the card at {place} is not a JSON object")
+    flaw = next(flaws(cast("object", card)), None)
+    if flaw:
+        raise ToolFailed(f"the card at {place} is not usable: {flaw.message}")
+    card = cast("Card", card)
+    if not isinstance(card.get("name"), str) or not str(card["name"]).strip():
+        raise ToolFailed(f"the card at {place} names no agent", hint="is this an A2A agent?")
+    return card
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A name said twice means one thing to one reader and another to the next."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name occurs twice in one object")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def card_hash(card: Card) -> str:
+    """What an approval is bound to: all of the raw content, in any order and spacing."""
+    return content_hash(card)
+
+
+def interfaces(card: Card) -> list[Interface]:
+    """The ways a card offers, in its own order; cards of protocol 0.3 say it otherwise."""
+    listed = card.get("supportedInterfaces")
+    if isinstance(listed, list):
+        return [_interface(each, "protocolBinding") for each in _tables(listed)]
+    if not isinstance(card.get("url"), str):
+        return []
+    version = _text(card.get("protocolVersion")) or "0.3.0"
+    first = Interface(str(card["url"]), _text(card.get("preferredTransport")) or "JSONRPC", version)
+    more = [_interface(each, "transport") for each in _tables(card.get("additionalInterfaces"))]
+    return [first, *(Interface(each.url, each.binding, version) for each in more)]
+
+
+def _interface(entry: Mapping[str, Json], binding: str) -> Interface:
+    names = ("url", binding, "protocolVersion", "tenant")
+    return Interface(*(_text(entry.get(name)) for name in names))
+
+
+def choose_interface(card: Card, settings: AgentSettings) -> Interface:
+    """The first way we speak and may take; a card does not send us to hosts nobody named."""
+    offered = [(each, _refusal(each, settings)) for each in interfaces(card)[:_MOST]]
+    taken = [each for each, why in offered if not why]
+    if taken:
+        # Protocol 0.3 cannot look for a lost task, so it comes last whatever the card's order.
+        return min(taken, key=lambda each: each.version.startswith("0."))
+    why = "; ".join(why for _, why in offered[:5]) or "the card offers no way to reach it"
+    hint = "name further hosts in the agent's hosts" if "elsewhere" in why else ""
+    raise ToolFailed(f"the agent cannot be used: {why}", hint=hint)
+
+
+def _refusal(offered: Interface, settings: AgentSettings) -> str:
+    """Why a way is not taken, or nothing."""
+    if offered.binding not in BINDINGS:
+        return f"{offered.binding or 'an unnamed binding'} is not spoken here"
+    home = urlsplit(settings.url)
+    try:
+        away = urlsplit(offered.url)
+        same = authority(away) == authority(home)
+    except ValueError:
+        return f"{offered.url[:200]!r} is no address"
+    if away.scheme not in _PORTS or not away.hostname or away.username:
+        return f"{offered.url[:200]!r} is no address"
+    if home.scheme == "https" and away.scheme == "http":
+        return f"{offered.url[:200]} is not encrypted, while the card's own address is"
+    named = {host.lower() for host in settings.hosts}
+    if not same and not named & {away.netloc.lower(), (away.hostname or "").lower()}:
+        return f"{offered.url[:200]} lies elsewhere than the card ({home.netloc})"
+    return plain_refusal(offered.url, settings)
+
+
+def authority(parts: SplitResult) -> tuple[str, int]:
+    """The host and port of an address, with the port its scheme implies."""
+    return (parts.hostname or "").lower(), parts.port or _PORTS.get(parts.scheme, 0)
+
+
+def plain_refusal(url: str, settings: AgentSettings) -> str:
+    """Why an address is not used unencrypted, or nothing; a machine may talk to itself so."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" or settings.plain_http:
+        return ""
+    if _LOOPBACK.fullmatch(parts.hostname or ""):
+        return ""
+    return f"{url[:200]} is not encrypted (set plain_http to allow it)"
+
+
+def agent_spec(name: str, card: Card, settings: AgentSettings) -> AgentSpec:
+    """A card as planners see it; its words are cut to size, its wishes about effects ignored."""
+    skills = tuple(_skill(each) for each in _tables(card.get("skills"))[:_MOST])
+    return AgentSpec(
+        name=plan_name(name),
+        description=_line(card.get("description")) or _line(card.get("name")),
+        skills=skills,
+        examples=tuple(each for skill in skills for each in skill.examples)[:_MOST],
+        tags=tuple(dict.fromkeys(tag for skill in skills for tag in skill.tags))[:_MOST],
+        passthrough=settings.passthrough,
+        hidden=settings.hidden,
+        enabled=settings.enabled,
+        effect=settings.effect,
+    )
+
+
+def plan_name(name: str) -> str:
+    """The name of an agent in plans: in a space of its own, so that it shadows nobody's."""
+    return f"{NAMESPACE}{name}"
+
+
+def _skill(entry: Mapping[str, Json]) -> Skill:
+    return Skill(
+        name=_line(entry.get("name")) or _line(entry.get("id")) or "unnamed",
+        description=_line(entry.get("description")),
+        examples=_lines(entry.get("examples")),
+        tags=_lines(entry.get("tags")),
+    )
+
+
+def card_changes(old: Json, new: Json) -> Iterator[str]:
+    """What is different between two cards, one line a place, safe to show."""
+    yield from map(safe, _changes(old, new, ""))
+
+
+def _changes(old: Json, new: Json, path: str) -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}):
+            yield from _side(old, new, key, f"{path}.{key}" if path else key)
+    elif isinstance(old, list) and isinstance(new, list):
+        befores, afters = dict(enumerate(old)), dict(enumerate(new))
+        for index in range(max(len(old), len(new))):
+            yield from _side(befores, afters, index, f"{path}[{index}]")
+    elif content_hash(old) != content_hash(new):
+        yield f"{path}: {_short(old)} -> {_short(new)}"
+
+
+def _side(old: Mapping[Any, Json], new: Mapping[Any, Json], key: Any, path: str) -> Iterator[str]:
+    if key not in new:
+        yield f"- {path}: {_short(old[key])}"
+    elif key not in old:
+        yield f"+ {path}: {_short(new[key])}"
+    else:
+        yield from _changes(old[key], new[key], path)
+
+
+def _short(value: Json) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 300 else f"{text[:300]}… ({len(text)} letters)"
+
+
+def sign_in_links(card: Card) -> Iterable[str]:
+    """Where the card's security schemes say that a person signs in."""
+    schemes = card.get("securitySchemes")
+    wanted = ("authorizationUrl", "deviceAuthorizationUrl", "openIdConnectUrl")
+    stack: list[Json] = [schemes if isinstance(schemes, dict) else {}]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            yield from (_text(node[name]) for name in wanted if name in node)
+            stack.extend(node.values())
+
+
+def _tables(value: Json) -> list[dict[str, Json]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _line(value: Json) -> str:
+    """One line of printable text: cards are read by planners and shown in terminals."""
+    text = " ".join(_text(value)[: 2 * _LONGEST].split())
+    return "".join(letter for letter in text if letter.isprintable())[:_LONGEST]
+
+
+def _lines(value: Json) -> tuple[str, ...]:
+    entries = value[:_MOST] if isinstance(value, list) else []
+    return tuple(line for entry in entries if (line := _line(entry)))

@@ -1,0 +1,354 @@
+"""Errand: one call of an agent, from the first word to the result; no message goes out twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, suppress
+from typing import Final, NoReturn
+
+from plansmith.adapters.agents.a2a.exchange import Exchange, Gone
+from plansmith.adapters.agents.a2a.questions import (
+    CANNOT,
+    LOST,
+    SEND,
+    Asked,
+    answer_parts,
+    asked_by,
+    lost,
+    need_of,
+    question_of,
+)
+from plansmith.adapters.agents.a2a.results import message_result, task_result
+from plansmith.adapters.agents.a2a.settings import AgentSettings
+from plansmith.adapters.agents.a2a.speech import (
+    ENDED_BADLY,
+    SETTLED,
+    WAITING,
+    Message,
+    News,
+    Part,
+    State,
+    StatusNews,
+    Task,
+    add,
+)
+from plansmith.adapters.agents.a2a.translate import survives
+from plansmith.adapters.agents.a2a.wire import Cut, TooMuch
+from plansmith.errors import PlansmithError, ToolBusy, ToolFailed
+from plansmith.plan.capability import Effect
+from plansmith.plan.data import Json
+from plansmith.ports import Call, Clock
+
+_FIRST_WAIT: Final = 0.1
+# How often a task that seems not to have heard an answer is looked at before the person is told.
+_STALE_LOOKS: Final = 6
+_SPACE: Final = uuid.UUID("5b1c62f4-53a5-5b44-9d0f-0a6d2f3b7c11")
+
+
+class Errand:
+    """One call: it begins or goes on with a task, follows it, and says how it ended."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        *,
+        name: str,
+        settings: AgentSettings,
+        call: Call,
+        clock: Clock,
+        links: tuple[str, ...] = (),
+    ) -> None:
+        self._exchange = exchange
+        self._name = name
+        self._settings = settings
+        self._limits = settings.limits
+        self._call = call
+        self._clock = clock
+        self._links = links
+        # Made out of the call's key, so that another process finds the same work by it.
+        self._context = _id(call.key)
+        self._task = Task()
+        self._answer: Message | None = None
+        self._answered = ""
+        self._times = 0
+        self._updates = 0
+        self._known: set[str] = set()
+        self._why = ""
+        self._until = 0.0
+
+    async def run(self, task: str, inputs: Mapping[str, Json]) -> Json:
+        """The result, or an error that says what is certain; a cancelled call stops the task."""
+        try:
+            if self._call.reply is None:
+                attempt = self._call.attempt
+                await self._begin(task, inputs, mark=str(attempt), is_first=attempt == 1)
+            else:
+                await self._go_on(asked_by(self._call.reply), self._call.reply.answer, task, inputs)
+            if self._answer is None:
+                await self._follow()
+            return self._end()
+        except (asyncio.CancelledError, TooMuch):
+            await self._stop()
+            raise
+
+    async def _begin(
+        self, task: str, inputs: Mapping[str, Json], *, mark: str, is_first: bool
+    ) -> None:
+        """Send the work, unless an earlier try has sent it already."""
+        if not is_first and await self._is_under_way():
+            return
+        await self._send(self._work_parts(task, inputs), mark=mark)
+        if not self._task.id and self._answer is None:
+            await self._find()
+
+    async def _is_under_way(self) -> bool:
+        """Whether the agent has this work already; then it is gone on with."""
+        try:
+            found = await self._look_up()
+            self._known = {each.id for each in found}
+            under_way = [each.id for each in found if each.state not in ENDED_BADLY]
+            if under_way:
+                self._task = await self._exchange.task(under_way[0])
+        except Cut as cut:
+            raise ToolBusy(f"{self._name}: {cut}") from None
+        return bool(under_way)
+
+    async def _send(self, parts: list[Part], *, mark: str) -> None:
+        """Send one message; a cut is remembered, since the task may be known by now."""
+        message = _id(f"{self._call.key}\n{mark}")
+        context, task = self._task.context or self._context, self._task.id
+        stream = self._exchange.send(parts, message=message, context=context, task=task)
+        self._why = await self._listen(stream)
+
+    async def _listen(self, stream: AsyncGenerator[News]) -> str:
+        """Take in what is said until there is nothing more to wait for, and say why it ended.
+
+        An error before the first word is the agent's answer; after it, the task decides.
+        """
+        before = self._updates
+        try:
+            async with aclosing(stream) as heard:
+                async for news in heard:
+                    self._take(news)
+                    if self._answer is not None or self._is_settled():
+                        return ""
+        except Cut as cut:
+            return str(cut)
+        except TooMuch:
+            raise
+        except ToolFailed as failed:
+            if self._updates == before:
+                raise
+            return str(failed)
+        return "the agent's stream ended early"
+
+    def _take(self, news: News) -> None:
+        self._updates += 1
+        if self._updates > self._limits.updates:
+            raise TooMuch(f"{self._name} sent more than {self._limits.updates} updates")
+        if isinstance(news, Message):
+            self._answer = news
+            return
+        told = news.id if isinstance(news, Task) else news.task
+        if self._task.id and told and told != self._task.id:
+            raise Cut("the agent spoke of another task than the one it was given")
+        if isinstance(news, Task):
+            self._task = news
+        else:
+            add(self._task, news)
+        self._tell(news)
+
+    def _tell(self, news: News) -> None:
+        """Pass on what is worth showing while the work goes on."""
+        if isinstance(news, Message):
+            return
+        if isinstance(news, (Task, StatusNews)):
+            said = news.message.text if news.message else ""
+            self._call.progress((said or news.state.value)[:500])
+            return
+        text = news.artifact.text or news.artifact.name
+        if text:
+            self._call.progress(text[:500])
+
+    def _is_settled(self) -> bool:
+        """Whether a task stands where only we can move it; a question just answered does not."""
+        if self._task.state not in SETTLED:
+            return False
+        return self._task.state not in WAITING or question_of(self._task) != self._answered
+
+    async def _find(self) -> None:
+        """Look for the task of a message whose answer was lost; never send it again."""
+        wait, until = _FIRST_WAIT, self._clock.monotonic() + self._limits.lost_s
+        while True:
+            with suppress(Cut, ToolFailed):
+                found = [each for each in await self._look_up() if each.id not in self._known]
+                if found:
+                    self._task = await self._exchange.task(found[0].id)
+                    return
+            if self._clock.monotonic() + wait > until:
+                break
+            await self._clock.sleep(wait)
+            wait *= 2
+        self._give_up_on("")
+
+    async def _look_up(self) -> list[Task]:
+        """The tasks of this call that the agent knows; none where it cannot list them."""
+        try:
+            return await self._exchange.tasks(self._context)
+        except ToolBusy:
+            raise
+        except ToolFailed:
+            return []
+
+    async def _follow(self) -> None:
+        """Stay with a task until it is settled, through cuts and silence."""
+        wait, looks, streams = _FIRST_WAIT, 0, self._exchange.streams
+        self._until = self._clock.monotonic() + self._limits.lost_s
+        while not self._is_settled() and looks < _STALE_LOOKS:
+            before, stale = self._updates, self._task.state in WAITING
+            if streams and not stale:
+                streams = await self._resubscribe()
+            if not self._is_settled():
+                await self._ask_after()
+                looks += stale
+            if not self._is_settled():
+                wait = _FIRST_WAIT if self._updates > before else min(wait * 2, self._limits.poll_s)
+                await self._clock.sleep(wait)
+
+    async def _resubscribe(self) -> bool:
+        """Listen again to a task under way; whether that is worth trying another time."""
+        try:
+            self._why = await self._listen(self._exchange.subscribe(self._task.id))
+        except TooMuch:
+            raise
+        except ToolBusy as busy:
+            self._why = str(busy)
+        except ToolFailed:
+            # A task that ended meanwhile has no stream either; asking after it tells which it is.
+            return False
+        return True
+
+    async def _ask_after(self) -> None:
+        """Ask how the task stands; an agent that cannot be reached is tried for a while."""
+        try:
+            found = await self._exchange.task(self._task.id)
+        except (Cut, ToolBusy) as error:
+            self._why = str(error)
+            if self._clock.monotonic() > self._until:
+                self._give_up_on(self._task.id)
+        except (Gone, TooMuch):
+            raise
+        except ToolFailed as failed:
+            self._why = str(failed)
+            self._give_up_on(self._task.id)
+        else:
+            self._until = self._clock.monotonic() + self._limits.lost_s
+            self._look(found)
+
+    def _look(self, task: Task) -> None:
+        """Take in a task that was asked for; a state nobody knows cannot be waited out."""
+        if task.state is State.UNKNOWN:
+            raise ToolFailed(f"{self._name} reports its task in a state that A2A does not know")
+        moved = (task.state, question_of(task)) != (self._task.state, question_of(self._task))
+        if moved:
+            self._take(task)
+        else:
+            self._task = task
+
+    def _give_up_on(self, task: str) -> NoReturn:
+        """Nobody knows: a read is tried again, anything else is the person's to decide."""
+        if self._settings.effect is Effect.READ:
+            raise ToolBusy(f"{self._name}: {self._why}")
+        self._check_times()
+        asked = Asked(task, self._context, LOST, "", self._times + 1, sorted(self._known))
+        raise lost(asked, self._why, who=self._name)
+
+    async def _go_on(
+        self, asked: Asked, answer: Json, task: str, inputs: Mapping[str, Json]
+    ) -> None:
+        """Go on with what a question was about."""
+        self._times = asked.times
+        self._context, self._known = asked.context or self._context, set(asked.known)
+        if asked.task:
+            await self._go_on_with(asked, answer)
+        elif answer == SEND:
+            await self._begin(task, inputs, mark=f"again {asked.times}", is_first=False)
+        else:
+            self._why = "it is still not to be found"
+            await self._find()
+
+    async def _go_on_with(self, asked: Asked, answer: Json) -> None:
+        """Hand an answer to the task that waits for it, unless it has moved on meanwhile."""
+        try:
+            self._task = await self._exchange.task(asked.task)
+        except Cut as cut:
+            raise ToolBusy(f"{self._name}: {cut}") from None
+        waits = self._task.state in WAITING and question_of(self._task) == asked.question
+        if asked.why == LOST or not waits:
+            return
+        if self._task.state is State.AUTH and answer == CANNOT:
+            await self._stop()
+            raise ToolFailed(f"{self._name} wanted a sign-in, and a person could not give it")
+        self._answered = asked.question
+        as_data = self._exchange.takes_data and survives(answer)
+        parts = answer_parts(answer, as_data=as_data)
+        await self._send(parts, mark=f"{asked.question} {asked.times}")
+
+    def _work_parts(self, task: str, inputs: Mapping[str, Json]) -> list[Part]:
+        """The work as a message: its words, and its inputs in the form the agent takes."""
+        if not inputs:
+            return [Part(text=task)]
+        given: dict[str, Json] = dict(inputs)
+        if self._exchange.takes_data and survives(given):
+            return [Part(text=task), Part(data=given)]
+        return [Part(text=f"{task}\n\nInputs (JSON):\n{json.dumps(given, ensure_ascii=False)}")]
+
+    def _end(self) -> Json:
+        """How the call ended."""
+        room = self._limits.binary_bytes
+        if self._answer is not None:
+            return message_result(self._answer, binary_bytes=room)
+        if self._task.state is State.COMPLETED:
+            return task_result(self._task, binary_bytes=room)
+        if self._task.state in WAITING:
+            self._check_times()
+            still = question_of(self._task) == self._answered
+            note = "(The last answer did not seem to arrive.) " if still else ""
+            raise need_of(
+                self._task, who=self._name, times=self._times, links=self._links, note=note
+            )
+        said = self._task.message.text if self._task.message else ""
+        why = f": {said[:2000]}" if said else ", and it does not say why"
+        raise ToolFailed(f"{self._name} {_ENDINGS[self._task.state]}{why}")
+
+    def _check_times(self) -> None:
+        if self._times >= self._limits.questions:
+            raise ToolFailed(
+                f"{self._name} asked more than {self._limits.questions} times",
+                hint="raise questions in the agent's limits if it may",
+            )
+
+    async def _stop(self) -> None:
+        """Have the agent stop the task; whether it does is not ours to wait for."""
+        with suppress(Cut, PlansmithError, TimeoutError):
+            async with asyncio.timeout(self._limits.cancel_s):
+                if not self._task.id:
+                    found = await self._look_up()
+                    self._task = next((each for each in found if each.state not in SETTLED), Task())
+                if self._task.id and self._task.state not in ENDED_BADLY | {State.COMPLETED}:
+                    await self._exchange.cancel(self._task.id)
+
+
+_ENDINGS: Final = {
+    State.FAILED: "failed",
+    State.REJECTED: "refused the work",
+    State.CANCELED: "cancelled the work",
+}
+
+
+def _id(text: str) -> str:
+    """The same id for the same text, in the form agents expect."""
+    return str(uuid.uuid5(_SPACE, text))

@@ -1,0 +1,185 @@
+"""Exchange: the requests A2A knows, made through the SDK within limits, with errors sorted."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from importlib import import_module
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar, cast
+
+import httpx
+from a2a import types as proto
+from a2a.client import ClientConfig, ClientFactory
+from a2a.client.card_resolver import parse_agent_card
+from a2a.client.errors import A2AClientError
+from a2a.utils.errors import (
+    A2AError,
+    MethodNotFoundError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+)
+
+from plansmith.adapters.agents.a2a import translate
+from plansmith.adapters.agents.a2a.cards import BINDINGS, Card, choose_interface
+from plansmith.adapters.agents.a2a.settings import AgentSettings
+from plansmith.adapters.agents.a2a.speech import News, Part, Task, newest
+from plansmith.adapters.agents.a2a.wire import Cut, explain, open_http
+from plansmith.errors import ToolFailed
+
+T = TypeVar("T")
+# Protobuf ships no types; a module loaded by name has none either, and says so.
+_FORMAT: Final[Any] = import_module("google.protobuf.json_format")
+# What the SDK and its parsers raise on an answer that is not A2A.
+_GARBLED: Final[tuple[type[Exception], ...]] = (
+    *(_FORMAT.Error, ValueError, KeyError, TypeError),
+    *(AttributeError, RecursionError),
+)
+_KNOWN: Final[tuple[type[Exception], ...]] = (
+    *(A2AError, httpx.HTTPError, NotImplementedError),
+    *_GARBLED,
+)
+
+
+class Unsupported(ToolFailed):
+    """The agent does not know this kind of request."""
+
+
+class Gone(ToolFailed):
+    """The agent does not know the task, or no longer."""
+
+
+class Exchange:
+    """One call's connection to an agent, by the card that was approved and no other."""
+
+    def __init__(self, card: Card, settings: AgentSettings, *, headers: Mapping[str, str]) -> None:
+        parsed = _only(card, settings)
+        self._limits = settings.limits
+        self._http = open_http(settings, headers=headers, limit=self._limits.reply_bytes)
+        self.streams: bool = parsed.capabilities.streaming
+        self.takes_data = "application/json" in parsed.default_input_modes
+        config = ClientConfig(
+            httpx_client=self._http, polling=True, supported_protocol_bindings=list(BINDINGS)
+        )
+        self._client: Any = ClientFactory(config).create(parsed)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._http.aclose()
+
+    def send(
+        self, parts: list[Part], *, message: str, context: str, task: str = ""
+    ) -> AsyncGenerator[News]:
+        """Send a message, once, and hear what the agent says to it."""
+        said = proto.Message(
+            message_id=message,
+            context_id=context,
+            task_id=task,
+            role=proto.Role.ROLE_USER,
+            parts=[translate.to_part(each) for each in parts],
+        )
+        wanted = proto.SendMessageConfiguration(history_length=0)
+        request = proto.SendMessageRequest(message=said, configuration=wanted)
+        return self._hear(self._client.send_message(request), self._limits.answer_s)
+
+    def subscribe(self, task: str) -> AsyncGenerator[News]:
+        """Hear what becomes of a task that is under way."""
+        request = proto.SubscribeToTaskRequest(id=task)
+        return self._hear(self._client.subscribe(request), self._limits.silence_s)
+
+    async def task(self, task: str) -> Task:
+        """A task as it stands now."""
+        request = proto.GetTaskRequest(id=task, history_length=0)
+        found = await self._ask(self._client.get_task(request), translate.task)
+        if found.id != task:
+            raise Cut("the agent's answer is not A2A: it speaks of another task")
+        return found
+
+    async def tasks(self, context: str) -> list[Task]:
+        """The tasks of a context, newest first; what belongs to another one is left out."""
+        request = proto.ListTasksRequest(context_id=context, page_size=50, history_length=0)
+        found = await self._ask(self._client.list_tasks(request), translate.tasks)
+        return newest([each for each in found if each.context == context])
+
+    async def cancel(self, task: str) -> None:
+        """Have the agent stop a task."""
+        request = proto.CancelTaskRequest(id=task)
+        await self._ask(self._client.cancel_task(request), translate.task)
+
+    async def _ask(self, asked: Awaitable[Any], read: Callable[[Any], T]) -> T:
+        try:
+            async with asyncio.timeout(self._limits.request_s):
+                return read(await asked)
+        except TimeoutError:
+            raise Cut(f"no answer within {self._limits.request_s:g} s") from None
+        except _KNOWN as error:
+            raise sorted_out(error) from error
+
+    async def _hear(self, events: AsyncGenerator[Any], patience: float) -> AsyncGenerator[News]:
+        """News one by one; the first may take its time, then silence is not borne for ever."""
+        async with aclosing(events) as heard:
+            while True:
+                try:
+                    async with asyncio.timeout(patience):
+                        event = await anext(heard, None)
+                    said = None if event is None else translate.news(event)
+                except TimeoutError:
+                    raise Cut(f"the agent said nothing for {patience:g} s") from None
+                except _KNOWN as error:
+                    raise sorted_out(error) from error
+                if said is None:
+                    return
+                yield said
+                patience = self._limits.silence_s
+
+
+def _only(card: Card, settings: AgentSettings) -> Any:
+    """The card with the chosen interface alone, so that the SDK has no other to choose."""
+    chosen = choose_interface(card, settings)
+    offered = {
+        "url": chosen.url,
+        "protocolBinding": chosen.binding,
+        "protocolVersion": chosen.version,
+        "tenant": chosen.tenant,
+    }
+    only = copy.deepcopy({**card, "supportedInterfaces": [offered]})
+    try:
+        return parse_agent_card(cast("dict[str, Any]", only))
+    except _GARBLED as error:
+        raise ToolFailed(f"the agent's card is not an A2A card: {_short(error)}") from None
+
+
+def sorted_out(error: Exception) -> ToolFailed | Cut:
+    """What an error of the SDK means to us; `Cut` where nobody knows what came of the request."""
+    if isinstance(error, A2AError) and not isinstance(error, A2AClientError):
+        return _told(error)
+    cause = error if isinstance(error, httpx.HTTPError) else error.__cause__
+    if isinstance(cause, httpx.HTTPError):
+        return explain(cause)
+    if isinstance(error, NotImplementedError):
+        return Unsupported(str(error))
+    if isinstance(error, A2AClientError) and str(error).startswith("JSON-RPC Error"):
+        return ToolFailed(f"the agent refused: {_short(error)}")
+    return Cut(f"the agent's answer is not A2A: {_short(error)}")
+
+
+def _told(error: A2AError) -> ToolFailed:
+    """An error that the agent itself reports: it is certain."""
+    if isinstance(error, TaskNotFoundError):
+        return Gone(f"the agent does not know the task: {_short(error)}")
+    if isinstance(error, (MethodNotFoundError, UnsupportedOperationError)):
+        return Unsupported(f"the agent does not do that: {_short(error)}")
+    return ToolFailed(f"the agent refused: {_short(error)}")
+
+
+def _short(error: Exception) -> str:
+    return str(error)[:500] or type(error).__name__

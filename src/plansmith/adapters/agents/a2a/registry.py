@@ -1,0 +1,227 @@
+"""The registry of A2A agents: which there are, what a person says of each, what is approved."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, Protocol
+
+from plansmith.adapters.agents.a2a.agent import A2AAgent, fetch_card
+from plansmith.adapters.agents.a2a.book import AgentBook
+from plansmith.adapters.agents.a2a.cards import (
+    Card,
+    agent_spec,
+    card_changes,
+    choose_interface,
+    plan_name,
+)
+from plansmith.adapters.agents.a2a.settings import AgentSettings, check_name
+from plansmith.adapters.approvals import Approval, Approvals
+from plansmith.adapters.clock import SystemClock
+from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecision, ToolFailed
+from plansmith.plan.capability import AgentSpec, Effect
+from plansmith.plan.data import Flag, Json, Record, content_hash
+from plansmith.ports import Agent, Call, Clock
+
+
+class NamedLookup(Protocol):
+    """What stands in a header's place, for one agent by its name in plans; None when nothing."""
+
+    def __call__(self, place: str, agent: str) -> str | None:
+        """The value."""
+        ...
+
+
+Status = Literal["approved", "new", "changed", "away"]
+
+
+class Choices(Record):
+    """What a person may change of an agent in the book; what is not said stays."""
+
+    enabled: Flag | None = None
+    hidden: Flag | None = None
+    passthrough: Flag | None = None
+    effect: Effect | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How an agent stands: what is served now, against what was approved.
+
+    `hash` is what an approval has to name; `away` means that the card did not come.
+    """
+
+    name: str
+    settings: AgentSettings
+    status: Status
+    hash: str = ""
+    card: Card | None = None
+    changes: tuple[str, ...] = ()
+    why: str = ""
+    approved: Approval | None = None
+
+
+class AgentRegistry:
+    """Agents of the settings and of the book, none of which works before a person approved it."""
+
+    def __init__(
+        self,
+        *,
+        settings: Mapping[str, AgentSettings],
+        book: AgentBook,
+        approvals: Approvals,
+        lookup: NamedLookup | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._fixed = {check_name(name): each for name, each in settings.items()}
+        self._book = book
+        self._approvals = approvals
+        self._lookup = lookup or _environment
+        self._clock = clock or SystemClock()
+
+    def entries(self) -> dict[str, AgentSettings]:
+        """All agents by name; no name may be there twice."""
+        added = self._book.agents()
+        twice = sorted(added.keys() & self._fixed.keys())
+        if twice:
+            told = f"the agent {twice[0]!r} stands in the settings and was added by address too"
+            raise Misconfigured(told, hint=f"plansmith agents remove {twice[0]}, or rename one")
+        return added | self._fixed
+
+    def agents(self) -> list[Agent]:
+        """All agents as plans use them, without a word over the wire."""
+        return [self._agent(name, each) for name, each in sorted(self.entries().items())]
+
+    def _agent(self, name: str, settings: AgentSettings) -> Agent:
+        approved = self._approvals.get(_key(name))
+        card = approved.definition.get("card") if approved else None
+        if approved is None or not isinstance(card, dict):
+            return _Unapproved(name, settings)
+        if approved.hash != _hash(settings, card):
+            return _Unapproved(name, settings)
+        own = partial(self._lookup, agent=plan_name(name))
+        return A2AAgent(name, card, settings, lookup=own, clock=self._clock)
+
+    async def add(self, url: str, *, name: str = "", choices: Choices | None = None) -> Standing:
+        """Write an agent down by its address; it works once its card is approved."""
+        settings = _changed(AgentSettings(url=url), choices)
+        card = await fetch_card(settings)
+        choose_interface(card, settings)
+        name = check_name(name or _name_of(card))
+        if name in self.entries():
+            hint = "give this one another name, or remove that one"
+            raise Refused(f"there is another agent {name!r}", hint=hint)
+        self._book.put(name, settings)
+        return await self.look(name)
+
+    async def look(self, name: str) -> Standing:
+        """How an agent stands now; its card is fetched and compared."""
+        settings = self._entry(name)
+        approved = self._approvals.get(_key(name))
+        try:
+            card = await fetch_card(settings)
+            choose_interface(card, settings)
+        except PlansmithError as error:
+            return Standing(name, settings, "away", why=str(error), approved=approved)
+        now = _definition(settings, card)
+        digest = content_hash(now)
+        if approved is None:
+            return Standing(name, settings, "new", digest, card)
+        if approved.hash == digest:
+            return Standing(name, settings, "approved", digest, card, approved=approved)
+        changes = tuple(card_changes(approved.definition, now))
+        return Standing(name, settings, "changed", digest, card, changes, approved=approved)
+
+    async def approve(self, name: str, digest: str, *, by: str) -> Standing:
+        """Approve exactly the card that was shown; one that changed meanwhile is refused."""
+        standing = await self.look(name)
+        if standing.card is None:
+            raise ToolFailed(f"the card of {name!r} cannot be approved: {standing.why}")
+        if not digest or standing.hash != digest:
+            hint = "look at it again and approve what is there now"
+            raise StaleDecision(f"the card of {name!r} is not the one that was shown", hint=hint)
+        definition = _definition(standing.settings, standing.card)
+        now = self._clock.now()
+        approval = Approval(hash=digest, definition=definition, by=by, at=now)
+        self._approvals.put(_key(name), approval)
+        return Standing(
+            name, standing.settings, "approved", digest, standing.card, approved=approval
+        )
+
+    def change(self, name: str, choices: Choices) -> AgentSettings:
+        """Change what a person says of an agent in the book."""
+        settings = _changed(self._added(name), choices)
+        self._book.put(name, settings)
+        return settings
+
+    def remove(self, name: str) -> None:
+        """Forget an agent of the book, and the approval of its card."""
+        self._added(name)
+        self._approvals.remove(_key(name))
+        self._book.remove(name)
+
+    def _added(self, name: str) -> AgentSettings:
+        """An agent of the book, which may be changed here."""
+        added = self._book.agents()
+        if name not in added and name in self._fixed:
+            hint = f"change [agents.{name}] in your settings file"
+            raise Refused(f"{name!r} stands in the settings", hint=hint)
+        return added[name] if name in added else self._entry(name)
+
+    def _entry(self, name: str) -> AgentSettings:
+        known = self.entries()
+        if name not in known:
+            hint = "known: " + (", ".join(sorted(known)) or "none")
+            raise Refused(f"there is no agent {name!r}", hint=hint)
+        return known[name]
+
+
+class _Unapproved:
+    """An agent that is known by name only: planners do not see it, and it does nothing."""
+
+    def __init__(self, name: str, settings: AgentSettings) -> None:
+        self._name = name
+        self.spec: AgentSpec = agent_spec(name, {}, settings.replace(enabled=False))
+
+    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+        """Refuse."""
+        del task, inputs, call
+        hint = f"look at it and approve it: plansmith agents approve {self._name}"
+        raise ToolFailed(f"the card of {self.spec.name} is not approved", hint=hint)
+
+
+def _environment(place: str, agent: str) -> str | None:
+    del agent
+    return os.environ.get(place)
+
+
+def _key(name: str) -> str:
+    """The name of an approval; servers and tools may be approved in the same file."""
+    return f"agent:{name}"
+
+
+def _definition(settings: AgentSettings, card: Card) -> dict[str, Json]:
+    """What is approved: the card, and all that says where work and secrets go and what is asked."""
+    free = {"enabled", "hidden", "passthrough", "limits"}
+    said = {key: value for key, value in settings.to_json().items() if key not in free}
+    return {**said, "card": card}
+
+
+def _hash(settings: AgentSettings, card: Card) -> str:
+    return content_hash(_definition(settings, card))
+
+
+def _changed(settings: AgentSettings, choices: Choices | None) -> AgentSettings:
+    if choices is None:
+        return settings
+    said = {name: value for name, value in choices if value is not None}
+    return settings.replace(**said)
+
+
+def _name_of(card: Card) -> str:
+    """A name out of what the agent calls itself."""
+    plain = re.sub(r"[^a-z0-9]+", "-", str(card["name"]).lower()).strip("-")
+    return plain[:40].strip("-") or "agent"

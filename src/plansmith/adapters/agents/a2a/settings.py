@@ -1,0 +1,105 @@
+"""Settings of A2A agents: where each is, how a planner may use it, how much of it is borne."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.capability import Effect
+from plansmith.plan.data import Flag, Number, Record, Whole
+
+NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+# A shorter secret could not be taken out of a text without hurting the rest of it.
+SHORTEST: Final = 6
+_PLACE: Final = re.compile(r"\$\{([^{}]+)\}")
+
+# What stands between `${` and `}` to its value; None when there is none.
+Lookup = Callable[[str], str | None]
+
+
+class AgentLimits(Record):
+    """How much of an agent is borne: time, size and number. Nobody's agent is above them.
+
+    `answer_s` is how long the first word may take, `silence_s` how long a stream may say nothing
+    before its task is looked at, `lost_s` how long a lost task is looked for.
+    """
+
+    connect_s: Number = Field(default=10.0, gt=0)
+    request_s: Number = Field(default=30.0, gt=0)
+    answer_s: Number = Field(default=600.0, gt=0)
+    silence_s: Number = Field(default=60.0, gt=0)
+    lost_s: Number = Field(default=20.0, ge=0)
+    cancel_s: Number = Field(default=3.0, gt=0)
+    poll_s: Number = Field(default=2.0, gt=0)
+    card_bytes: Whole = Field(default=256 * 1024, ge=256)
+    reply_bytes: Whole = Field(default=4 * 1024 * 1024, ge=1024)
+    binary_bytes: Whole = Field(default=256 * 1024, ge=0)
+    updates: Whole = Field(default=10_000, ge=1)
+    questions: Whole = Field(default=10, ge=0)
+
+
+class AgentSettings(Record):
+    """One agent: the address of the agent or of its card, and what a person says of it.
+
+    `effect` is the person's word, never the card's. `hosts` are further hosts that the card may
+    send us to. In `headers`, `${NAME}` stands for a value that is looked up at the call.
+    """
+
+    url: str
+    enabled: Flag = True
+    hidden: Flag = False
+    passthrough: Flag = False
+    effect: Effect = Effect.WRITE
+    hosts: tuple[str, ...] = ()
+    plain_http: Flag = False
+    headers: dict[str, str] = {}
+    ca_file: Path | None = None
+    limits: AgentLimits = AgentLimits()
+
+    @field_validator("url")
+    @classmethod
+    def _is_web(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("the url has to begin with http:// or https:// and name a host")
+        if parts.username or parts.password:
+            raise ValueError("a url holds no password: use headers with ${NAME}")
+        return url
+
+
+def check_name(name: str) -> str:
+    """The name of an agent, which is also the name of its file."""
+    if not NAME.fullmatch(name):
+        raise Misconfigured(
+            f"{name!r} is no name for an agent",
+            hint="1 to 64 of a-z, 0-9, - and _, beginning with a letter or digit",
+        )
+    return name
+
+
+def fill_headers(headers: Mapping[str, str], lookup: Lookup) -> tuple[dict[str, str], list[str]]:
+    """Headers with their places filled, and the values that must never be shown."""
+    secrets: list[str] = []
+
+    def value(found: re.Match[str]) -> str:
+        got = lookup(found[1])
+        if not got:
+            hint = f"set {found[1]}, or take it out of the agent's headers"
+            raise Misconfigured(f"there is no value for ${{{found[1]}}}", hint=hint)
+        if not (got.isascii() and got.isprintable()):
+            raise Misconfigured(f"the value of ${{{found[1]}}} cannot stand in a header")
+        if len(got) < SHORTEST:
+            hint = f"use one of {SHORTEST} letters or more"
+            raise Misconfigured(
+                f"the value of ${{{found[1]}}} is too short to be hidden", hint=hint
+            )
+        secrets.append(got)
+        return got
+
+    return {name: _PLACE.sub(value, text) for name, text in headers.items()}, secrets

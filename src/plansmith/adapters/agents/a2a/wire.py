@@ -1,0 +1,184 @@
+"""The wire to an agent: HTTP within bounds, and plain words for what goes wrong on it."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final, cast
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+
+from plansmith.adapters.agents.a2a.cards import Card, authority, card_url, plain_refusal, read_card
+from plansmith.adapters.agents.a2a.settings import AgentSettings
+from plansmith.errors import ToolBusy, ToolFailed
+
+_REDIRECTS: Final = 3
+_BUSY: Final = (429, 503)
+
+
+class TooMuch(ToolFailed):
+    """The agent sent more than is taken from it."""
+
+
+class NotSent(ToolBusy):
+    """No connection came about, so nothing can have happened."""
+
+
+class Cut(Exception):
+    """A request went out and its answer was lost: nobody knows what came of it."""
+
+
+class _Bounded(httpx.AsyncByteStream):
+    """A response's body, which ends when it grows beyond a limit."""
+
+    def __init__(self, stream: httpx.AsyncByteStream, limit: int) -> None:
+        self._stream = stream
+        self._left = self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._stream:
+            self._left -= len(piece)
+            if self._left < 0:
+                raise TooMuch(f"the agent sent more than {self._limit} bytes in one answer")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class BoundedTransport(httpx.AsyncBaseTransport):
+    """HTTP as usual, except that no answer is unpacked or grows beyond a limit."""
+
+    def __init__(self, *, limit: int, verify: ssl.SSLContext) -> None:
+        self._limit = limit
+        self._plain = httpx.AsyncHTTPTransport(verify=verify)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        # A packed answer of a few bytes can unpack to gigabytes, so none is asked for or taken.
+        request.headers["Accept-Encoding"] = "identity"
+        response = await self._plain.handle_async_request(request)
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            await response.aclose()
+            raise ToolFailed("the agent sent a packed answer though none was asked for")
+        response.stream = _Bounded(cast("httpx.AsyncByteStream", response.stream), self._limit)
+        return response
+
+    async def aclose(self) -> None:
+        await self._plain.aclose()
+
+
+def open_http(
+    settings: AgentSettings, *, headers: Mapping[str, str], limit: int
+) -> httpx.AsyncClient:
+    """A client for one call: no redirects, no cookies kept, no proxy out of the environment."""
+    why = plain_refusal(settings.url, settings)
+    if why:
+        raise ToolFailed(f"the agent cannot be used: {why}")
+    limits = settings.limits
+    return httpx.AsyncClient(
+        transport=BoundedTransport(limit=limit, verify=_trust(settings.ca_file)),
+        headers=dict(headers),
+        follow_redirects=False,
+        trust_env=False,
+        timeout=httpx.Timeout(limits.request_s, connect=limits.connect_s, read=limits.answer_s),
+    )
+
+
+@cache
+def _trust(ca_file: Path | None) -> ssl.SSLContext:
+    """Whose certificates are believed; made once, since reading them all takes a while."""
+    if ca_file is None:
+        return httpx.create_ssl_context(trust_env=False)
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        raise ToolFailed(f"the certificates in {ca_file} cannot be read: {error}") from None
+
+
+async def fetch_card(settings: AgentSettings) -> Card:
+    """The card as it is served now, whole and raw; redirects only within its own host."""
+    limits, url = settings.limits, card_url(settings.url)
+    # No secret goes along: this is asked of addresses that nobody has approved yet.
+    client = open_http(settings, headers={}, limit=limits.card_bytes)
+    try:
+        async with asyncio.timeout(limits.request_s), client:
+            response = await _get(client, url)
+    except TimeoutError:
+        raise ToolBusy(f"the card at {url} did not come within {limits.request_s:g} s") from None
+    except httpx.HTTPError as error:
+        raise _card_failure(error, url) from None
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        told = kind or "nothing"
+        raise ToolFailed(f"the card at {url} is said to be {told[:80]}, not application/json")
+    return read_card(response.content, url)
+
+
+async def _get(client: httpx.AsyncClient, url: str) -> httpx.Response:
+    for _ in range(_REDIRECTS + 1):
+        response = await client.get(url, headers={"Accept": "application/json"})
+        if not response.has_redirect_location:
+            response.raise_for_status()
+            return response
+        url = _next_hop(url, response.headers["location"])
+    raise ToolFailed(f"the card at {url} is redirected more than {_REDIRECTS} times")
+
+
+def _next_hop(url: str, location: str) -> str:
+    there = urljoin(url, location)
+    old, new = urlsplit(url), urlsplit(there)
+    try:
+        same = authority(old) == authority(new) and old.scheme == new.scheme
+    except ValueError:
+        same = False
+    if not same:
+        hint = "if that is where the agent lives, add it by that address"
+        raise ToolFailed(f"{url} redirects to another place, {there[:200]}", hint=hint)
+    return there
+
+
+def _card_failure(error: httpx.HTTPError, url: str) -> ToolFailed:
+    told = explain(error)
+    if isinstance(told, Cut):
+        return ToolBusy(f"the card at {url} did not come: {told}")
+    return type(told)(f"the card at {url} did not come: {told.message}", hint=told.hint)
+
+
+def explain(error: httpx.HTTPError) -> ToolFailed | Cut:
+    """What an error on the wire means; `Cut` where nobody knows what came of the request."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return _status(error.response)
+    if _is_about_certificates(error):
+        hint = "mend the certificate, or name its issuer in the agent's ca_file"
+        return ToolFailed(f"the connection is not safe: {error}", hint=hint)
+    if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)):
+        return NotSent(f"no connection: {str(error) or type(error).__name__}")
+    if isinstance(error, (httpx.UnsupportedProtocol, httpx.LocalProtocolError)):
+        return ToolFailed(f"the request cannot be made: {error}")
+    return Cut(f"the connection was cut: {str(error) or type(error).__name__}")
+
+
+def _is_about_certificates(error: BaseException | None) -> bool:
+    """Whether an error goes back to TLS, which no second try mends."""
+    while error is not None:
+        if isinstance(error, ssl.SSLError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _status(response: httpx.Response) -> ToolFailed | Cut:
+    code = response.status_code
+    told = f"the agent answered with HTTP {code} {response.reason_phrase}".rstrip()
+    if response.has_redirect_location:
+        there = response.headers["location"][:200]
+        return ToolFailed(f"{told}, a redirect to {there}: work is not sent elsewhere")
+    if code in (401, 403):
+        return ToolFailed(told, hint="check the credentials in the agent's headers")
+    if code in _BUSY:
+        return ToolBusy(told)
+    return Cut(told) if code >= 500 else ToolFailed(told)

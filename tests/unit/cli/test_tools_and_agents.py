@@ -1,0 +1,90 @@
+"""`plansmith tools` and `plansmith agents`, with real servers behind them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from tests.unit.cli.conftest import Cli
+
+SERVER = """
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("odd")
+
+
+@server.tool()
+def twice(word: str) -> str:
+    "Say a word twice."
+    return word + word
+
+
+server.run()
+"""
+
+
+def test_tools_are_listed_searched_shown_and_called(cli: Cli) -> None:
+    code, out, _ = cli("tools", "list", "--json")
+    names = [each["name"] for each in json.loads(out)]
+    assert code == 0
+    assert {"files.read", "calculator.compute", "tables.query"} <= set(names)
+    code, out, _ = cli("tools", "search", "compute an expression exactly", "-k", "1")
+    assert (code, "calculator.compute" in out) == (0, True)
+    code, out, _ = cli("tools", "show", "calculator.compute", "--json")
+    assert json.loads(out)["input_schema"]["type"] == "object"
+    assert cli("tools", "show", "nothing")[0] == 2
+    code, out, _ = cli("tools", "call", "calculator.compute", '{"expression": "6*7"}', "--json")
+    assert code == 0
+    assert json.loads(out)["steps"]["call"]["result"]["value"] == 42
+    assert cli("tools", "call", "calculator.compute", "{")[0] == 2
+    assert cli("tools", "call", "calculator.compute", '{"x": 1}')[0] == 3
+
+
+def test_a_tool_that_writes_is_reviewed_also_when_called_alone(cli: Cli, desk: Path) -> None:
+    inputs = json.dumps({"path": "a.txt", "text": "hello"})
+    code, _, err = cli("tools", "call", "files.write", inputs, "--no-input")
+    assert code == 5
+    assert not (desk / "a.txt").exists()
+    assert "approve" in err
+
+
+def test_a_server_is_shown_whole_and_approved_before_it_starts(cli: Cli, desk: Path) -> None:
+    (desk / "server.py").write_text(SERVER, encoding="utf-8")
+    config = {"mcpServers": {"odd": {"command": sys.executable, "args": ["server.py"]}}}
+    (desk / "mcp.json").write_text(json.dumps(config), encoding="utf-8")
+    (desk / "plansmith.toml").write_text('[mcp]\nfiles = ["mcp.json"]\n', encoding="utf-8")
+    assert "odd.twice" not in cli("tools", "list")[1]
+    code, out, err = cli("tools", "approve", "--json")
+    [waiting] = json.loads(out)
+    assert (code, waiting["kind"]) == (5, "server")
+    assert "server.py" in err
+    assert cli("tools", "approve", "odd", "--hash", "0" * 64)[0] == 5
+    cli("tools", "approve", "odd", "--hash", waiting["hash"])
+    [tool] = json.loads(cli("tools", "approve", "--json")[1])
+    assert (tool["name"], tool["kind"]) == ("odd.twice", "tool")
+    assert cli("tools", "approve", "odd.twice", "--hash", tool["hash"])[0] == 0
+    code, _, err = cli("tools", "call", "odd.twice", '{"word": "ha"}', "--no-input")
+    assert code == 5  # nobody vouches for the server: its tool counts as writing
+    hash_ = json.loads(cli("show", "last", "--json")[1])["hash"]
+    assert cli("approve", "last", hash_)[0] == 0
+    code, out, _ = cli("resume", "last", "--json")
+    assert json.loads(out)["steps"]["call"]["result"]
+    assert "haha" in out
+    assert cli("tools", "approve", "odd", "--revoke")[0] == 0
+    assert "odd.twice" not in cli("tools", "list")[1]
+
+
+def test_without_servers_there_is_nothing_to_approve(cli: Cli) -> None:
+    code, _, err = cli("tools", "approve")
+    assert (code, "no MCP servers" in err) == (2, True)
+
+
+def test_agents_that_cannot_be_reached_say_so(cli: Cli) -> None:
+    assert cli("agents", "list", "--json")[1].strip() == "[]"
+    code, _, err = cli("agents", "add", "http://127.0.0.1:9/", "--name", "far")
+    assert code != 0
+    assert "127.0.0.1" in err
+    code, _, err = cli("agents", "show", "none")
+    assert code != 0
+    assert "no agent 'none'" in err
