@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCKS = ("core", "dev", "all")
+LOCKS = ("core", "dev", "all", "pip", "rivals")
 PIN = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)(?P<rest>.*)")
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}\b")
 HOST = re.compile(r"://|--(extra-)?index|--find-links|--trusted-host| @ ")
@@ -27,15 +27,17 @@ class Pin(NamedTuple):
     hashed: bool
 
 
-def digest(project: Mapping[str, Any]) -> str:
-    """Name everything the locks are made from, in sixteen letters."""
-    table = project["project"]
-    asked = (
+def digest(project: Mapping[str, Any], lock: str) -> str:
+    """Name everything a lock is made from, in sixteen letters."""
+    table, groups = project["project"], project["dependency-groups"]
+    asked: tuple[object, ...] = (
         table["requires-python"],
         table["dependencies"],
         table["optional-dependencies"],
-        project["dependency-groups"],
+        {"build": groups["build"]},
     )
+    if lock == "rivals":
+        asked = (table["requires-python"], groups["rivals"])
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -44,12 +46,16 @@ def wanted(project: Mapping[str, Any]) -> dict[str, list[Requirement]]:
     table = project["project"]
     extras: dict[str, list[str]] = table["optional-dependencies"]
     build = project["dependency-groups"]["build"]
-    core = [*table["dependencies"], *extras["models"], *build]
-    dev = [*core, *extras["dev"], *extras["postgres"]]
+    used = [line for name in ("models", "mcp", "a2a", "local") for line in extras[name]]
+    core = [*table["dependencies"], *used, *build]
+    dev = [*core, *extras["dev"], *extras["server"], *extras["postgres"]]
     everything = [*dev, *(line for lines in extras.values() for line in lines)]
     return {
         lock: [line for line in map(Requirement, lines) if line.name != table["name"]]
-        for lock, lines in (("core", core), ("dev", dev), ("all", everything))
+        for lock, lines in (
+            *(("core", core), ("dev", dev), ("all", everything)),
+            ("rivals", project["dependency-groups"]["rivals"]),
+        )
     }
 
 
@@ -97,21 +103,18 @@ def check(project: Mapping[str, Any], locks: Mapping[str, str]) -> list[str]:
     problems += [
         f"{name}: pyproject.toml has changed since it was made"
         for name, text in locks.items()
-        if digest(project) not in text
+        if digest(project, name) not in text
     ]
     return [*problems, *disagreements(locks)]
 
 
 def main() -> int:
-    """Print the problems, or with --digest what the locks are made from."""
+    """Print the problems, or with --digest LOCK what a lock is made from."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     if "--digest" in sys.argv:
-        print(digest(project))
+        print(digest(project, sys.argv[-1]))
         return 0
-    texts = {
-        name: (ROOT / "locks" / f"{name}.txt").read_text(encoding="utf-8")
-        for name in (*LOCKS, "pip")
-    }
+    texts = {name: (ROOT / "locks" / f"{name}.txt").read_text(encoding="utf-8") for name in LOCKS}
     problems = check(project, texts)
     for problem in problems:
         print(problem)

@@ -22,7 +22,7 @@ FAKE_PYTHON = """#!/usr/bin/env bash
 echo "$*" >>"$CALLS"
 case "$*" in
   -c*) [[ -n "${PROBE-}" ]] && printf '%s\\t3.11.2\\t%s\\n' "$0" "$PROBE" ;;
-  *venv*--without-pip*) mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+  *venv*--without-pip*) mkdir -p "${!#}/bin" && cp "$0" "${!#}/bin/python" ;;
   *install*) [[ -z "${OFFLINE-}" ]] || { echo "Temporary failure in name resolution"; exit 1; } ;;
 esac
 """
@@ -122,6 +122,17 @@ def test_a_first_set_up_installs_what_is_locked_and_then_is_ready(checkout: Chec
     assert checkout.run("setup", "core").stderr == ""
 
 
+def test_rivals_get_an_environment_of_their_own(checkout: Checkout) -> None:
+    checkout.has_environment("dev")
+    done = checkout.run("setup", "rivals", PROBE="pip")
+    assert done.returncode == 0, done.stderr
+    assert "making .venv-rivals" in done.stderr
+    assert "--require-hashes -r locks/rivals.txt" in checkout.called()
+    assert "-e ." not in checkout.called()
+    assert checkout.run("setup", "rivals").stderr == ""
+    assert checkout.run("setup", "dev").stderr == ""
+
+
 @pytest.mark.parametrize("damage", ["moved", "unfinished", "other lock", "no python"])
 def test_an_environment_that_cannot_be_trusted_is_made_again(
     checkout: Checkout, damage: str
@@ -198,6 +209,8 @@ def test_the_locks_hold_what_the_project_asks_for() -> None:
         ("pip", r"(?s) \\\n.*", "\n", "pip: pip has no hash"),
         ("dev", r"\A", "--index-url x\n", "dev: names a host: --index-url x"),
         ("core", r"scripts/lock # \w+", "", "core: pyproject.toml has changed"),
+        ("rivals", r"scripts/lock # \w+", "", "rivals: pyproject.toml has changed"),
+        ("rivals", r"\nlanggraph==\S+", "\nlanggraph==0.1.0", "rivals: langgraph 0.1.0 does not"),
     ],
 )
 def test_a_lock_that_is_wrong_is_told(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from plansmith.adapters.tools.mcp.approvals import MemoryApprovals
+from plansmith.adapters.approvals import MemoryApprovals
 from plansmith.adapters.tools.mcp.servers import McpServers
 from plansmith.adapters.tools.mcp.settings import ServerLimits, ServerSettings
 from plansmith.ports import Call, Reply

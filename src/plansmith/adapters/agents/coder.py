@@ -1,0 +1,245 @@
+"""The coder: writes Python for a task, runs it in the sandbox and hands over what it made."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+import mimetypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, cast
+
+from plansmith.adapters.agents.local import LocalAgent
+from plansmith.adapters.agents.local_desk import Choice, Stop
+from plansmith.adapters.agents.local_guard import LocalLimits
+from plansmith.adapters.agents.sandbox import BoxFile, Outcome, Sandbox
+from plansmith.adapters.tools.folder import Folder
+from plansmith.errors import ToolFailed
+from plansmith.plan.capability import AgentSpec, Effect, Skill, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import Call, ChatModel, ToolSource
+
+RUN: Final = "python.run"
+INPUTS: Final = "inputs.json"
+
+CARD: Final = AgentSpec(
+    name="coder",
+    description=(
+        "Computes, analyses data and makes files and charts by writing Python and running it in "
+        "a sandbox without network. Data comes in its inputs; the files it reads are named in "
+        'the input "files".'
+    ),
+    skills=(
+        Skill(
+            name="python",
+            description="Works on data with Python and gives the result and the files made.",
+            examples=("Compute the monthly totals of sales.csv and draw them.",),
+        ),
+    ),
+    tags=("code", "data", "python"),
+    effect=Effect.READ,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coder:
+    """An agent that runs its own code, in the sandbox and nowhere else.
+
+    `folder` is where the files are that a plan may name in the input `files`. `most_failures` is
+    how often code may fail before the task has failed.
+    """
+
+    agent: LocalAgent
+    sandbox: Sandbox
+    folder: Folder | None = None
+    most_failures: int = 4
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The coder's card."""
+        return self.agent.spec
+
+    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+        """The task's result, with the files, the last code and what it printed."""
+        bench = Workbench(
+            sandbox=self.sandbox,
+            given=await asyncio.to_thread(self._files, inputs),
+            most_failures=self.most_failures,
+        )
+        shown = {name: value for name, value in inputs.items() if name != "files"}
+        shown |= {"files": list[Json](sorted(bench.given))}
+        result = await self.agent.work_with([bench], task, shown, call)
+        return result | bench.told(cast("list[Json]", result["notes"]))
+
+    def _files(self, inputs: Mapping[str, Json]) -> dict[str, bytes]:
+        """The files of the working folder: the inputs as JSON, and those that the inputs name."""
+        given: dict[str, bytes] = {}
+        named = inputs.get("files")
+        for entry in named if isinstance(named, list) else [named] if named else []:
+            name, content = self._file(entry)
+            if name in given:
+                raise ToolFailed(f"two of the coder's files are called {name!r}")
+            given[name] = content
+        data = {name: value for name, value in inputs.items() if name != "files"}
+        return {**given, INPUTS: json.dumps(data, ensure_ascii=False).encode()}
+
+    def _file(self, entry: Json) -> tuple[str, bytes]:
+        """A file by its path in the folder, or with its content as another agent made it."""
+        if isinstance(entry, str):
+            if self.folder is None:
+                hint = "give the coder a folder to read from"
+                raise ToolFailed(f"the coder cannot read {entry}", hint=hint)
+            return entry, self.folder.read(entry, most=self.sandbox.limits.given_bytes)
+        if isinstance(entry, dict):
+            name, text, coded = (entry.get(key) for key in ("name", "text", "base64"))
+            if isinstance(name, str) and isinstance(text, str):
+                return name, text.encode()
+            if isinstance(name, str) and isinstance(coded, str):
+                try:
+                    return name, base64.b64decode(coded, validate=True)
+                except binascii.Error:
+                    raise ToolFailed(f"the content of {name} is not base64") from None
+        raise ToolFailed(
+            "an entry of the coder's files is neither a path nor a file",
+            hint='write "a.csv" or {"name": "a.csv", "text": "…"}',
+        )
+
+
+@dataclass(kw_only=True)
+class Workbench:
+    """The tool that runs code, for one task: what was run, what came of it, what was made."""
+
+    sandbox: Sandbox
+    given: Mapping[str, bytes]
+    most_failures: int
+    made: dict[str, BoxFile] = field(default_factory=dict[str, BoxFile])
+    ran: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        """The one tool. In a weak sandbox code may change anything, and the tool says so."""
+        about = (
+            "Run a whole Python program. It sees only its working folder, with the files of the "
+            f"task and {INPUTS}; files made before are there again. No network. Print what you "
+            "want to see; write files that should be kept into the working folder."
+        )
+        schema = {
+            "type": "object",
+            "properties": {"code": {"type": "string", "minLength": 1, "maxLength": 200_000}},
+            "required": ["code"],
+            "additionalProperties": False,
+        }
+        return [
+            ToolSpec(
+                name=RUN,
+                description=about,
+                input_schema=schema,
+                effect=Effect.WRITE if self.sandbox.allow_weak else Effect.READ,
+                open_world=self.sandbox.allow_weak,
+                idempotent=True,  # the same code is never run twice in a task
+                timeout_s=self.sandbox.limits.wall_s + 30.0,
+            )
+        ]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        """Run code; the same code again, or one failure too many, ends the task."""
+        del tool, call
+        code = str(arguments.get("code", ""))
+        earlier = self.ran.get(code)
+        if earlier is not None:
+            if not earlier.ok:
+                raise Stop(f"the coder wrote the same code again after it failed: {_end(earlier)}")
+            return _shown(earlier)
+        files = {**self.given, **{name: each.content for name, each in self.made.items()}}
+        outcome = await self.sandbox.run(code, files)
+        self.ran[code] = outcome
+        self.made |= {each.path: each for each in outcome.files}
+        failures = sum(not each.ok for each in self.ran.values())
+        if not outcome.ok and failures >= self.most_failures:
+            raise Stop(f"the code of the coder failed {failures} times, at last: {_end(outcome)}")
+        return _shown(outcome)
+
+    def told(self, notes: list[Json]) -> dict[str, Json]:
+        """What the task's result says of the code and the files."""
+        last = next(reversed(self.ran.items()), None)
+        seen = dict.fromkeys(note for each in self.ran.values() for note in each.notes)
+        missing = dict.fromkeys(each for one in self.ran.values() for each in one.missing)
+        more: list[Json] = [*notes, *seen]
+        more += [f"the sandbox is weak here: {each}" for each in missing]
+        if last is None:
+            return {"files": [], "notes": [*more, "no code was run"]}
+        code, outcome = last
+        if not outcome.ok:
+            more.append(f"the last code that was run failed: {_end(outcome)}")
+        return {
+            "files": [_file_entry(each) for each in self.made.values()],
+            "code": code,
+            "output": outcome.stdout,
+            "notes": more,
+        }
+
+
+def coder(
+    *,
+    model: ChatModel,
+    sandbox: Sandbox | None = None,
+    sources: Sequence[ToolSource] = (),
+    tools: Choice | None = None,
+    folder: Path | None = None,
+    limits: LocalLimits | None = None,
+    prompts: Path | None = None,
+) -> Coder:
+    """A coder; one that accepts a weak sandbox has a card that says it may change things."""
+    box = sandbox or Sandbox()
+    effect = Effect.WRITE if box.allow_weak else Effect.READ
+    agent = LocalAgent(
+        spec=CARD.replace(effect=effect),
+        model=model,
+        prompt="coder",
+        sources=sources,
+        tools=tools or Choice(),
+        limits=limits or LocalLimits(),
+        prompts=prompts,
+    )
+    return Coder(agent=agent, sandbox=box, folder=None if folder is None else Folder(folder))
+
+
+def _shown(outcome: Outcome) -> Json:
+    """An outcome as the model sees it."""
+    shown: dict[str, Json] = {
+        "ok": outcome.ok,
+        "stdout": outcome.stdout,
+        "stderr": outcome.stderr,
+        "files": [{"name": each.path, "size": len(each.content)} for each in outcome.files],
+    }
+    if outcome.stopped:
+        shown["stopped"] = outcome.stopped
+    if outcome.notes:
+        shown["notes"] = list[Json](outcome.notes)
+    return shown
+
+
+def _end(outcome: Outcome) -> str:
+    """Why code failed, in one line."""
+    lines = outcome.stderr.strip().splitlines()
+    return outcome.stopped or (lines[-1][:300] if lines else f"exit code {outcome.exit_code}")
+
+
+def _file_entry(file: BoxFile) -> Json:
+    kind = mimetypes.guess_type(file.path)[0] or "application/octet-stream"
+    entry: dict[str, Json] = {
+        "name": file.path,
+        "type": kind,
+        "size": len(file.content),
+        "sha256": file.sha256,
+    }
+    try:
+        text = None if b"\0" in file.content else file.content.decode()
+    except UnicodeDecodeError:
+        text = None
+    kept: dict[str, Json] = (
+        {"base64": base64.b64encode(file.content).decode()} if text is None else {"text": text}
+    )
+    return entry | kept

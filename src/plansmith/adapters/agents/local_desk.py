@@ -1,0 +1,177 @@
+"""Desk: the tools on an agent's desk for one task, each call checked, fenced and kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any, Final, cast
+
+import jsonschema_rs
+
+from plansmith.adapters.agents.local_evidence import Evidence
+from plansmith.adapters.agents.local_guard import Circles, LocalLimits
+from plansmith.errors import InputNeeded, Misconfigured, PlansmithError, ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json, content_hash
+from plansmith.planner.briefing.fence import fence
+from plansmith.ports import Call, Reply, ToolSource
+
+DEFAULT_TIMEOUT_S: Final = 120.0
+_ASKED: Final = "plansmith agent asked"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which tools an agent may use: by name or pattern, and those that search."""
+
+    names: tuple[str, ...] = ()
+    searching: bool = False
+
+    def takes(self, spec: ToolSpec) -> bool:
+        """Whether a tool is meant."""
+        named = any(fnmatchcase(spec.name, pattern) for pattern in self.names)
+        return named or (self.searching and spec.search)
+
+
+class Desk:
+    """The tools for one task. Nothing that changes the world is called twice."""
+
+    def __init__(self, agent: str, *, effect: Effect, limits: LocalLimits, call: Call) -> None:
+        self._agent = agent
+        self._effect = effect
+        self._limits = limits
+        self._call = call
+        self._circles = Circles(agent, limits.repeats)
+        self._tools: dict[str, tuple[ToolSpec, ToolSource]] = {}
+        self._refused: set[str] = set()
+        self._reply, self._done = _left_behind(call.reply)
+        self.evidence = Evidence()
+
+    async def lay_out(self, source: ToolSource, choice: Choice) -> None:
+        """Put the chosen tools of a source on the desk; too far-reaching ones are set aside."""
+        for spec in await source.tools():
+            if not choice.takes(spec):
+                continue
+            if spec.name in self._tools or spec.name in self._refused:
+                hint = "give one of them another name"
+                raise Misconfigured(f"two tools are called {spec.name!r}", hint=hint)
+            if spec.effect.rank > self._effect.rank:
+                self._refused.add(spec.name)
+            else:
+                self._tools[spec.name] = (spec, source)
+
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        """The tools that may be called."""
+        return [spec for spec, _ in self._tools.values()]
+
+    @property
+    def changes(self) -> list[str]:
+        """The calls that changed something, in words."""
+        return [str(each["tool"]) for each in self._done.values()]
+
+    @property
+    def set_aside(self) -> Sequence[str]:
+        """The tools that reach further than the agent may."""
+        return sorted(self._refused)
+
+    async def use(self, name: str, arguments: dict[str, Json]) -> str:
+        """Call a tool, and give its result, or its failure, as fenced data."""
+        spec, source = self._tools[name]
+        flaw = _flaw(spec, arguments)
+        if flaw:
+            return self._noted(name, arguments, f"the arguments do not fit: {flaw}", failed=True)
+        self._call.progress(f"{name} {_short(arguments)}")
+        try:
+            result = await self._make(spec, source, arguments)
+        except InputNeeded as need:
+            raise self._asked(need, name, arguments) from need
+        except (Stop, Unsure):
+            raise
+        except PlansmithError as error:
+            return self._noted(name, arguments, str(error), failed=True)
+        except TimeoutError:
+            if spec.effect is not Effect.READ and not spec.idempotent:
+                raise Unsure(f"nobody knows whether {name} took effect") from None
+            return self._noted(name, arguments, "it took too long", failed=True)
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises is its failure
+            told = f"{type(error).__name__}: {error}"
+            return self._noted(name, arguments, told, failed=True)
+        self.evidence.add(arguments, result)
+        return self._noted(name, arguments, result)
+
+    async def _make(self, spec: ToolSpec, source: ToolSource, arguments: dict[str, Json]) -> Json:
+        key = content_hash([spec.name, arguments])
+        if key in self._done and not spec.idempotent:
+            return self._done[key]["result"]
+        reply, inner = self._reply.get(key), f"{self._call.key}/{key[:16]}"
+        async with asyncio.timeout(spec.timeout_s or DEFAULT_TIMEOUT_S):
+            call = replace(self._call, key=inner, reply=reply)
+            result = await source.call(spec.name, arguments, call)
+        if spec.effect is not Effect.READ:
+            made: dict[str, Json] = {"tool": spec.name, "arguments": arguments, "result": result}
+            self._done[key] = made
+        return result
+
+    def _noted(self, name: str, arguments: Json, result: Json, *, failed: bool = False) -> str:
+        self._circles.note(name, arguments, result)
+        text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+        most = self._limits.result_chars
+        if len(text) > most:
+            text = f"{text[:most]}\n[… {len(text) - most:,} more characters left out …]"
+        return fence(f"{name} failed" if failed else f"result of {name}", text)
+
+    def _asked(self, need: InputNeeded, name: str, arguments: Json) -> InputNeeded:
+        """The tool's question, with what is needed to go on from where it was asked."""
+        state: Json = {
+            "kind": _ASKED,
+            "tool": name,
+            "arguments": arguments,
+            "state": cast("Json", need.state),
+            "question": need.message,
+            "done": list(self._done.values()),
+        }
+        return InputNeeded(
+            f"{self._agent}: {need.message}",
+            schema=need.schema,
+            options=need.options,
+            state=state,
+            link=need.link,
+        )
+
+
+class Stop(ToolFailed):
+    """A tool says that the whole task has failed, not only this call."""
+
+
+class Unsure(ToolFailed):
+    """A call that changes something did not end in time, so that nobody knows what it did."""
+
+
+def _left_behind(reply: Reply | None) -> tuple[dict[str, Reply], dict[str, dict[str, Json]]]:
+    """The answer for the call that asked, and the changes that were made before it."""
+    if reply is None or not isinstance(reply.state, dict) or reply.state.get("kind") != _ASKED:
+        return {}, {}
+    asked = cast("dict[str, Any]", reply.state)
+    done = {content_hash([each["tool"], each["arguments"]]): each for each in asked["done"]}
+    key = content_hash([asked["tool"], asked["arguments"]])
+    return {key: Reply(reply.answer, asked["state"])}, done
+
+
+def _flaw(spec: ToolSpec, arguments: dict[str, Json]) -> str:
+    # A schema that cannot be understood is left to the tool.
+    with suppress(ValueError):
+        validator = jsonschema_rs.validator_for(spec.input_schema)
+        first = next(iter(validator.iter_errors(arguments)), None)
+        return "" if first is None else first.message
+    return ""
+
+
+def _short(arguments: Mapping[str, Json]) -> str:
+    text = ", ".join(f"{name}={value}" for name, value in arguments.items())
+    line = " ".join(text.split())
+    return line if len(line) <= 120 else f"{line[:119]}…"

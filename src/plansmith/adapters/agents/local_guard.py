@@ -1,0 +1,91 @@
+"""Guard: how far a local agent may go: turns, tokens, money, and no circles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from decimal import Decimal
+
+from plansmith.errors import ToolFailed
+from plansmith.plan.data import Json, content_hash
+from plansmith.planner.listen import total
+from plansmith.ports import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class LocalLimits:
+    """What an agent may take for one task; None is no limit of its own.
+
+    `result_chars` is how much of one result its model sees, `history_chars` of all together.
+    """
+
+    turns: int = 20
+    tokens: int | None = None
+    money: Decimal | None = None
+    repeats: int = 3
+    result_chars: int = 20_000
+    history_chars: int = 120_000
+
+
+class Allowance:
+    """What is left of the limits; a task that used them up has failed."""
+
+    def __init__(self, name: str, limits: LocalLimits) -> None:
+        self._name = name
+        self._limits = limits
+        self._used = Usage()
+        self.turns = 0
+
+    @property
+    def turns_left(self) -> int:
+        """How many more times the model may speak."""
+        return self._limits.turns - self.turns
+
+    def take_turn(self) -> None:
+        """Count one turn before it is made."""
+        limits, tokens = self._limits, self._used.input_tokens + self._used.output_tokens
+        if self.turns_left <= 0:
+            raise self._spent(f"its {limits.turns} turns", "turns")
+        if limits.tokens is not None and tokens >= limits.tokens:
+            raise self._spent(f"its {limits.tokens:,} tokens ({tokens:,} used)", "tokens")
+        if limits.money is not None and (self._used.cost or 0) >= limits.money:
+            raise self._spent(f"its ${limits.money} (${self._used.cost} used)", "money")
+        self.turns += 1
+
+    def spend(self, usage: Usage) -> None:
+        """Count what a turn took."""
+        self._used = total(self._used, usage)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the limits could not see."""
+        used = self._used.input_tokens + self._used.output_tokens
+        if self._limits.money is None or not used or self._used.cost is not None:
+            return []
+        return [
+            f"the price of the model is unknown: the limit of ${self._limits.money} did not count"
+        ]
+
+    def _spent(self, what: str, limit: str) -> ToolFailed:
+        hint = f"raise the agent's limit of {limit}, or give it a smaller task"
+        return ToolFailed(f"{self._name} used up {what} before it was finished", hint=hint)
+
+
+class Circles:
+    """Sees the same call with the same result again and again."""
+
+    def __init__(self, name: str, repeats: int) -> None:
+        self._name = name
+        self._repeats = repeats
+        self._seen: Counter[str] = Counter()
+
+    def note(self, tool: str, arguments: Json, result: Json) -> None:
+        """Take a call down; the last one that is allowed is the one before the limit."""
+        key = content_hash([tool, arguments, result])
+        self._seen[key] += 1
+        if self._seen[key] >= self._repeats:
+            raise ToolFailed(
+                f"{self._name} goes in circles: it called {tool} {self._repeats} times with the "
+                "same arguments and got the same result",
+                hint="word the task more exactly, or give the agent another tool",
+            )

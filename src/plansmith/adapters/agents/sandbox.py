@@ -1,0 +1,201 @@
+"""Sandbox: Python code in a process of its own, behind walls, within limits, with its files.
+
+What the walls keep out and what they do not is told in docs/local-agents.md; what is missing on
+a machine is in every outcome, and without `allow_weak` nothing runs where a wall is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import shutil
+import sys
+import tempfile
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from plansmith.errors import Misconfigured, ToolFailed
+
+_LAUNCH: Final = "plansmith.adapters.agents.sandbox_launch"
+_GRACE_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxLimits:
+    """What code may take. `memory_bytes` is for each process and for all of them together."""
+
+    wall_s: float = 30.0
+    cpu_s: int = 20
+    memory_bytes: int = 1024 * 1024 * 1024
+    processes: int = 32
+    open_files: int = 256
+    file_bytes: int = 64 * 1024 * 1024
+    disk_bytes: int = 256 * 1024 * 1024
+    disk_files: int = 4096
+    output_bytes: int = 16 * 1024
+    kept_files: int = 20
+    kept_bytes: int = 2 * 1024 * 1024
+    given_bytes: int = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BoxFile:
+    """A file that the code made or changed."""
+
+    path: str
+    content: bytes = field(repr=False)
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the content."""
+        return hashlib.sha256(self.content).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How code ended: `stopped` says which limit ended it, `missing` what did not confine it."""
+
+    exit_code: int | None
+    stopped: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    files: tuple[BoxFile, ...] = ()
+    notes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the code came to its own end without an error."""
+        return self.exit_code == 0 and not self.stopped
+
+
+class Sandbox:
+    """Runs Python code on Linux with no network, no files but its own, and limits."""
+
+    def __init__(self, *, limits: SandboxLimits | None = None, allow_weak: bool = False) -> None:
+        self.limits = limits or SandboxLimits()
+        self.allow_weak = allow_weak
+
+    async def run(self, code: str, files: Mapping[str, bytes] | None = None) -> Outcome:
+        """Run code with files in its working folder, and take back what it says and makes."""
+        if sys.platform != "linux":
+            hint = "use an agent on another machine, or leave the coder out"
+            raise Misconfigured("code can be confined on Linux only", hint=hint)
+        given = {**(files or {}), "main.py": code.encode(errors="replace")}
+        self._check(given)
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="plansmith-box-"))
+        try:
+            told = await self._launch(folder, given)
+        finally:
+            left = await asyncio.shield(asyncio.to_thread(_remove, folder))
+        return _outcome(told, [left] if left else [])
+
+    def _check(self, files: Mapping[str, bytes]) -> None:
+        for name in files:
+            parts = PurePosixPath(name).parts
+            plain = parts and not name.startswith("/") and "\0" not in name
+            if not plain or any(part == ".." or part.startswith(".") for part in parts):
+                raise ToolFailed(f"{name!r} is no name for a file in the sandbox")
+        size = sum(map(len, files.values()))
+        if size > self.limits.given_bytes:
+            raise ToolFailed(
+                f"the files for the sandbox have {size:,} bytes",
+                hint=f"{self.limits.given_bytes:,} bytes are the limit",
+            )
+
+    async def _launch(self, folder: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
+        job: dict[str, object] = {
+            "folder": str(folder),
+            "files": {name: base64.b64encode(data).decode() for name, data in files.items()},
+            "limits": asdict(self.limits),
+            "allow_weak": self.allow_weak,
+        }
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-m", _LAUNCH),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(self.limits.wall_s + _GRACE_S):
+                line = json.dumps(job).encode() + b"\n"
+                return _told(*await _exchange(process, line))
+        except TimeoutError:
+            raise ToolFailed("the sandbox did not answer") from None
+        finally:
+            await asyncio.shield(_end(process))
+
+
+async def _exchange(process: Process, line: bytes) -> tuple[bytes, bytes]:
+    """Hand over the job and take the result; the input stays open as long as we wait."""
+    assert process.stdin is not None  # noqa: S101 - it was asked for
+    assert process.stdout is not None  # noqa: S101
+    assert process.stderr is not None  # noqa: S101
+    with suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(line)
+        await process.stdin.drain()
+    told, trouble = await asyncio.gather(process.stdout.read(), process.stderr.read())
+    return told, trouble
+
+
+async def _end(process: Process) -> None:
+    """Close the life line; whoever does not end then is killed."""
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        async with asyncio.timeout(_GRACE_S):
+            await process.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def _told(result: bytes, trouble: bytes) -> dict[str, Any]:
+    try:
+        told: dict[str, Any] = json.loads(result)
+    except ValueError:
+        last = trouble.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+        raise ToolFailed(f"the sandbox could not be set up: {last[0][:500]}") from None
+    if "refused" in told:
+        raise Misconfigured(
+            f"code is not run, since it cannot be confined here: {'; '.join(told['refused'])}",
+            hint="allow user namespaces on this machine, or accept a weak sandbox (allow_weak)",
+        )
+    if "broken" in told:
+        raise ToolFailed(f"the sandbox could not be set up: {told['broken']}")
+    return told
+
+
+def _outcome(told: dict[str, Any], more: list[str]) -> Outcome:
+    killed = f"it was killed by signal {told['signal']}" if "signal" in told else ""
+    return Outcome(
+        exit_code=told.get("exit"),
+        stopped=told.get("stopped", killed),
+        stdout=told["stdout"],
+        stderr=told["stderr"],
+        files=tuple(
+            BoxFile(each["path"], base64.b64decode(each["base64"])) for each in told["files"]
+        ),
+        notes=(*told["notes"], *more),
+        missing=tuple(told["missing"]),
+        seconds=told["seconds"],
+    )
+
+
+def _remove(folder: Path) -> str:
+    """Remove the working folder; in words what could not be."""
+    try:
+        shutil.rmtree(folder)
+    except (OSError, RecursionError) as error:
+        return f"the working folder {folder} could not be removed: {type(error).__name__}"
+    return ""

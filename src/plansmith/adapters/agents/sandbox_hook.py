@@ -1,0 +1,68 @@
+"""Hook: what the confined Python runs first: a second line of refusals, then `main.py`.
+
+This file is read as text and runs inside the box, where Plansmith is not: it imports only the
+standard library. Code that means harm gets past it; it stops accidents and says why.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+NETWORK = "there is no network in the sandbox"
+LOOKUPS = ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr")
+TALKS = ("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg")
+STARTS = ("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen")
+SIGNALS = ("os.kill", "os.killpg")
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+
+
+def refuse_network(event: str, given: tuple[Any, ...]) -> None:
+    """Say why there is no connection; sockets between processes of the box are no network."""
+    if event in LOOKUPS or (event in TALKS and isinstance(given[-1], tuple)):
+        raise PermissionError(NETWORK)
+
+
+def refuse_outside(work: str, readable: tuple[str, ...]) -> Callable[[str, tuple[Any, ...]], None]:
+    """A hook for where no wall stands: files and processes outside are left alone."""
+
+    def inside(path: str, places: tuple[str, ...]) -> bool:
+        real = os.path.realpath(path)
+        return any(real == each or real.startswith(each.rstrip("/") + "/") for each in places)
+
+    def hook(event: str, given: tuple[Any, ...]) -> None:
+        if event in STARTS or event in SIGNALS:
+            raise PermissionError("other processes are not touched in the sandbox")
+        if event == "open" and isinstance(given[0], (str, bytes)):
+            path, writes = os.fsdecode(given[0]), int(given[2] or 0) & WRITES
+            if not inside(path, (work, "/dev/null") if writes else (work, *readable)):
+                raise PermissionError(f"{path} is outside the sandbox")
+
+    return hook
+
+
+def begin() -> None:
+    """Put the hook in place and run the code; an error is told from the code's own lines on."""
+    work, *readable = sys.argv[1:]
+    sys.argv = ["main.py"]
+    sys.path.insert(0, work)
+    sys.addaudithook(refuse_network)
+    if readable:
+        real = tuple(map(os.path.realpath, readable))
+        sys.addaudithook(refuse_outside(os.path.realpath(work), real))
+    try:
+        runpy.run_path("main.py", run_name="__main__")
+    except Exception as error:  # noqa: BLE001 - whatever it is, the code's writer is told
+        frames = error.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename != "main.py":
+            frames = frames.tb_next
+        traceback.print_exception(type(error), error, frames)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    begin()
