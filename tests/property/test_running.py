@@ -17,6 +17,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import Event, StepDone, StepStarted, verify_chain
 from plansmith.plan.graph import needs
 from plansmith.ports import Call
+from plansmith.runner.budget import BudgetLimits
 from plansmith.runner.limits import RunLimits
 from plansmith.testing import MemoryStore
 
@@ -98,6 +99,7 @@ def stories(draw: Any) -> dict[str, Any]:
         "crashes": draw(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=3)),
         "answers": draw(st.lists(st.sampled_from(["done", "not_done", "retry"]), max_size=8)),
         "width": draw(st.integers(1, 4)),
+        "budget": draw(st.none() | st.integers(1, 4)),
     }
 
 
@@ -106,6 +108,7 @@ async def tell(story: dict[str, Any]) -> tuple[Service, MortalStore, Any, Counte
     limits = RunLimits(width=story["width"], first_wait_s=0)
     plan: Plan = story["plan"]
     retries: Counter[str] = Counter()
+    budget = BudgetLimits(steps=story["budget"])
     app = Plansmith(tools=[service], store=store, limits=limits)
     run = await app.submit(plan)
     if run.status is RunStatus.REVIEWING:
@@ -114,7 +117,7 @@ async def tell(story: dict[str, Any]) -> tuple[Service, MortalStore, Any, Counte
     crashes, answers = list(story["crashes"]), list(story["answers"])
     for _ in range(60):
         store.appends_left, store.durable_first = crashes.pop() if crashes else (10**9, False)
-        app = Plansmith(tools=[service], store=store, limits=limits)
+        app = Plansmith(tools=[service], store=store, limits=limits, budget=budget)
         try:
             run = await app.run(run.id)
         except Crash:
@@ -123,9 +126,13 @@ async def tell(story: dict[str, Any]) -> tuple[Service, MortalStore, Any, Counte
         store.appends_left = 10**9
         if run.status.over:
             break
-        assert run.status is RunStatus.ASKING, run.status
+        assert run.status in (RunStatus.ASKING, RunStatus.PAUSED), run.status
+        assert run.questions
+        if budget.steps is not None:
+            most = budget.steps * (run.grants.get("budget", 0) + 1)
+            assert sum(service.calls.values()) <= most
         for question in list(run.questions):
-            word = answers.pop() if answers else "done"
+            word = "go_on" if question.startswith("budget:") else (answers or ["done"]).pop()
             step = question.removeprefix("unknown:")
             retries[step] += word == "retry"
             if word == "done":

@@ -222,8 +222,10 @@ class Conductor:
         if refusal is None:
             return True
         self._state.schedule.put_back(unit.name)
-        self._paused = SYSTEM, f"the budget of {refusal.amount} is used up"
-        batch.bodies.append(self._purse.question(refusal))
+        reason = f"the budget of {refusal.amount} is used up"
+        self._paused = SYSTEM, reason
+        # In one append: a crash between the two would ask the same question twice.
+        batch.bodies += [self._purse.question(refusal), e.RunPaused(reason=reason)]
         return False
 
     def _is_blocked(self, name: str) -> bool:
