@@ -208,6 +208,8 @@ class RunFold:
             reply=step.reply,
             started_at=event.at,
         )
+        if body.inputs:  # a step that only holds others together calls nothing
+            self._set(calls=self.run.calls + 1)
 
     def step_progressed(self, event: e.Event, body: e.StepProgressed) -> None:
         step = self._step(event, body.step, _CALLED)

@@ -109,6 +109,7 @@ class Run:
     rejections: int = 0
     advice: StepAdvised | None = None
     closing: bool = False
+    calls: int = 0
     tokens: int = 0
     money: Decimal = Decimal(0)
     started_at: datetime | None = None

@@ -80,8 +80,7 @@ class Budget:
         """The budget of a run that has been going on: each granted extension adds the limit."""
         allowed = limits.times(run.grants.get("budget", 0) + 1)
         budget = cls(allowed, parent=parent, price_per_million=price_per_million)
-        budget.steps = sum(step.attempts for step in run.steps.values())
-        budget.tokens, budget.money = run.tokens, run.money
+        budget.steps, budget.tokens, budget.money = run.calls, run.tokens, run.money
         return budget
 
     def extend(self) -> None:
