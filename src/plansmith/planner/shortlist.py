@@ -20,7 +20,9 @@ _LONGEST_NAME: Final = 10
 _WORDS_SHOWN: Final = 3
 _NEAR: Final = 0.5
 _NO_REASON: Final = "fills the list, nothing in the request matches"
-_SEMANTIC_WEIGHT: Final = 0.6
+# What meaning weighs beside words: little when words answer all of a request, more else.
+_MEANING: Final = 0.3
+_MEANING_IN_DOUBT: Final = 1.0
 _SHELF: Final = IndexShelf()
 
 
@@ -57,9 +59,10 @@ def shortlist(
         index = _SHELF.index(tools, Path(cache) if cache is not None else None)
         named = frozenset(_named(request, index.lexical))
         worth = index.lexical.worth(request)
-        lexical = _fractions(index.lexical.scores(request, worth, k))
-        semantic = _semantic(ranker, query, index)
-        total = _fused(lexical, semantic)
+        scores = index.lexical.scores(request, worth, k)
+        semantic = _semantic(ranker, (query, *request.parts), index)
+        doubt = 1 - index.lexical.coverage(request, scores)
+        total = _fused(_fractions(scores), semantic, _MEANING + _MEANING_IN_DOUBT * doubt)
         return [
             Pick(
                 name=index.slots[slot].name,
@@ -103,7 +106,9 @@ def _best(
 def _named(request: Request, lexical: LexicalIndex) -> Iterator[int]:
     """The slots whose name the request spells out, in any of its usual spellings."""
     words = request.words
-    for start in range(len(words)):
+    for start, first in enumerate(words):
+        if not lexical.opens_a_name(first):
+            continue
         for end in range(start + 1, min(start + _LONGEST_NAME, len(words)) + 1):
             phrase = " ".join(words[start:end])
             full = lexical.named(phrase)
@@ -127,30 +132,40 @@ def _fractions(scores: Mapping[int, float]) -> dict[int, float]:
     return {slot: score / most for slot, score in scores.items()} if most > 0 else {}
 
 
-def _semantic(ranker: SemanticRanker | None, query: str, index: CatalogueIndex) -> dict[int, float]:
-    """Nearness in meaning, 0 for the average card and 1 for the nearest."""
+def _semantic(
+    ranker: SemanticRanker | None, asked: Sequence[str], index: CatalogueIndex
+) -> dict[int, float]:
+    """Nearness to the whole request and to one part of it, 0 the average card, 1 the nearest."""
     if ranker is None or not index.slots:
         return {}
-    given = [float(score) for score in ranker.scores(query, list(index.texts.values()))]
-    if len(given) != len(index.texts):
-        msg = f"the ranker gave {len(given)} scores for {len(index.texts)} texts"
-        raise ValueError(msg)
-    sound = [score if math.isfinite(score) else 0.0 for score in given]
-    usual = math.fsum(sound) / len(sound)
-    spread = max(sound) - usual
+    texts = list(index.texts.values())
+    whole, *parts = (_sound(ranker.scores(each, texts), len(texts)) for each in asked)
+    if parts:
+        nearest = (max(scores) for scores in zip(*parts, strict=True))
+        whole = [one + other for one, other in zip(whole, nearest, strict=True)]
+    usual = math.fsum(whole) / len(whole)
+    spread = max(whole) - usual
     if spread <= 0:
         return {}
-    near = zip(index.texts, sound, strict=True)
+    near = zip(index.texts, whole, strict=True)
     return {slot: (score - usual) / spread for slot, score in near if score > usual}
 
 
-def _fused(lexical: Mapping[int, float], semantic: Mapping[int, float]) -> dict[int, float]:
+def _sound(given: Sequence[float], count: int) -> list[float]:
+    if len(given) != count:
+        msg = f"the ranker gave {len(given)} scores for {count} texts"
+        raise ValueError(msg)
+    return [float(score) if math.isfinite(score) else 0.0 for score in given]
+
+
+def _fused(
+    lexical: Mapping[int, float], semantic: Mapping[int, float], meaning: float
+) -> dict[int, float]:
     """Both views as one number from 0 to 1."""
     if not semantic:
         return dict(lexical)
     return {
-        slot: (lexical.get(slot, 0.0) + _SEMANTIC_WEIGHT * semantic.get(slot, 0.0))
-        / (1 + _SEMANTIC_WEIGHT)
+        slot: (lexical.get(slot, 0.0) + meaning * semantic.get(slot, 0.0)) / (1 + meaning)
         for slot in lexical.keys() | semantic.keys()
     }
 
@@ -168,5 +183,7 @@ def _reasons(
     related = [f"{request.surface[term]} ~ {held}" for term, held in shown if term != held]
     if related:
         yield f"related: {', '.join(related)}"
+    if matches and not shown:
+        yield "fits this kind of request"
     if near:
         yield "similar meaning"

@@ -67,6 +67,20 @@ def test_parameters_and_their_choices_count() -> None:
     assert names(shortlist("where is good sushi", tools, 1)) == ["two"]
 
 
+def test_who_published_a_tool_says_nothing_of_what_it_does() -> None:
+    tools = {
+        "io.github.weather-fans/chess": {"description": "Play a game"},
+        "io.github.acme/forecast": {"description": "Weather for a city"},
+    }
+    assert names(shortlist("weather in Oslo", tools, 1)) == ["io.github.acme/forecast"]
+
+
+def test_a_published_tool_is_still_found_by_its_whole_name() -> None:
+    tools = [*many(9), ToolSpec(name="io.github.acme/forecast-mcp")]
+    query = "weather report with io.github.acme/forecast-mcp"
+    assert names(shortlist(query, tools, 1)) == ["io.github.acme/forecast-mcp"]
+
+
 def test_each_part_of_a_request_gets_its_tool() -> None:
     tools = [*many(20), MAIL, STOCKS]
     query = "Write the weather report about the weather. Also check the stock market."
@@ -150,6 +164,13 @@ def test_with_fewer_tools_than_places_all_are_ranked() -> None:
     assert [pick.score for pick in picks] == sorted((p.score for p in picks), reverse=True)
 
 
+def test_a_tool_picked_for_the_kind_of_request_says_so() -> None:
+    tools = {"notebook": {"description": "Keep notes"}, "web": {"description": "Look in the web"}}
+    first, last = shortlist("who is Zygmunt?", tools)
+    assert (first.name, first.reason) == ("web", "fits this kind of request")
+    assert (last.score, last.reason) == (0.0, "fills the list, nothing in the request matches")
+
+
 def test_ties_go_by_the_order_of_the_catalogue() -> None:
     tools = {name: {"description": "same words"} for name in ("zz1", "aa1", "mm1")}
     assert names(shortlist("same words", tools)) == ["zz1", "aa1", "mm1"]
@@ -216,6 +237,34 @@ def test_a_semantic_ranker_brings_in_what_no_word_matches() -> None:
 def test_a_semantic_ranker_is_weighed_with_the_words() -> None:
     picks = shortlist("weather", TOOLS, 2, ranker=Meaning("send email"))
     assert set(names(picks)) == {"get_weather", "send_email"}
+
+
+class Near:
+    """A ranker for which a text is near to what contains its first word."""
+
+    def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        return [float(text.split()[0].strip(":") in query.lower().split()) for text in texts]
+
+
+def test_what_is_near_to_one_part_of_a_request_is_brought_in() -> None:
+    tools = {
+        "zeta": {"description": "alpha"},
+        "eta": {"description": "beta"},
+        **{f"theta{at}": {"description": "gamma"} for at in range(9)},
+    }
+    picks = shortlist("Please do the usual zeta. Then eta it again", tools, 2, ranker=Near())
+    assert set(names(picks)) == {"zeta", "eta"}
+
+
+UNHEARD = ("zeppelin", "quark", "gluon", "boson", "lepton", "muon", "tau", "axion", "hadron")
+
+
+def test_meaning_weighs_more_where_words_answer_little() -> None:
+    meaning = Meaning("send email")
+    sure = shortlist("weather", TOOLS, ranker=meaning)
+    unsure = shortlist(f"weather {' '.join(UNHEARD)}", TOOLS, ranker=meaning)
+    assert names(sure)[0] == "get_weather"
+    assert names(unsure)[0] == "send_email"
 
 
 def test_a_ranker_without_an_opinion_changes_nothing() -> None:

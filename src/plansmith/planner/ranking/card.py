@@ -24,6 +24,7 @@ _MOST_PROPERTIES: Final = 300
 _DEEPEST: Final = 4
 _MOST_CHOICES: Final = 20
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
+_PUBLISHER: Final = re.compile(r"^[a-z]{2,}(?:\.[\w-]+)+/")
 _NAMESPACE: Final = re.compile(r"::|[.:/]")
 _LOOKUPS: Final = ("search", "find", "list", "lookup", "query", "get", "geocode")
 _FINDING: Final = frozenset(stem(w) for w in _LOOKUPS)
@@ -88,7 +89,9 @@ def _tool_source(name: str, description: object, schema: object) -> Source:
         notes.append(note)
         notes.extend(choices)
     text = description if isinstance(description, str) else ""
-    fields = (name, _cut(text), _cut(" ".join(names)), _cut(" ".join(notes)))
+    # `com.example/` in front of a name says who made a tool, not what it does.
+    title = _PUBLISHER.sub("", name)
+    fields = (title, _cut(text), _cut(" ".join(names)), _cut(" ".join(notes)))
     return Source(name, "tool", fields, tuple(_required(schema)))
 
 
@@ -143,7 +146,7 @@ def read_card(given: Source) -> Card:
     norm = math.sqrt(sum(x * x for x in weights.values()))
     # Long cards match something in every request: each match of theirs counts less.
     shrink = (0.3 + 0.7 * norm / _TYPICAL_NORM) ** -_SHRINK
-    title = tuple(dict.fromkeys(term for _, term in terms(given.name)))
+    title = tuple(dict.fromkeys(term for _, term in terms(given.fields[0])))
     needs = frozenset(_wanted((*given.required, *_PLACEHOLDER.findall(given.name))))
     return Card(
         name=given.name,

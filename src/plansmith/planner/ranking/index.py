@@ -21,7 +21,7 @@ from plansmith.planner.ranking.lexical import LexicalIndex
 Entry = ToolSpec | AgentSpec | Mapping[str, Any]
 Catalogue = Sequence[Entry] | Mapping[str, Entry]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _MOST_INDEXES: Final = 8
 _MOST_CARDS: Final = 50_000
 _FILES_READ: Final = 3
@@ -58,6 +58,7 @@ class CatalogueIndex:
         self.texts = {self._keys[one]: _text(given) for one, (given, _) in wanted.items()}
         self.places = {slot: place for place, slot in enumerate(self.slots)}
         self.key = key
+        self.lexical.settle()
 
     def cards(self) -> dict[str, Card]:
         """The cards by the hash of their content."""

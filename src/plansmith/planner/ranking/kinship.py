@@ -14,7 +14,7 @@ CONCEPT_LIKENESS: Final = 0.6
 _FILLER_WEIGHT: Final = 0.3
 _NUMBER_WEIGHT: Final = 0.25
 _LEAST_WEIGHT: Final = 0.1
-_RANK_OF_FULL_WEIGHT: Final = 8.0
+_RANK_OF_FULL_WEIGHT: Final = 7.0
 
 Kin = Mapping[str, tuple[tuple[str, float], ...]]
 
@@ -26,7 +26,9 @@ def kin() -> Kin:
     for line in _lines("neighbours.txt"):
         head, *others = line.split()
         for other in others:
-            _relate(near, stem(head), stem(other[:-1]), (int(other[-1]) + 0.5) / 10)
+            likeness = (int(other[-1]) + 0.5) / 10
+            _relate(near, stem(head), stem(other[:-1]), likeness)
+            _relate(near, stem(other[:-1]), stem(head), likeness)
     for line in _lines("concepts.txt"):
         left, _, right = line.partition(">")
         heads = [stem(word) for word in left.split()]
@@ -70,4 +72,4 @@ def _relate(near: dict[str, dict[str, float]], term: str, other: str, likeness: 
 
 def _lines(name: str) -> list[str]:
     text = files("plansmith.planner.ranking").joinpath(name).read_text(encoding="utf-8")
-    return text.splitlines()
+    return [line for line in text.splitlines() if not line.startswith("#")]

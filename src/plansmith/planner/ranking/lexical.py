@@ -12,8 +12,7 @@ from plansmith.planner.ranking.kinship import kin
 from plansmith.planner.ranking.terms import Request
 
 _KIN_OF_KNOWN: Final = 0.4
-_KIN_OF_UNKNOWN: Final = 0.5
-_UNKNOWN_RARITY: Final = 0.6
+_KIN_OF_UNKNOWN: Final = 0.6
 _TITLE: Final = 0.3
 _CLAUSE: Final = 0.75
 _CLAUSE_EASE: Final = 0.5
@@ -22,7 +21,7 @@ _MOST_FINDERS: Final = 3
 _LEADERS: Final = 5
 _CONTENDERS: Final = 70
 _CHAMPIONS: Final = 200
-_BUDGET: Final = 4_000
+_BUDGET: Final = 2_500
 
 # For a term that cards hold: the terms of the request it answers, and what a match is worth.
 Worth = dict[str, list[tuple[str, float]]]
@@ -39,6 +38,7 @@ class LexicalIndex:
         self._finders: dict[str, dict[int, float]] = {}
         self._phrases: dict[str, dict[int, float]] = {}
         self._tails: dict[str, dict[int, float]] = {}
+        self._openings: dict[str, dict[int, float]] = {}
 
     def add(self, slot: int, card: Card) -> None:
         """Put a card in."""
@@ -51,6 +51,8 @@ class LexicalIndex:
             self._finders.setdefault(term, {})[slot] = 1.0
         self._phrases.setdefault(card.phrase, {})[slot] = 1.0
         self._tails.setdefault(card.tail, {})[slot] = 1.0
+        for opening in _openings(card):
+            self._openings.setdefault(opening, {})[slot] = 1.0
 
     def remove(self, slot: int) -> None:
         """Take a card out."""
@@ -63,6 +65,19 @@ class LexicalIndex:
             _drop(self._finders, term, slot)
         _drop(self._phrases, card.phrase, slot)
         _drop(self._tails, card.tail, slot)
+        for opening in _openings(card):
+            _drop(self._openings, opening, slot)
+
+    def settle(self) -> None:
+        """Do now what the first requests would wait for."""
+        kin()
+        for term, holders in self._holders.items():
+            if len(holders) > _CHAMPIONS:
+                self._champion_holders(term)
+
+    def opens_a_name(self, word: str) -> bool:
+        """Whether the name of a card begins with this word."""
+        return word in self._openings
 
     def named(self, phrase: str) -> Collection[int]:
         """The slots whose full name is this phrase."""
@@ -86,6 +101,11 @@ class LexicalIndex:
                     gain = trust * likeness * min(rarity, self._rarity(other))
                     worth.setdefault(other, []).append((term, gain))
         return worth
+
+    def coverage(self, request: Request, scores: Mapping[int, float]) -> float:
+        """How much of a request the best card answers, 0 to 1."""
+        asked = sum(value * self._rarity(term) for term, value in request.terms.items())
+        return min(1.0, max(scores.values(), default=0.0) / asked) if asked else 0.0
 
     def scores(self, request: Request, worth: Worth, least: int) -> dict[int, float]:
         """How well the best cards fit a request: at least so many, if they share words with it."""
@@ -139,7 +159,7 @@ class LexicalIndex:
         champions = self._champions.get(term)
         if champions is None:
             holders = self._holders[term].items()
-            champions = nlargest(_CHAMPIONS, holders, key=lambda item: (item[1], -item[0]))
+            champions = sorted(holders, key=lambda item: (-item[1], item[0]))[:_CHAMPIONS]
             self._champions[term] = champions
         return champions
 
@@ -148,8 +168,7 @@ class LexicalIndex:
         if known is None:
             count = len(self._cards)
             held = len(self._holders.get(term, ()))
-            share = _UNKNOWN_RARITY if not held else 1.0
-            known = share * math.log(1 + (count - held + 0.5) / (max(held, 1) + 0.5))
+            known = math.log(1 + (count - held + 0.5) / (max(held, 1) + 0.5))
             self._rarities[term] = known
         return known
 
@@ -203,6 +222,10 @@ def _shares(card: Card, worth: Worth) -> dict[str, float]:
             if value > best.get(term, 0.0):
                 best[term] = value
     return best
+
+
+def _openings(card: Card) -> set[str]:
+    return {name.partition(" ")[0] for name in (card.phrase, card.tail)}
 
 
 def _drop(table: dict[str, dict[int, float]], key: str, slot: int) -> None:

@@ -15,11 +15,13 @@ _TAIL: Final = 4_000
 _MOST_TERMS: Final = 120
 _MOST_CLAUSES: Final = 12
 _SHORTEST_CLAUSE: Final = 5
-_LONE_CHARACTER: Final = 0.3
+_LONE_CHARACTER: Final = 0.6
 _REPEATS: Final = 1.0
 _HINT: Final = 0.2
 _QUOTED_WEIGHT: Final = 0.5
 
+# A run of characters this long is data (base64, a key, a hash), not language.
+_BLOB: Final = re.compile(r"[A-Za-z0-9+/=_-]{120,}")
 _CLAUSE: Final = re.compile(
     r"[.!?;。！？；\n]+|,\s+(?:and|then)\s+|\b(?:additionally|also|then|after that|furthermore"
     r"|moreover|finally|as well as)\b|然后|并且|同时|另外|接着|再",
@@ -66,10 +68,11 @@ _VALUES: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a request asks for: its terms, those of each clause, and the words behind them."""
+    """What a request asks for: its terms, its clauses and their terms, and the words behind."""
 
     terms: Mapping[str, float]
     clauses: tuple[frozenset[str], ...]
+    parts: tuple[str, ...]
     surface: Mapping[str, str]
     words: tuple[str, ...]
     quoted: frozenset[str]
@@ -83,7 +86,8 @@ _QUOTED: Final = re.compile(
 
 def read_request(text: str) -> Request:
     """Read a request; a very long one by its beginning and its end."""
-    short = text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}"
+    said = _BLOB.sub(" ", text)
+    short = said if len(said) <= _HEAD + _TAIL else f"{said[:_HEAD]}\n{said[-_TAIL:]}"
     weights, surface = _weights(short)
     for pattern, hint in _VALUES:
         if pattern.search(short):
@@ -91,9 +95,11 @@ def read_request(text: str) -> Request:
                 weights[term] = weights.get(term, 0.0) + _HINT
     strongest = sorted(weights.items(), key=lambda item: -item[1])[:_MOST_TERMS]
     quoted = ("".join(found) for found in _QUOTED.findall(short))
+    parts = _parts(short)
     return Request(
         terms=dict(strongest),
-        clauses=_clauses(short),
+        clauses=tuple(frozenset(term for _, term in terms(part)) for part in parts),
+        parts=parts,
         surface=surface,
         words=tuple(spelling(short)),
         quoted=frozenset(" ".join(spelling(name)) for name in quoted),
@@ -115,8 +121,6 @@ def _weights(text: str) -> tuple[dict[str, float], dict[str, str]]:
     return weights, surface
 
 
-def _clauses(text: str) -> tuple[frozenset[str], ...]:
-    parts = [part for part in _CLAUSE.split(text) if len(part) > _SHORTEST_CLAUSE]
-    if not 1 < len(parts) <= _MOST_CLAUSES:
-        return ()
-    return tuple(frozenset(term for _, term in terms(part)) for part in parts)
+def _parts(text: str) -> tuple[str, ...]:
+    parts = [part.strip() for part in _CLAUSE.split(text) if len(part) > _SHORTEST_CLAUSE]
+    return tuple(parts) if 1 < len(parts) <= _MOST_CLAUSES else ()

@@ -10,7 +10,8 @@ from typing import Final
 
 _CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _RUNS: Final = re.compile(rf"[{_CJK}]+|[^\W\d_{_CJK}]+|\d+")
-_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+# The plural of an acronym, as in "PDFs", is one word.
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])")
 _VOWELS: Final = frozenset("aeiouy")
 _LONGEST_NUMBER: Final = 4
 
@@ -32,6 +33,8 @@ _FILLER: Final = """
 """
 STOP: Final = frozenset(_STOP.split())
 FILLER: Final = frozenset(_FILLER.split())
+# Chinese writes no spaces: particles and pronouns are where one word surely ends.
+_PARTICLES: Final = re.compile(f"[{''.join(sorted(w for w in STOP if not w.isascii()))}]")
 
 _SUFFIXES: Final = (
     ("ational", "ate"),
@@ -101,8 +104,9 @@ def split(text: str) -> list[str]:
     found: list[str] = []
     for run in _RUNS.findall(plain):
         if is_cjk(run):
-            found.extend(run)
-            found.extend(run[at : at + 2] for at in range(len(run) - 1))
+            for part in _PARTICLES.split(run):
+                found.extend(part)
+                found.extend(part[at : at + 2] for at in range(len(part) - 1))
         elif run[0].isdecimal():
             if len(run) <= _LONGEST_NUMBER:
                 found.append(run)
