@@ -48,7 +48,8 @@ def wanted(project: Mapping[str, Any]) -> dict[str, list[Requirement]]:
     build = project["dependency-groups"]["build"]
     used = [line for name in ("models", "mcp", "a2a", "local") for line in extras[name]]
     core = [*table["dependencies"], *used, *build]
-    dev = [*core, *extras["dev"], *extras["server"], *extras["postgres"]]
+    more = ("dev", "server", "postgres", "duckdb", "charts")
+    dev = [*core, *(line for name in more for line in extras[name])]
     everything = [*dev, *(line for lines in extras.values() for line in lines)]
     return {
         lock: [line for line in map(Requirement, lines) if line.name != table["name"]]

@@ -168,9 +168,9 @@ def _refuse_code(settings: Settings, path: Path) -> None:
     if settings.secrets:
         hint = "set [secrets] in your own config.toml"
         raise Misconfigured(f"{path}: a project does not choose who gets secrets", hint=hint)
-    if settings.builtin.private:
-        hint = "set builtin.private in your own config.toml"
-        raise Misconfigured(f"{path}: a project does not open your private network", hint=hint)
+    if settings.builtin.hosts or settings.builtin.private or settings.builtin.databases:
+        hint = "set [builtin] hosts, private and databases in your own config.toml"
+        raise Misconfigured(f"{path}: a project does not choose what is reached", hint=hint)
     code = [each for each in settings.tools if each.suffix == ".py"]
     if code:
         hint = f"give --tools {code[0]} where you want it, or set it in your own config.toml"

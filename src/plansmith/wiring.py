@@ -35,6 +35,7 @@ PARTS: Final = {
     "settings": "plansmith.config:load_settings",
     "clock": "plansmith.adapters.clock:SystemClock",
     "secrets": "plansmith.adapters.secrets.box:SecretBox",
+    "ranker": "plansmith.adapters.ranking.minilm:MiniLmRanker",
     "data_folder": "plansmith.config:data_folder",
     "approvals": "plansmith.adapters.approvals:ApprovalFile",
     "agents": "plansmith.adapters.agents.a2a.registry:AgentRegistry",
@@ -94,33 +95,46 @@ def make_sources(documents: Sequence[Path], *, tell: Callable[[str], None]) -> l
     return [load(CONTEXT["documents"])(documents, tell=tell)] if documents else []
 
 
-def make_smith(settings: Any = None, *, tell: Callable[[str], None] = lambda _: None) -> Any:
-    """A Plansmith as the settings say; `tell` hears of the stages of planning."""
+def make_smith(
+    settings: Any = None, *, tell: Callable[[str], None] = lambda _: None, **given: Any
+) -> Any:
+    """A Plansmith as the settings say; `tell` hears of the stages of planning.
+
+    A part that is given takes the place of the one that the settings would make.
+    """
     settings = settings or load(PARTS["settings"])()
-    clock = load(PARTS["clock"])()
-    models, demo = settings.models, settings.models.plan.model == "demo"
-    secrets = load(PARTS["secrets"])(settings.secrets)
+    clock = given.setdefault("clock", load(PARTS["clock"])())
+    secrets = given.setdefault("secrets", load(PARTS["secrets"])(settings.secrets))
+    models = settings.models
+    demo = "model" not in given and models.plan.model == "demo"
+    parts: dict[str, Callable[[], Any]] = {
+        "model": lambda: make_model(models.plan, clock=clock),
+        "triage_model": lambda: None if demo else make_model(models.role("triage"), clock=clock),
+        "report_model": lambda: make_model(models.role("report"), clock=clock),
+        "tools": lambda: make_tools(settings, clock=clock, secrets=secrets, tell=tell),
+        "agents": lambda: known_agents(settings, secrets=secrets),
+        "limits": lambda: make_limits(settings),
+        "ranker": lambda: load(PARTS["ranker"])() if settings.planner.semantic else None,
+    }
+    made = given | {name: make() for name, make in parts.items() if name not in given}
+    if "context" not in made:
+        # Databases are both: tools, and tables that a planner should know.
+        telling = [each for each in made["tools"] if hasattr(each, "gather")]
+        made["context"] = [*make_sources(settings.documents, tell=tell), *telling]
     return load(PARTS["smith"])(
-        model=make_model(models.plan, clock=clock),
-        triage_model=None if demo else make_model(models.role("triage"), clock=clock),
-        report_model=make_model(models.role("report"), clock=clock),
-        tools=make_tools(settings, clock=clock, secrets=secrets, tell=tell),
-        agents=_agents(settings, secrets),
         store=make_store_url(settings),
         settings=settings,
-        context=make_sources(settings.documents, tell=tell),
         policy=settings.review,
         budget=load(PARTS["budget"])(**dict(settings.budget)),
-        limits=_limits(settings),
         caps=_caps(settings.run, can_replan=not demo),
         early_start=settings.run.early_start,
-        secrets=secrets,
         tell=tell,
-        clock=clock,
+        **made,
     )
 
 
-def _limits(settings: Any) -> Any:
+def make_limits(settings: Any) -> Any:
+    """How wide and how often a run goes, and what data may do."""
     names = ("width", "per_tool", "tries", "first_wait_s", "grace_s", "data")
     given = {name: getattr(settings.run, name) for name in names}
     return load(PARTS["limits"])(**given, data_free=settings.review.never_for)
@@ -186,7 +200,8 @@ def make_servers(
     )
 
 
-def _agents(settings: Any, secrets: Any) -> list[Any]:
+def known_agents(settings: Any, *, secrets: Any) -> list[Any]:
+    """The A2A agents of the settings and those that were added by address."""
     kept: Path = load(PARTS["data_folder"])() / "agents"
     if not settings.agents and not kept.is_dir():
         return []

@@ -19,7 +19,7 @@ from plansmith.planner.briefing.room import Count, rough_count
 from plansmith.planner.estimate import Cost
 from plansmith.planner.metrics import PlanMetrics
 from plansmith.planner.settings import PlannerSettings
-from plansmith.planner.shortlist import Pick
+from plansmith.planner.shortlist import Pick, SemanticRanker
 from plansmith.planner.triage import Decision
 from plansmith.ports import ChatModel, Clock, ContextSource, Message
 
@@ -75,6 +75,7 @@ class Kit:
     templates: Sequence[str] = ()
     sources: Sequence[ContextSource] = ()
     search: Search | None = None
+    ranker: SemanticRanker | None = None
     settings: PlannerSettings = field(default_factory=PlannerSettings)
     past: Mapping[str, Sequence[Cost]] = field(default_factory=dict[str, Sequence[Cost]])
     price_per_million: Decimal | None = None

@@ -100,7 +100,8 @@ def _shortlist(query: str, request: PlanRequest, kit: Kit) -> tuple[list[Pick], 
     """What the model may choose from: the best fits, and whatever the previous plan used."""
     agents = [each for each in kit.agents if each.enabled and not each.hidden]
     agents = [each for each in agents if not each.passthrough]
-    picks = shortlist(query, [*kit.tools, *agents], k=request.top_k or kit.settings.top_k)
+    most = request.top_k or kit.settings.top_k
+    picks = shortlist(query, [*kit.tools, *agents], k=most, ranker=kit.ranker)
     names = {pick.name for pick in picks}
     for step in request.previous.steps if request.previous else ():
         fields = step.to_json()

@@ -18,6 +18,7 @@ class PlannerSettings(Record):
     repairs: Whole = Field(default=2, ge=0, description="rounds in which the model mends its plan")
     fallback: Fallback = Field(default=Fallback.REPLY, description="what stands in without a plan")
     ask_for_missing: Flag = Field(default=True, description="ask the person for missing arguments")
+    semantic: Flag = Field(default=False, description="rank tools by meaning too, with MiniLM")
     triage: Flag = Field(default=True, description="answer small talk and simple facts at once")
     background_search: Flag = Field(default=False, description="search before planning")
     context_tokens: Whole = Field(default=6000, ge=0, description="limit of the context")

@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from plansmith.plan.plan import Plan
 from plansmith.planner.kit import Tell
+from plansmith.planner.shortlist import SemanticRanker
 from plansmith.ports import ChatModel, ContextSource, Secrets
 from plansmith.review.policy import ReviewPolicy
 from plansmith.runner.budget import BudgetLimits
@@ -21,6 +22,7 @@ class Options(TypedDict, total=False):
     triage_model: ChatModel | None
     report_model: ChatModel | None
     context: Sequence[ContextSource]
+    ranker: SemanticRanker | None
     templates: Mapping[str, Plan]
     policy: ReviewPolicy
     limits: RunLimits

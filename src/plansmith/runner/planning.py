@@ -16,6 +16,7 @@ from plansmith.planner.kit import Kit, Planned, PlanRequest, Tell
 from plansmith.planner.metrics import MetricTotals, PlanMetrics
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.settings import PlannerSettings
+from plansmith.planner.shortlist import SemanticRanker
 from plansmith.planner.transcript import Transcript
 from plansmith.planner.triage import Decision
 from plansmith.ports import ChatModel, ContextSource
@@ -49,6 +50,7 @@ class Planning(Runs):
         triage_model: ChatModel | None = None,
         report_model: ChatModel | None = None,
         context: Sequence[ContextSource] = (),
+        ranker: SemanticRanker | None = None,
         planner: PlannerSettings | None = None,
         early_start: bool = True,
         tell: Tell = _tell_nobody,
@@ -61,6 +63,7 @@ class Planning(Runs):
         self._triage_model = triage_model or model
         self._report_model = report_model or model
         self._context = list(context)
+        self._ranker = ranker
         self._planner = planner or PlannerSettings()
         self._early: dict[str, EarlyReads] = {}
         self._planning: set[str] = set()
@@ -167,6 +170,7 @@ class Planning(Runs):
             agents=self.agents(),
             templates=[name for name in await self.load_templates() if "@" not in name],
             sources=self._context,
+            ranker=self._ranker,
             settings=self._planner,
             past=(await self.past()).costs,
             price_per_million=self.price_per_million,

@@ -135,6 +135,7 @@ async def test_rows_are_grouped_and_summed_without_lost_cents(folder: Path) -> N
         ],
     )
     assert figures["rows"][0]["median_x"] == 2
+    assert figures["rows"][0]["stdev_x"] == pytest.approx(7**0.5)
     assert figures["rows"][0]["mean_x"] == 3
 
 

@@ -1,0 +1,56 @@
+"""All built-in tools for one folder; SQL and the web are loaded only where they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from plansmith.adapters.tools.calculator import CalculatorTools
+from plansmith.adapters.tools.calendar import CalendarTools
+from plansmith.adapters.tools.charts import ChartTools
+from plansmith.adapters.tools.files import FileTools
+from plansmith.adapters.tools.note import NoteTools
+from plansmith.adapters.tools.tables import TableTools
+from plansmith.adapters.tools.workspace import WorkspaceTools
+from plansmith.ports import Clock, ToolSource
+
+NO_DATABASES: Final[Mapping[str, str]] = {}
+
+
+def builtin_sources(
+    folder: Path,
+    *,
+    write: bool = True,
+    zone: str = "UTC",
+    clock: Clock | None = None,
+    databases: Mapping[str, str] = NO_DATABASES,
+    writable: Sequence[str] = (),
+    hosts: Sequence[str] = (),
+    private: Sequence[str] = (),
+) -> list[ToolSource]:
+    """Every built-in tool that can be used as things are set.
+
+    Files, tables and charts stay in `folder`, and change nothing without `write`. SQL comes with
+    `databases` (names to URLs, only read but for those in `writable`), fetching with `hosts`.
+    """
+    sources: list[ToolSource] = [
+        FileTools(folder),
+        WorkspaceTools(folder, write=write),
+        TableTools(folder, write=write),
+        CalculatorTools(),
+        CalendarTools(zone=zone, clock=clock),
+        NoteTools(),
+    ]
+    if write:
+        sources.append(ChartTools(folder))
+    if databases:
+        sources.append(_load("sql").SqlTools(databases, writable=writable))
+    if hosts or private:
+        sources.append(_load("fetch").FetchTools(hosts, private=private))
+    return sources
+
+
+def _load(name: str) -> Any:
+    return import_module(f"plansmith.adapters.tools.{name}")

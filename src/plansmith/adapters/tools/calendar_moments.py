@@ -1,0 +1,237 @@
+"""Moments in zones: ISO texts read, clock changes said plainly, calendars added to and compared."""
+
+from __future__ import annotations
+
+import calendar
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from plansmith.errors import ToolFailed
+
+_ISO: Final = "such as 2026-03-29, 2026-03-29T14:30 or 2026-03-29T14:30:00+02:00"
+_LONGEST: Final = 80
+_BRACKET: Final = re.compile(r"(?P<time>[^\[\]]+)\[(?P<zone>[^\[\]]+)\]")
+_OFFSET: Final = re.compile(r"(?:UTC|GMT)?(?P<sign>[+-])(?P<hours>\d{1,2}):?(?P<minutes>[0-5]\d)?")
+_DAY: Final = re.compile(r"\d{4}-?\d{2}-?\d{2}|\d{4}-?W\d{2}(?:-?\d)?|\d{4}-?\d{3}")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A point in time in a zone; `is_day` when only a date was said."""
+
+    at: datetime
+    zone: str
+    is_day: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def zone_of(name: str) -> tzinfo:
+    """A zone by its IANA name, or a fixed distance from UTC such as +02:00."""
+    if name.upper() in ("UTC", "Z", "GMT"):
+        return UTC
+    fixed = _OFFSET.fullmatch(name)
+    if fixed is not None and int(fixed["hours"]) < 24:
+        offset = timedelta(hours=int(fixed["hours"]), minutes=int(fixed["minutes"] or 0))
+        return timezone(-offset if fixed["sign"] == "-" else offset)
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise _no_zone(name) from None
+
+
+def _no_zone(name: str) -> ToolFailed:
+    known = sorted(available_timezones())
+    if not known:
+        hint = "this machine has no time zones: pip install tzdata"
+    else:
+        last = {each.rpartition("/")[2].lower(): each for each in known}
+        wanted = name.strip().replace(" ", "_")
+        near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.7)
+        found = last.get(wanted.lower()) or (near[0] if near else "")
+        hint = f"did you mean {found}?" if found else "give an IANA name such as Europe/Oslo"
+    return ToolFailed(f"there is no time zone {name[:60]!r}", hint=hint)
+
+
+def moment(text: str, zone: str) -> Moment:
+    """What an ISO text says; without an offset or a zone of its own it is local in `zone`."""
+    text = text.strip()
+    inner = _BRACKET.fullmatch(text)
+    if inner is not None:
+        text, zone = inner["time"].strip(), inner["zone"]
+    if len(text) > _LONGEST:
+        raise ToolFailed("the time is too long a text", hint=_ISO)
+    try:
+        day = _day(text)
+        found = datetime.fromisoformat(text) if day is None else datetime.combine(day, _MIDNIGHT)
+        # Near the ends of the calendar an offset leads out of it.
+        if found.tzinfo is not None:
+            found.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise ToolFailed(f"{text!r} is not a time: {error}", hint=_ISO) from None
+    if found.tzinfo is None:
+        return placed(found, zone, is_day=day is not None)
+    if inner is None:
+        return Moment(found, _offset_name(found))
+    local = in_zone(found, zone)
+    if found.utcoffset() not in (local.at.utcoffset(), timedelta(0)):
+        hint = f"in {zone} it is {local.at.isoformat()}"
+        raise ToolFailed(f"{text} has an offset that {zone} has not then", hint=hint)
+    return local
+
+
+_MIDNIGHT: Final = datetime.min.time()
+
+
+def _day(text: str) -> date | None:
+    """The date, where a text is one and no more; 2026-088 counts days of the year."""
+    if not _DAY.fullmatch(text):
+        return None
+    digits = text.replace("-", "")
+    if len(digits) == 7 and digits.isdigit():
+        year, number = int(digits[:4]), int(digits[4:])
+        if not 1 <= number <= 365 + calendar.isleap(year):
+            raise ValueError("a year does not have that day")
+        return date(year, 1, 1) + timedelta(days=number - 1)
+    return date.fromisoformat(text)
+
+
+def placed(naive: datetime, zone: str, *, is_day: bool = False) -> Moment:
+    """A wall-clock time in a zone; one that is skipped or comes twice is decided and told."""
+    where = zone_of(zone)
+    try:
+        first, second = (naive.replace(tzinfo=where, fold=fold) for fold in (0, 1))
+        before, after = first.utcoffset(), second.utcoffset()
+        if before == after or before is None or after is None:
+            first.astimezone(UTC)
+            return Moment(first, zone, is_day)
+        if before < after:
+            # Skipped: go on by as much as the clocks do, as a watch that was not set would.
+            real = first.astimezone(UTC).astimezone(where)
+            return Moment(real, zone, is_day, (_gap(naive, zone, real, after - before),))
+    except OverflowError:
+        raise out_of_range() from None
+    note = (
+        f"{_clock(naive)} comes twice in {zone} on {naive.date()}, when the clocks go back: "
+        f"the first is taken ({_offset_name(first)}); say {_offset_name(second)} for the second"
+    )
+    return Moment(first, zone, is_day, () if is_day else (note,))
+
+
+def _gap(naive: datetime, zone: str, real: datetime, step: timedelta) -> str:
+    minutes = int(step.total_seconds() // 60)
+    return (
+        f"{_clock(naive)} does not exist in {zone} on {naive.date()}, when the clocks go forward "
+        f"by {minutes} minutes: {_clock(real)} ({_offset_name(real)}) is taken"
+    )
+
+
+def in_zone(at: datetime, zone: str) -> Moment:
+    """The same moment on the clocks of a zone."""
+    try:
+        return Moment(at.astimezone(zone_of(zone)), zone)
+    except OverflowError:
+        raise out_of_range() from None
+
+
+def out_of_range() -> ToolFailed:
+    """The error for times before the year 1 and after the year 9999."""
+    return ToolFailed("that is outside the years 1 to 9999", hint="use smaller numbers")
+
+
+def plus(start: Moment, amounts: Mapping[str, int]) -> Moment:
+    """A moment later: years to days on the calendar, hours to seconds on the clock."""
+    try:
+        naive, notes = _plus_calendar(start.at.replace(tzinfo=None, fold=0), amounts)
+        clock = timedelta(**{unit: amounts.get(unit, 0) for unit in CLOCK})
+        if start.is_day and not clock:
+            return replace(placed(naive, start.zone, is_day=True), notes=tuple(notes))
+        moved = naive != start.at.replace(tzinfo=None, fold=0)
+        there = placed(naive, start.zone) if moved else start
+        at = (there.at.astimezone(UTC) + clock).astimezone(there.at.tzinfo)
+    except (OverflowError, ValueError):
+        raise out_of_range() from None
+    return Moment(at, start.zone, notes=(*start.notes, *notes, *(there.notes if moved else ())))
+
+
+CLOCK: Final = ("hours", "minutes", "seconds")
+CALENDAR: Final = ("years", "months", "weeks", "days", "weekdays")
+
+
+def _plus_calendar(start: datetime, amounts: Mapping[str, int]) -> tuple[datetime, list[str]]:
+    months = start.year * 12 + start.month - 1
+    months += amounts.get("years", 0) * 12 + amounts.get("months", 0)
+    year, month = divmod(months, 12)
+    if not 1 <= year <= 9999:
+        raise out_of_range()
+    last = calendar.monthrange(year, month + 1)[1]
+    notes: list[str] = []
+    if start.day > last:
+        wanted = f"{year:04}-{month + 1:02}-{start.day:02}"
+        notes.append(f"there is no {wanted}: the last day of the month is taken")
+    moved = start.replace(year=year, month=month + 1, day=min(start.day, last))
+    moved += timedelta(weeks=amounts.get("weeks", 0), days=amounts.get("days", 0))
+    return _plus_weekdays(moved, amounts.get("weekdays", 0)), notes
+
+
+def _plus_weekdays(start: datetime, count: int) -> datetime:
+    """So many days from Monday to Friday later; a start at the weekend counts from there."""
+    step = 1 if count > 0 else -1
+    weeks, rest = divmod(abs(count), 5)
+    moved = start
+    if count and moved.weekday() > 4:
+        # From the weekday before, so that one weekday after a Saturday is the Monday.
+        moved -= (
+            timedelta(days=moved.weekday() - 4) if step > 0 else -timedelta(7 - start.weekday())
+        )
+    moved += timedelta(weeks=weeks * step)
+    while rest:
+        moved += timedelta(days=step)
+        rest -= moved.weekday() < 5
+    return moved
+
+
+def weekdays_between(start: date, end: date) -> int:
+    """Days from Monday to Friday, the first day counted and the last one not; may be negative."""
+    if end < start:
+        return -weekdays_between(end, start)
+    weeks, rest = divmod((end - start).days, 7)
+    return weeks * 5 + sum((start.weekday() + day) % 7 < 5 for day in range(rest))
+
+
+def elapsed(start: Moment, end: Moment) -> timedelta:
+    """The time that passes; from date to date in whole days, whatever the clocks do."""
+    if start.is_day and end.is_day and start.zone == end.zone:
+        return end.at.date() - start.at.date()
+    # In UTC: two times in one zone would be compared by their wall clocks.
+    return end.at.astimezone(UTC) - start.at.astimezone(UTC)
+
+
+def parts_between(start: Moment, end: Moment) -> dict[str, int]:
+    """Years, months, days, hours, minutes and seconds from one moment to a later one."""
+    # On one wall clock, so that a day is a day also when the clocks change in it.
+    first = start.at.replace(tzinfo=None, fold=0)
+    last = end.at.astimezone(start.at.tzinfo).replace(tzinfo=None, fold=0)
+    if last < first:
+        first, last = (each.at.astimezone(UTC).replace(tzinfo=None) for each in (start, end))
+    months = (last.year - first.year) * 12 + last.month - first.month
+    moved, _ = _plus_calendar(first, {"months": months})
+    if moved > last:
+        months -= 1
+        moved, _ = _plus_calendar(first, {"months": months})
+    rest = last - moved
+    minutes, seconds = divmod(rest.seconds, 60)
+    found = {"years": months // 12, "months": months % 12, "days": rest.days}
+    return found | {"hours": minutes // 60, "minutes": minutes % 60, "seconds": seconds}
+
+
+def _clock(at: datetime) -> str:
+    return at.strftime("%H:%M:%S").removesuffix(":00")
+
+
+def _offset_name(at: datetime) -> str:
+    return at.isoformat()[-6:] if at.utcoffset() else "UTC"

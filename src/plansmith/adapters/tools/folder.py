@@ -1,0 +1,233 @@
+"""The workspace folder: names that cannot lead out of it, files read and replaced as a whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import unicodedata
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from plansmith.errors import Misconfigured, ToolFailed
+
+_DEEPEST: Final = 16
+_LONGEST_NAME: Final = 200
+# Not blocking, so that a pipe in the place of a file cannot hold a thread.
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_ENTER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAKE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a write did: whether the file is new, and whether anything changed."""
+
+    created: bool
+    changed: bool
+
+
+class Folder:
+    """One folder; every step of a path is opened from the folder before it, links never followed.
+
+    Nothing is decided about a path and then done by its name: whoever swaps a folder for a link
+    in between gets an error and not a file elsewhere.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        if not self.root.is_dir():
+            raise Misconfigured(f"there is no folder {root}", hint="make it, or name another")
+
+    def parts(self, name: str) -> tuple[str, ...]:
+        """The parts of a path inside the folder; none for the folder itself."""
+        if name.startswith("/"):
+            raise _refused(name, "is an absolute path", "give it relative to the working folder")
+        parts = tuple(part for part in name.split("/") if part not in ("", "."))
+        if len(parts) > _DEEPEST:
+            raise _refused(name, f"is more than {_DEEPEST} folders deep", "use fewer folders")
+        for part in parts:
+            _check(name, part)
+        return parts
+
+    def read(self, name: str, *, most: int) -> bytes:
+        """The bytes of a regular file, refused when there are more than `most`."""
+        with self._parent(name) as (place, last):
+            data = _content(place, last, name, most)
+        if data is None:
+            raise ToolFailed(f"there is no file {name}")
+        return data
+
+    def write(self, name: str, data: bytes, *, overwrite: bool, most: int) -> Written:
+        """Put a file there, whole or not at all; the same content again changes nothing."""
+        _fits(name, data, most)
+        with self._parent(name, make=True) as (place, last):
+            known = _regular(place, last, name)
+            if known is not None:
+                same = known.st_size == len(data) and _content(place, last, name, most) == data
+                if same:
+                    return Written(created=False, changed=False)
+                if not overwrite:
+                    hint = "choose another name, or set overwrite to true"
+                    raise ToolFailed(f"{name} is there already", hint=hint)
+            _put(place, last, data, name=name, old=known if overwrite else None)
+            return Written(created=known is None, changed=True)
+
+    def update(
+        self, name: str, change: Callable[[bytes | None], bytes], *, make: bool = True, most: int
+    ) -> bytes:
+        """Replace a file by what is made of it; `change` gets None when there is no file yet."""
+        with self._parent(name, make=make) as (place, last):
+            known = _regular(place, last, name)
+            data = change(None if known is None else _content(place, last, name, most))
+            _fits(name, data, most)
+            if _stamp(known) != _stamp(_regular(place, last, name)):
+                raise ToolFailed(f"{name} changed meanwhile", hint="try it again")
+            _put(place, last, data, name=name, old=known)
+            return data
+
+    def walk(self, name: str) -> Iterator[tuple[str, os.stat_result]]:
+        """The regular files in a folder and below, in order; links and hidden ones left out."""
+        parts = self.parts(name)
+        start = "/".join(parts)
+        with self._folder(parts, name, make=False) as handle:
+            for place, folders, files, inside in os.fwalk(".", dir_fd=handle):
+                folders[:] = sorted(each for each in folders if _is_open(each))
+                for each in sorted(filter(_is_open, files)):
+                    with suppress(OSError):
+                        state = os.stat(each, dir_fd=inside, follow_symlinks=False)
+                        if stat.S_ISREG(state.st_mode):
+                            below = Path(start, place, each).as_posix()
+                            yield below, state
+
+    @contextmanager
+    def _parent(self, name: str, *, make: bool = False) -> Generator[tuple[int, str]]:
+        parts = self.parts(name)
+        if not parts or name.endswith("/"):
+            raise _refused(name, "is not the name of a file", "give the path of a file")
+        with self._folder(parts[:-1], name, make=make) as handle:
+            yield handle, parts[-1]
+
+    @contextmanager
+    def _folder(self, parts: tuple[str, ...], name: str, *, make: bool) -> Generator[int]:
+        handle = os.open(self.root, _ENTER)
+        try:
+            for part in parts:
+                inner = _enter(handle, part, name, make=make)
+                os.close(handle)
+                handle = inner
+            yield handle
+        finally:
+            os.close(handle)
+
+
+def _check(name: str, part: str) -> None:
+    if part == "..":
+        raise _refused(name, "leads out of the working folder", "write it without ..")
+    if part.startswith("."):
+        raise _refused(name, "is hidden", "names that begin with a dot are not touched")
+    if "\\" in part or any(unicodedata.category(char) in ("Cc", "Cf") for char in part):
+        raise _refused(name, "has a character that no name needs", "use plain letters")
+    if len(part.encode()) > _LONGEST_NAME or part != part.strip():
+        raise _refused(name, "is not a usable name", "use a shorter one without outer spaces")
+
+
+def _is_open(name: str) -> bool:
+    return not name.startswith(".") and name.isprintable()
+
+
+def _enter(place: int, part: str, name: str, *, make: bool) -> int:
+    try:
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(part, dir_fd=place)
+        return os.open(part, _ENTER, dir_fd=place)
+    except FileNotFoundError:
+        raise ToolFailed(f"there is no {name}: no folder {part}") from None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            hint = "links are not followed"
+            raise ToolFailed(f"{name}: {part} is not a folder", hint=hint) from None
+        raise failed(name, error) from None
+
+
+def _regular(place: int, last: str, name: str) -> os.stat_result | None:
+    """What is known of a file; None when there is none, refused when it is anything else."""
+    try:
+        state = os.stat(last, dir_fd=place, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise failed(name, error) from None
+    if not stat.S_ISREG(state.st_mode):
+        raise ToolFailed(f"{name} is not a file", hint="links, folders and devices are refused")
+    return state
+
+
+def _stamp(state: os.stat_result | None) -> tuple[int, ...]:
+    return () if state is None else (state.st_ino, state.st_mtime_ns, state.st_size)
+
+
+def _content(place: int, last: str, name: str, most: int) -> bytes | None:
+    try:
+        handle = os.open(last, _READ, dir_fd=place)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            hint = "links, folders and devices are refused"
+            raise ToolFailed(f"{name} is not a file", hint=hint) from None
+        raise failed(name, error) from None
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            hint = "links, folders and devices are refused"
+            raise ToolFailed(f"{name} is not a file", hint=hint)
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ToolFailed(f"{name} is larger than {most:,} bytes", hint="use a smaller file")
+    return data
+
+
+def _put(place: int, last: str, data: bytes, *, name: str, old: os.stat_result | None) -> None:
+    """Write beside it and then give it the name, so that nobody ever sees half a file."""
+    beside = f".{secrets.token_hex(8)}.part"
+    try:
+        handle = os.open(beside, _MAKE, 0o666, dir_fd=place)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                if old is not None:
+                    os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode) & 0o777)
+                os.fsync(file.fileno())
+            if old is None:
+                # A link, and not a rename, fails where somebody took the name meanwhile.
+                os.link(beside, last, src_dir_fd=place, dst_dir_fd=place, follow_symlinks=False)
+            else:
+                os.rename(beside, last, src_dir_fd=place, dst_dir_fd=place)
+            os.fsync(place)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(beside, dir_fd=place)
+    except FileExistsError:
+        raise ToolFailed(f"{name} is there already", hint="choose another name") from None
+    except OSError as error:
+        raise failed(name, error) from None
+
+
+def _fits(name: str, data: bytes, most: int) -> None:
+    if len(data) > most:
+        raise ToolFailed(f"{name} would be larger than {most:,} bytes", hint="write less")
+
+
+def _refused(name: str, why: str, hint: str) -> ToolFailed:
+    return ToolFailed(f"{name!r} {why}", hint=hint)
+
+
+def failed(name: str, error: OSError) -> ToolFailed:
+    """What the operating system says about a file, without its own path."""
+    return ToolFailed(f"{name}: {error.strerror or type(error).__name__}")

@@ -1,0 +1,168 @@
+"""Built-in tools for tables in CSV and JSON files and in results of other steps."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+from plansmith.adapters.tools.folder import Folder
+from plansmith.adapters.tools.sql_guard import select
+from plansmith.adapters.tools.sql_rows import RowLimits, told
+from plansmith.adapters.tools.tables_query import Question, ask, known, memory
+from plansmith.adapters.tools.tables_read import (
+    Data,
+    TableLimits,
+    from_values,
+    is_number,
+    read_table,
+)
+from plansmith.adapters.tools.tables_specs import DESCRIBE, QUERY, SQL, WRITE
+from plansmith.adapters.tools.toolset import Arguments, BuiltIn, Job, ToolSet, noted
+from plansmith.errors import ToolFailed
+from plansmith.plan.data import Json
+
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_TOP: Final = 3
+
+
+class TableTools(ToolSet):
+    """The tools for tables of one folder; `write=False` leaves out the one that writes."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        write: bool = True,
+        limits: TableLimits | None = None,
+        rows: RowLimits | None = None,
+    ) -> None:
+        self._folder = Folder(root)
+        self._limits = limits or TableLimits()
+        self._rows = rows or RowLimits()
+        tools = [
+            BuiltIn(DESCRIBE, self._describe),
+            BuiltIn(QUERY, self._query),
+            BuiltIn(SQL, self._sql),
+        ]
+        super().__init__([*tools, *([BuiltIn(WRITE, self._write)] if write else [])])
+
+    def _read(self, table: Any, given: Arguments, name: str = "table") -> Data:
+        if not isinstance(table, str):
+            return from_values(table, name, limits=self._limits)
+        data = self._folder.read(table, most=self._limits.bytes_each)
+        return read_table(
+            data,
+            table,
+            limits=self._limits,
+            encoding=given.get("encoding"),
+            header=given.get("header", True),
+        )
+
+    def _describe(self, given: Arguments, job: Job) -> Json:
+        del job
+        data = self._read(given["table"], given)
+        columns: list[Json] = [
+            _column(name, kind, [row[place] for row in data.rows])
+            for place, (name, kind) in enumerate(data.columns)
+        ]
+        return noted({"rows": len(data.rows), "columns": columns}, data.notes)
+
+    def _query(self, given: Arguments, job: Job) -> Json:
+        left = self._read(given["table"], given)
+        right = self._read(given["join"]["table"], given, "join") if "join" in given else None
+        question = Question(given, left, right)
+        tables = {"left_table": left} | ({"right_table": right} if right else {})
+        with memory(tables, job, self._rows) as database:
+            rows, offset = given.get("limit", self._rows.rows), given.get("offset", 0)
+            found, total = ask(database, question, rows, offset)
+        found.notes += [*left.notes, *(right.notes if right else [])]
+        return told(found, self._rows) | {"total": total}
+
+    def _sql(self, given: Arguments, job: Job) -> Json:
+        tables = {name: self._read(each, given, name) for name, each in given["tables"].items()}
+        with memory(tables, job, self._rows) as database:
+            found = select(database, given["query"], [], given.get("limit", self._rows.rows))
+        found.notes += [note for each in tables.values() for note in each.notes]
+        return told(found, self._rows)
+
+    def _write(self, given: Arguments, job: Job) -> Json:
+        del job
+        if given["rows"] or "columns" not in given:
+            data = from_values(given["rows"], "rows", limits=self._limits)
+        else:
+            data = Data([(name, "null") for name in given["columns"]], [])
+        names = given.get("columns", data.names)
+        for name in names:
+            known(name, data.names)
+        places = [data.names.index(name) for name in names]
+        rows = [[row[place] for place in places] for row in data.rows]
+        notes: list[str] = []
+        path: str = given["path"]
+        if path.lower().endswith(".json"):
+            objects = [dict(zip(names, row, strict=True)) for row in rows]
+            text = json.dumps(objects, ensure_ascii=False, indent=1) + "\n"
+        elif path.lower().endswith((".csv", ".tsv")):
+            text = _csv(names, rows, "\t" if path.lower().endswith(".tsv") else ",", notes)
+        else:
+            raise ToolFailed(
+                f"{path} does not say its kind", hint="end it with .csv, .tsv or .json"
+            )
+        most, over = self._limits.bytes_each, given.get("overwrite", False)
+        done = self._folder.write(path, text.encode(), overwrite=over, most=most)
+        result: dict[str, Json] = {
+            "path": "/".join(self._folder.parts(path)),
+            "rows": len(rows),
+            "created": done.created,
+            "changed": done.changed,
+        }
+        return noted(result, notes)
+
+
+def _csv(names: Sequence[str], rows: Sequence[Sequence[Any]], mark: str, notes: list[str]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=mark, lineterminator="\n")
+    guarded = 0
+    all_rows: list[Sequence[Any]] = [names, *rows]
+    for row in all_rows:
+        safe = [_safe(each) for each in row]
+        guarded += sum(new == f"'{old}" for new, old in zip(safe, row, strict=True))
+        writer.writerow(safe)
+    if guarded:
+        notes.append(f"{guarded} texts that a spreadsheet would run begin with ' now")
+    return out.getvalue()
+
+
+def _safe(value: Any) -> Any:
+    """A text that a spreadsheet takes for a formula, made a text for it too."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str) or not value.startswith(_FORMULA) or is_number(value):
+        return value
+    return f"'{value}"
+
+
+def _column(name: str, kind: str, values: Sequence[Any]) -> Json:
+    """What is worth knowing of a column before anything is asked of it."""
+    present = [each for each in values if each is not None]
+    counts = Counter(present)
+    found: dict[str, Json] = {
+        "name": name,
+        "type": kind,
+        "missing": len(values) - len(present),
+        "distinct": len(counts),
+    }
+    if present and kind in ("integer", "number", "date", "datetime"):
+        found |= {"min": min(present), "max": max(present)}
+    if present and kind in ("integer", "number"):
+        found["mean"] = sum(cast("list[float]", present)) / len(present)
+    top = [[_short(value), count] for value, count in counts.most_common(_TOP)]
+    return found | {"top": cast("Json", [{"value": v, "count": n} for v, n in top])}
+
+
+def _short(value: Any) -> Any:
+    return value[:80] if isinstance(value, str) else value

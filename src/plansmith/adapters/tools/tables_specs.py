@@ -1,0 +1,178 @@
+"""What the tools for tables take and give."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from plansmith.adapters.tools.sql_rows import ROWS
+from plansmith.adapters.tools.tables_query import AGGREGATES, CONDITIONS
+from plansmith.adapters.tools.tables_read import ENCODINGS
+from plansmith.adapters.tools.toolset import NOTES, TEXT, fields, flag, items, whole, words
+from plansmith.plan.capability import Effect, ToolSpec
+
+_TABLE: Final[dict[str, Any]] = {
+    "type": ["string", "array"],
+    "description": "Path of a CSV, TSV or JSON file in the working folder, or rows as a list of "
+    "objects from another step.",
+}
+_HOW: Final[dict[str, Any]] = {
+    "encoding": words("Encoding of the file, if it is not found out right.", enum=list(ENCODINGS)),
+    "header": {
+        "type": "boolean",
+        "default": True,
+        "description": "Whether the first line of a CSV file names the columns.",
+    },
+}
+_NAMES: Final = items(words("A column.", minLength=1), most=300)
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_ANY: Final[dict[str, Any]] = {"type": ["string", "number", "boolean", "null"]}
+_LIMIT: Final = whole("Most rows given; 100 if left out.", 1, 1_000)
+
+DESCRIBE: Final = ToolSpec(
+    name="tables.describe",
+    description="What is in a table (CSV, JSON or rows): its columns with types, how many values "
+    "are missing or distinct, least, greatest, mean and most frequent values.",
+    input_schema=fields({"table": _TABLE, **_HOW}, "table"),
+    output_schema=fields(
+        {
+            "rows": _COUNT,
+            "columns": items(
+                fields(
+                    {
+                        "name": TEXT,
+                        "type": TEXT,
+                        "missing": _COUNT,
+                        "distinct": _COUNT,
+                        "min": _ANY,
+                        "max": _ANY,
+                        "mean": {"type": "number"},
+                        "top": items(fields({"value": _ANY, "count": _COUNT}, "value", "count")),
+                    },
+                    *("name", "type", "missing", "distinct", "top"),
+                )
+            ),
+            "notes": NOTES,
+        },
+        *("rows", "columns"),
+    ),
+    effect=Effect.READ,
+    open_world=False,
+    idempotent=True,
+    timeout_s=60,
+)
+QUERY: Final = ToolSpec(
+    name="tables.query",
+    description="Choose, filter, join, group, aggregate and sort the rows of a table (CSV, JSON "
+    "or rows of another step).",
+    input_schema=fields(
+        {
+            "table": _TABLE,
+            "columns": {**_NAMES, "description": "Columns wanted; all if left out."},
+            "where": items(
+                fields(
+                    {
+                        "column": TEXT,
+                        "is": {"enum": list(CONDITIONS)},
+                        "value": {"description": "What it is compared with; a list for `in`."},
+                    },
+                    *("column", "is"),
+                ),
+                "Conditions that all hold. Texts are found in any case.",
+                most=50,
+            ),
+            "join": fields(
+                {
+                    "table": _TABLE,
+                    "on": {
+                        **items(fields({"left": TEXT, "right": TEXT}, "left"), most=10),
+                        "minItems": 1,
+                        "description": "Columns that are the same; `right` if named otherwise.",
+                    },
+                    "keep_all": flag("Keep rows that have no partner."),
+                },
+                *("table", "on"),
+            ),
+            "group_by": {**_NAMES, "description": "Columns whose values make a group."},
+            "aggregate": items(
+                fields(
+                    {"function": {"enum": list(AGGREGATES)}, "column": TEXT, "as": TEXT},
+                    "function",
+                ),
+                "Figures for each group, or for all rows.",
+                most=50,
+            ),
+            "distinct": flag("Leave out rows that are there already."),
+            "sort": items(
+                fields({"column": TEXT, "descending": flag("Greatest first.")}, "column"),
+                "By what the rows are ordered; empty values come last.",
+                most=10,
+            ),
+            "limit": _LIMIT,
+            "offset": whole("Rows left out before the first one given.", 0, 10**9),
+            **_HOW,
+        },
+        "table",
+    ),
+    output_schema={
+        **ROWS,
+        "properties": {**ROWS["properties"], "total": _COUNT},
+        "required": [*ROWS["required"], "total"],
+    },
+    effect=Effect.READ,
+    open_world=False,
+    idempotent=True,
+    timeout_s=60,
+)
+SQL: Final = ToolSpec(
+    name="tables.sql",
+    description="Ask one or several tables (CSV, JSON or rows of other steps) with one SQL SELECT "
+    "in the dialect of SQLite; also median(x), stdev(x) and exact_sum(x).",
+    input_schema=fields(
+        {
+            "tables": {
+                "type": "object",
+                "description": "The tables by the names that the query uses.",
+                "additionalProperties": _TABLE,
+                "minProperties": 1,
+                "maxProperties": 10,
+            },
+            "query": words("One SELECT statement.", minLength=1, maxLength=100_000),
+            "limit": _LIMIT,
+            **_HOW,
+        },
+        *("tables", "query"),
+    ),
+    output_schema=ROWS,
+    effect=Effect.READ,
+    open_world=False,
+    idempotent=True,
+    timeout_s=60,
+)
+WRITE: Final = ToolSpec(
+    name="tables.write",
+    description="Write rows as a CSV, TSV or JSON file; texts that a spreadsheet would take for "
+    "formulas are made harmless.",
+    input_schema=fields(
+        {
+            "path": words("Path of the file, ending in .csv, .tsv or .json.", minLength=1),
+            "rows": items({"type": "object"}, "The rows, such as those of tables.query."),
+            "columns": {**_NAMES, "description": "Columns in their order; all if left out."},
+            "overwrite": flag("Replace a file that is there."),
+        },
+        *("path", "rows"),
+    ),
+    output_schema=fields(
+        {
+            "path": TEXT,
+            "rows": _COUNT,
+            "created": {"type": "boolean"},
+            "changed": {"type": "boolean"},
+            "notes": NOTES,
+        },
+        *("path", "rows", "created", "changed"),
+    ),
+    effect=Effect.WRITE,
+    open_world=False,
+    idempotent=True,
+    timeout_s=60,
+)

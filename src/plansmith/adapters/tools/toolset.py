@@ -1,0 +1,163 @@
+"""A set of built-in tools as one source: arguments checked, work done beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import jsonschema_rs
+
+from plansmith.errors import Misconfigured, ToolFailed
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json, flaws
+from plansmith.ports import Call
+
+Arguments = Mapping[str, Any]
+_LONGEST: Final = 200
+_LOOK_S: Final = 0.05
+TEXT: Final[dict[str, Any]] = {"type": "string"}
+NOTES: Final[dict[str, Any]] = {
+    "type": "array",
+    "items": TEXT,
+    "description": "What is not as asked for: what was clipped, guessed or left out.",
+}
+
+
+class Job:
+    """One call at work in a thread: how it talks, and how it hears that nobody waits any more."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self._given_up = threading.Event()
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the caller has gone, so that the work is of no use."""
+        return self._given_up.is_set()
+
+    def give_up(self) -> None:
+        """Tell the work that nobody waits for it."""
+        self._given_up.set()
+
+
+@contextmanager
+def watched(
+    stop: Callable[[], object], *, job: Job | None, seconds: float
+) -> Generator[threading.Event]:
+    """Have `stop` called from another thread when the time is over or nobody waits any more.
+
+    Again and again: once could come just before the work begins, and be lost. The event tells
+    that it was called.
+    """
+    done, stopped = threading.Event(), threading.Event()
+    end = time.monotonic() + seconds
+
+    def watch() -> None:
+        while not done.wait(_LOOK_S):
+            if time.monotonic() > end or (job is not None and job.given_up):
+                stopped.set()
+                stop()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield stopped
+    finally:
+        done.set()
+        watcher.join()
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltIn:
+    """One tool: its spec, and the function that does it, which may block."""
+
+    spec: ToolSpec
+    work: Callable[[Arguments, Job], Json]
+
+
+class ToolSet:
+    """A tool source made of built-in tools."""
+
+    def __init__(self, tools: Sequence[BuiltIn]) -> None:
+        self._tools = {each.spec.name: each for each in tools}
+        self._checks = {each.spec.name: _validator(each.spec) for each in tools}
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        """The specs of all tools."""
+        return [each.spec for each in self._tools.values()]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        """Check the arguments by the tool's schema, then do its work in a thread."""
+        if tool not in self._tools:
+            raise ToolFailed(f"there is no tool called {tool!r}")
+        given = dict(arguments)
+        self._check(tool, given)
+        job = Job(call)
+        try:
+            return await asyncio.to_thread(self._tools[tool].work, given, job)
+        except asyncio.CancelledError:
+            job.give_up()
+            raise
+
+    def _check(self, tool: str, arguments: dict[str, Json]) -> None:
+        flaw = next(flaws(arguments), None)
+        if flaw is not None:
+            raise ToolFailed(f"{tool}: {flaw.message}")
+        error = next(self._checks[tool].iter_errors(arguments), None)
+        if error is not None:
+            place = ".".join(map(str, error.instance_path))
+            raise ToolFailed(f"{tool}: {place + ': ' if place else ''}{clip(error.message)}")
+
+
+def _validator(spec: ToolSpec) -> jsonschema_rs.Validator:
+    try:
+        return jsonschema_rs.validator_for(spec.input_schema, mask="this", offline=True)
+    except jsonschema_rs.ValidationError as error:
+        raise Misconfigured(f"the schema of {spec.name} is not valid: {error.message}") from None
+
+
+def fields(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
+    """The schema of an object with these fields and no others."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def words(description: str, **more: Any) -> dict[str, Any]:
+    """The schema of a text, with what it is for."""
+    return {"type": "string", "description": description, **more}
+
+
+def whole(description: str, least: int, most: int) -> dict[str, Any]:
+    """The schema of a whole number within bounds."""
+    return {"type": "integer", "minimum": least, "maximum": most, "description": description}
+
+
+def flag(description: str) -> dict[str, Any]:
+    """The schema of a yes or no, which is no when nothing is said."""
+    return {"type": "boolean", "default": False, "description": description}
+
+
+def items(each: Mapping[str, Any], description: str = "", *, most: int = 0) -> dict[str, Any]:
+    """The schema of a list."""
+    made: dict[str, Any] = {"type": "array", "items": dict(each)}
+    made |= {"description": description} if description else {}
+    return made | ({"maxItems": most} if most else {})
+
+
+def clip(text: str, most: int = _LONGEST) -> str:
+    """A text that is shown to a person, cut where it is too long to be read."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def noted(result: dict[str, Json], notes: Sequence[str]) -> dict[str, Json]:
+    """A result with its notes, where there are any."""
+    return result | {"notes": cast("Json", list(notes))} if notes else result

@@ -1,0 +1,238 @@
+"""Built-in tools that find, write, extend and edit text files inside one folder."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from plansmith.adapters.tools.folder import Folder
+from plansmith.adapters.tools.toolset import (
+    TEXT,
+    Arguments,
+    BuiltIn,
+    Job,
+    ToolSet,
+    fields,
+    flag,
+    items,
+    whole,
+    words,
+)
+from plansmith.errors import ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+
+_PATH: Final = words("Path of the file, relative to the working folder.", minLength=1)
+_SIZE: Final = {"type": "integer", "minimum": 0}
+_YES: Final = {"type": "boolean"}
+_FOUND: Final = fields({"path": TEXT, "size": _SIZE, "modified": TEXT}, "path", "size", "modified")
+
+FIND: Final = ToolSpec(
+    name="files.find",
+    description="Find files by name in a folder and the folders below: * stands for any letters, "
+    "? for one, ** for any folders. Gives path, size and date.",
+    input_schema=fields(
+        {
+            "pattern": words("Such as *.csv or reports/**/2026-*.md.", minLength=1, maxLength=300),
+            "folder": words("Where to look; the working folder if left out."),
+        },
+        "pattern",
+    ),
+    output_schema=fields(
+        {"files": items(_FOUND), "left_out": _SIZE, "searched": _SIZE}, "files", "searched"
+    ),
+    effect=Effect.READ,
+    open_world=False,
+    idempotent=True,
+    timeout_s=30,
+)
+WRITE: Final = ToolSpec(
+    name="files.write",
+    description="Write a text file, whole or not at all; missing folders are made. A file that "
+    "is there already with other text is only replaced with overwrite.",
+    input_schema=fields(
+        {
+            "path": _PATH,
+            "text": words("The whole text of the file."),
+            "overwrite": flag("Replace a file that is there."),
+        },
+        "path",
+        "text",
+    ),
+    output_schema=fields(
+        {"path": TEXT, "bytes": _SIZE, "created": _YES, "changed": _YES},
+        *("path", "bytes", "created", "changed"),
+    ),
+    effect=Effect.WRITE,
+    open_world=False,
+    idempotent=True,
+    timeout_s=30,
+)
+APPEND: Final = ToolSpec(
+    name="files.append",
+    description="Add text to the end of a text file; a file that is not there is made. A line "
+    "break comes between if the file does not end with one.",
+    input_schema=fields({"path": _PATH, "text": words("What is added.")}, "path", "text"),
+    output_schema=fields({"path": TEXT, "bytes": _SIZE, "created": _YES}, "path", "bytes"),
+    effect=Effect.WRITE,
+    open_world=False,
+    timeout_s=30,
+)
+REPLACE: Final = ToolSpec(
+    name="files.replace",
+    description="Replace an exact text in a file by another one. The text has to occur exactly "
+    "as often as `times` says, else nothing is changed.",
+    input_schema=fields(
+        {
+            "path": _PATH,
+            "old": words("The exact text that is there, line breaks included.", minLength=1),
+            "new": words("What stands there afterwards; may be empty."),
+            "times": whole("How often the old text occurs; once if left out.", 1, 10_000),
+        },
+        *("path", "old", "new"),
+    ),
+    output_schema=fields({"path": TEXT, "bytes": _SIZE, "replaced": _SIZE}, "path", "replaced"),
+    effect=Effect.WRITE,
+    open_world=False,
+    timeout_s=30,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceLimits:
+    """How large a file may become, how many names are found and looked at."""
+
+    bytes_each: int = 10_000_000
+    found: int = 500
+    searched: int = 100_000
+
+
+class WorkspaceTools(ToolSet):
+    """The tools that write, confined to a folder; `write=False` leaves only the finding one."""
+
+    def __init__(
+        self, root: Path, *, write: bool = True, limits: WorkspaceLimits | None = None
+    ) -> None:
+        self._folder = Folder(root)
+        self._limits = limits or WorkspaceLimits()
+        # Two steps that add to one file at once must not lose what the other added.
+        self._turn = threading.Lock()
+        writing = [
+            BuiltIn(WRITE, self._write),
+            BuiltIn(APPEND, self._append),
+            BuiltIn(REPLACE, self._replace),
+        ]
+        super().__init__([BuiltIn(FIND, self._find), *(writing if write else [])])
+
+    def _find(self, given: Arguments, job: Job) -> Json:
+        files: list[Json] = []
+        searched = left_out = 0
+        for path, state in self._folder.walk(given.get("folder", ".")):
+            if job.given_up or searched >= self._limits.searched:
+                break
+            searched += 1
+            if not _fits(path, given["pattern"]):
+                continue
+            if len(files) >= self._limits.found:
+                left_out += 1
+                continue
+            when = datetime.fromtimestamp(state.st_mtime, UTC).isoformat(timespec="seconds")
+            files.append({"path": path, "size": state.st_size, "modified": when})
+        told: dict[str, Json] = {"files": files, "searched": searched}
+        return told | {"left_out": left_out} if left_out else told
+
+    def _write(self, given: Arguments, job: Job) -> Json:
+        del job
+        data = given["text"].encode()
+        with self._turn:
+            done = self._folder.write(
+                given["path"],
+                data,
+                overwrite=given.get("overwrite", False),
+                most=self._limits.bytes_each,
+            )
+        return {
+            "path": self._name(given),
+            "bytes": len(data),
+            "created": done.created,
+            "changed": done.changed,
+        }
+
+    def _append(self, given: Arguments, job: Job) -> Json:
+        del job
+        created = False
+
+        def longer(old: bytes | None) -> bytes:
+            nonlocal created
+            created = old is None
+            gap = b"\n" if old and not old.endswith(b"\n") else b""
+            added: bytes = given["text"].encode()
+            return (old or b"") + gap + added
+
+        with self._turn:
+            data = self._folder.update(given["path"], longer, most=self._limits.bytes_each)
+        return {"path": self._name(given), "bytes": len(data), "created": created}
+
+    def _replace(self, given: Arguments, job: Job) -> Json:
+        del job
+        name, times = given["path"], given.get("times", 1)
+
+        def edited(old: bytes | None) -> bytes:
+            text = _decoded(name, old)
+            found = text.count(given["old"])
+            if found != times:
+                hint = "give more of the text around it" if found else "read the file first"
+                message = f"the old text occurs {found} times in {name}, not {times}"
+                raise ToolFailed(message, hint=hint)
+            changed: str = text.replace(given["old"], given["new"])
+            return changed.encode()
+
+        with self._turn:
+            data = self._folder.update(name, edited, make=False, most=self._limits.bytes_each)
+        return {"path": self._name(given), "bytes": len(data), "replaced": times}
+
+    def _name(self, given: Arguments) -> str:
+        return "/".join(self._folder.parts(given["path"]))
+
+
+def _decoded(name: str, data: bytes | None) -> str:
+    if data is None:
+        raise ToolFailed(f"there is no file {name}")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ToolFailed(f"{name} is not a text file in UTF-8") from None
+
+
+def _fits(path: str, pattern: str) -> bool:
+    """Whether a path fits a pattern; one without a folder fits in every folder."""
+    wanted = pattern.removeprefix("./") if "/" in pattern else f"**/{pattern}"
+    return _wild(path.split("/"), wanted.split("/"), "**", _fits_part)
+
+
+def _fits_part(name: str, pattern: str) -> bool:
+    return _wild(name, pattern, "*", lambda letter, wanted: wanted in ("?", letter))
+
+
+def _wild(
+    found: Sequence[str], wanted: Sequence[str], star: str, fits: Callable[[str, str], bool]
+) -> bool:
+    """Whether a sequence fits one with stars, without ever going back behind the last star."""
+    at = place = back = 0
+    mark = -1
+    while at < len(found):
+        if place < len(wanted) and wanted[place] == star:
+            mark, back = place, at
+            place += 1
+        elif place < len(wanted) and fits(found[at], wanted[place]):
+            at, place = at + 1, place + 1
+        elif mark >= 0:
+            back += 1
+            at, place = back, mark + 1
+        else:
+            return False
+    return all(each == star for each in wanted[place:])
