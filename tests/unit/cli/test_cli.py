@@ -184,7 +184,8 @@ def test_tools_are_listed_and_searched_with_reasons(write: Write, capsys: Captur
     assert main(["tools", "search", "mail", "--tools", path, "-k", "1"]) == 0
     assert "send_mail" in capsys.readouterr().out
     assert main(["tools", "search", "mail", "--tools", path, "-k", "-1"]) == 2
-    assert main(["tools", "list"]) == 2
+    assert main(["tools", "list"]) == 0
+    assert "files.read" in capsys.readouterr().out
 
 
 def test_prompts_are_listed_shown_and_exported_to_be_changed(

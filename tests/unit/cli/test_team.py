@@ -1,0 +1,189 @@
+"""`plansmith research` and `plansmith data`, with a model behind a real socket."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.cli.conftest import Cli
+
+from plansmith.testing.modelserver import ModelServer, Refusal, Reply, Request
+
+BY_CITY = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city ORDER BY n DESC"
+RESEARCH: dict[str, Any] = {
+    "goal": "Bridge",
+    "steps": [
+        {"id": "find", "kind": "agent", "agent": "researcher", "task": "When was it opened?"},
+        {"id": "say", "kind": "reply", "instruction": "Say {{find.text}}"},
+    ],
+}
+DATA: dict[str, Any] = {
+    "goal": "Customers",
+    "steps": [
+        {"id": "count", "kind": "agent", "agent": "sql_writer", "task": "Customers by city."},
+        {
+            "id": "chart",
+            "kind": "tool",
+            "tool": "charts.draw",
+            "inputs": {
+                "kind": "bar",
+                "rows": {"$from": "count", "$path": ["rows"]},
+                "x": "city",
+                "y": "n",
+                "title": "Customers",
+                "path": "customers.svg",
+            },
+        },
+        {"id": "say", "kind": "reply", "instruction": "Say {{count.rows}} {{chart.path}}"},
+    ],
+}
+FINISH: dict[str, Any] = {
+    "text": "It was opened in 1932.",
+    "citations": [{"path": "bridge.md", "quote": "opened in 1932"}],
+}
+
+
+def _offered(request: Request, name: str) -> str:
+    """A tool under the name by which the provider knows it."""
+    names = [str(tool["function"]["name"]) for tool in request.json.get("tools", [])]
+    return next((each for each in names if each.startswith(name)), name)
+
+
+def answer(request: Request) -> Reply | Refusal:
+    """What the model says, by what it is asked to be."""
+    text = json.dumps(request.json)
+    parts: dict[str, Reply] = {
+        "decide what a request needs": Reply(
+            {"decision": "ask", "reason": "", "query": "", "answer": "Which bridge?"}
+            if "opened?" in text and "old one" not in text
+            else {"decision": "plan", "reason": "", "query": "Customers", "answer": ""}
+        ),
+        "You write plans": Reply(DATA if "sql_writer" in text else RESEARCH),
+        "You write one SQL": Reply({"sql": BY_CITY, "reason": ""}),
+        "You judge": Reply({"score": 9, "missing": []}),
+        "You are a researcher": Reply(FINISH, tool="finish")
+        if "opened in 1932" in text
+        else Reply({"path": "bridge.md"}, tool=_offered(request, "files_read")),
+        "You word the answer": Reply("It is told [step:find][step:chart]."),
+    }
+    found = next((reply for needle, reply in parts.items() if needle in text), None)
+    return found or Refusal(400, "a part that nobody plays")
+
+
+@pytest.fixture(autouse=True)
+def model(monkeypatch: pytest.MonkeyPatch, desk: Path) -> Iterator[ModelServer]:
+    server = ModelServer(then=answer)
+    (desk / "library").mkdir()
+    (desk / "library" / "bridge.md").write_text("The bridge was opened in 1932.", encoding="utf-8")
+    database = sqlite3.connect(desk / "shop.db")
+    database.executescript(
+        "CREATE TABLE customers (name TEXT, city TEXT);"
+        "INSERT INTO customers VALUES ('Ada', 'Oslo'), ('Bob', 'Oslo'), ('Cid', 'Bergen');"
+    )
+    database.close()
+    with server.in_thread() as url:
+        monkeypatch.setenv("PLANSMITH_MODEL", "openai:test")
+        monkeypatch.setenv("PLANSMITH_BASE_URL", url)
+        monkeypatch.setenv("OPENAI_API_KEY", "k")
+        yield server
+
+
+def test_research_over_a_folder_prints_a_report_whose_citations_hold(cli: Cli) -> None:
+    code, out, err = cli("research", "When was the old one opened?", "--docs", "library")
+    assert code == 0, err
+    assert "It is told" in out
+    assert "opened in 1932" in out
+    assert '"path": "bridge.md"' in out
+
+
+def test_a_question_about_the_request_is_answered_for_the_same_team(cli: Cli) -> None:
+    code, _, err = cli("research", "When was it opened?", "--docs", "library", "--no-input")
+    assert code == 5
+    assert "Which bridge?" in err
+    run = json.loads(cli("runs", "--json")[1])[0]["id"]
+    again = ("research", "--resume", run, "--docs", "library")
+    code, _, err = cli(*again, "--answer", "request:9", "The old one")
+    assert (code, "no question 'request:9'" in err) == (2, True)
+    code, out, err = cli(*again, "--answer", "request:1", "The old one")
+    assert code == 0, err
+    assert "opened in 1932" in out
+
+
+def test_data_asks_before_it_draws_and_goes_on_with_the_command_it_names(
+    cli: Cli, desk: Path
+) -> None:
+    words = ("data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
+    code, _, err = cli(*words)
+    assert code == 5
+    assert not (desk / "customers.svg").exists()
+    [named] = [line for line in err.splitlines() if "--approve-plan" in line]
+    command = shlex.split(named)
+    assert command[:3] == ["plansmith", "data", "--resume"]
+    code, out, err = cli(*command[1:])
+    assert code == 0, err
+    assert "customers.svg" in out
+    assert "GROUP BY city" in out
+    assert (desk / "customers.svg").is_file()
+
+
+def test_sql_only_prints_the_statement_and_nothing_else(cli: Cli, model: ModelServer) -> None:
+    code, out, _ = cli("data", "--db", "sqlite:///shop.db", "--sql-only", "Customers by city?")
+    assert (code, out.strip()) == (0, BY_CITY)
+    assert len(model.chats) == 1
+    code, out, _ = cli("data", "--db", "sqlite:///shop.db", "--sql-only", "By city?", "--json")
+    assert json.loads(out)["steps"]["run"]["result"]["rows"] == []
+
+
+def test_sql_only_is_reviewed_where_every_plan_is(cli: Cli, desk: Path) -> None:
+    (desk / "plansmith.toml").write_text('[review]\nask = "always"\n', encoding="utf-8")
+    words = ("data", "By city?", "--db", "sqlite:///shop.db", "--sql-only", "--no-input")
+    code, _, err = cli(*words)
+    assert code == 5
+    [named] = [line for line in err.splitlines() if "--approve-plan" in line]
+    assert "--sql-only" in named
+    code, out, _ = cli(*shlex.split(named)[1:])
+    assert code == 0
+    assert "checked by the database, not run" in out
+
+
+def test_sql_that_cannot_be_written_is_a_failure_that_says_why(cli: Cli, desk: Path) -> None:
+    with sqlite3.connect(desk / "empty.db") as database:
+        database.execute("CREATE TABLE other (x)")
+    database.close()
+    code, out, _ = cli("data", "--db", "sqlite:///empty.db", "--sql-only", "By city?")
+    assert code == 1
+    assert "the same statement came back after it failed" in out
+
+
+def test_the_tables_of_a_database_in_the_settings_are_known_to_every_planner(
+    cli: Cli, desk: Path, model: ModelServer
+) -> None:
+    text = '[builtin.databases]\nshop = "sqlite:///shop.db"\n'
+    (desk / "plansmith.toml").write_text(text, encoding="utf-8")
+    cli("plan", "Customers by city")
+    assert "table customers" in json.dumps(model.chats[-1].json)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["research", "  ", "--docs", "library"], "either a request or a run"),
+        (["research", "x", "--resume", "last", "--docs", "library"], "either a request or a run"),
+        (["research", "x"], "nothing to do research in"),
+        (["research", "x", "--docs", "nowhere"], "one folder"),
+        (["data", "x", "--db", "sqlite:///none.db"], "there is no database none.db"),
+        (["data", "x", "--db", "mysql://a/b"], "not the address of a database"),
+        (["data", "x"], "--db"),
+        (["research", "--resume", "last", "--docs", "library"], "there is no run"),
+        (["research", "x", "--docs", "library", "--model", "demo"], "needs a language model"),
+    ],
+)
+def test_what_is_not_right_is_told_with_what_to_do(cli: Cli, words: list[str], said: str) -> None:
+    code, _, err = cli(*words)
+    assert code == 2
+    assert said in err
