@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
-from plansmith.errors import Refused
+from plansmith.errors import JournalDamaged, Refused
 from plansmith.runner.limits import RunLimits
 
 WAIT = asyncio.timeout
@@ -148,3 +149,25 @@ async def test_closing_leaves_no_call_behind_and_the_run_to_be_resumed(two: Two)
     two.leave.set()
     [run] = await two.there.resume_all()
     assert run.status is RunStatus.DONE
+
+
+async def test_a_damaged_run_keeps_no_other_from_being_listed_planned_or_resumed(
+    two: Two, tmp_path: Path
+) -> None:
+    bad = await two.here.submit(plan(step("a")))
+    good = await two.here.submit(plan(step("h", "hold"), step("b", inputs={"x": "{{h}}"})))
+    running = asyncio.ensure_future(two.here.run(good.id))
+    await two.entered.wait()
+    await two.here.close()
+    await asyncio.gather(running, return_exceptions=True)
+    file = sqlite3.connect(tmp_path / "runs.db")
+    file.execute("UPDATE event SET data = zeroblob(40) WHERE rowid = 1")
+    file.commit()
+    file.close()
+    two.leave.set()
+    with pytest.raises(JournalDamaged, match="event 1"):
+        await two.there.resume_all()
+    listed = {run.id: run for run in await two.there.runs()}
+    assert listed[good.id].status is RunStatus.DONE
+    assert "event 1" in listed[bad.id].reason
+    assert (await two.there.submit(plan(step("c")))).plan is not None

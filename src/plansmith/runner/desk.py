@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any, Final
 
-from plansmith.errors import InvalidPlan, Misconfigured
+from plansmith.errors import InvalidPlan, JournalDamaged, Misconfigured
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.ids import Ids
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
-from plansmith.plan.run import Run
+from plansmith.plan.run import Run, RunStatus
 from plansmith.planner.check import check_plan
 from plansmith.planner.estimate import estimate
 from plansmith.planner.lint import lint_plan
@@ -162,7 +163,9 @@ class Desk:
         if self._past is None:
             self._past = Past()
             for run_id in (await self.store.runs())[-RUNS:]:
-                self._past.learn((await self.journal(run_id)).run, self.templates)
+                # A damaged run tells nothing; it must not keep others from being planned.
+                with suppress(JournalDamaged):
+                    self._past.learn((await self.journal(run_id)).run, self.templates)
         return self._past
 
     async def get(self, run_id: str) -> Run:
@@ -170,8 +173,14 @@ class Desk:
         return await self.whole(await self.journal(run_id))
 
     async def runs(self) -> list[Run]:
-        """All runs, oldest first, without their results."""
-        return [(await self.journal(run_id)).run for run_id in await self.store.runs()]
+        """All runs, oldest first, without their results; a damaged one says so as its reason."""
+        return [await self._listed_run(run_id) for run_id in await self.store.runs()]
+
+    async def _listed_run(self, run_id: str) -> Run:
+        try:
+            return (await self.journal(run_id)).run
+        except JournalDamaged as damage:
+            return Run(id=run_id, phase=RunStatus.FAILED, reason=str(damage))
 
     async def events(
         self, run_id: str, *, after: int = 0, follow: bool = False

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from plansmith.errors import Misconfigured
+from plansmith.errors import JournalDamaged, Misconfigured
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.run import Run
@@ -212,7 +213,8 @@ class Planning(Runs):
     async def resume_all(self) -> list[Run]:
         """After a restart: plan what was not planned yet, and go on with all that was under way."""
         for run_id in await self.store.runs() if self._model is not None else ():
-            await self._finish_planning(run_id)
+            with suppress(JournalDamaged):  # told by what follows
+                await self._finish_planning(run_id)
         return await super().resume_all()
 
     async def _finish_planning(self, run_id: str) -> None:

@@ -6,7 +6,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from plansmith.errors import Misconfigured, Refused, StaleDecision, StaleWriter
+from plansmith.errors import (
+    JournalDamaged,
+    Misconfigured,
+    Refused,
+    StaleDecision,
+    StaleWriter,
+)
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.fold import GO_ON, fold
@@ -320,13 +326,27 @@ class Runs(Desk):
         return await self.begin(created, wanted, by=by, kept=carried_over(old, wanted))
 
     async def resume_all(self) -> list[Run]:
-        """After a restart: go on with every run that was under way."""
+        """After a restart: go on with every run that was under way.
+
+        A damaged run keeps no other from going on; it is told at the end.
+        """
         waiting: list[asyncio.Future[Run]] = []
+        damages: list[JournalDamaged] = []
         for run_id in await self.store.runs():
-            journal = await self.journal(run_id)
-            await self._expire(journal)
-            run = journal.run
-            if run_id not in self._active and goes_on(run):
-                future = await self._conduct(journal)
+            try:
+                future = await self._resumed(run_id)
+            except JournalDamaged as damage:
+                damages.append(damage)
+            else:
                 waiting += [future] if future else []
-        return list(await asyncio.gather(*waiting))
+        runs = list(await asyncio.gather(*waiting))
+        if damages:
+            raise damages[0]
+        return runs
+
+    async def _resumed(self, run_id: str) -> asyncio.Future[Run] | None:
+        journal = await self.journal(run_id)
+        await self._expire(journal)
+        if run_id in self._active or not goes_on(journal.run):
+            return None
+        return await self._conduct(journal)
