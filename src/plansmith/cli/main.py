@@ -43,6 +43,8 @@ class Entry(NamedTuple):
 COMMANDS: Final = {
     "ask": Entry("plansmith.cli.ask:ASK", "plan a request, run the plan, print the report"),
     "plan": Entry("plansmith.cli.ask:PLAN", "make a plan for a request, and only that"),
+    "research": Entry("plansmith.cli.team:RESEARCH", "have a team find out, and report"),
+    "data": Entry("plansmith.cli.team:DATA", "have a team answer from a database"),
     "run": Entry("plansmith.cli.running:RUN", "run a plan file, or a run that waits"),
     "watch": Entry("plansmith.cli.running:WATCH", "follow a run"),
     "approve": Entry("plansmith.cli.deciding:APPROVE", "approve the plan of a run"),
@@ -66,6 +68,7 @@ COMMANDS: Final = {
     "schema": Entry("plansmith.cli.plans:SCHEMA", "print the JSON Schema of a plan"),
     "tools": Entry("plansmith.cli.tools:COMMAND", "list, search, show, approve or call tools"),
     "agents": Entry("plansmith.cli.agents:COMMAND", "list, add, show or approve A2A agents"),
+    "model": Entry("plansmith.cli.model:COMMAND", "get, choose and check an embedded model"),
     "prompts": Entry("plansmith.cli.prompts:COMMAND", "list, show or export the prompts"),
     "verify": Entry("plansmith.cli.health:VERIFY", "prove that a run's journal is unaltered"),
     "doctor": Entry("plansmith.cli.health:DOCTOR", "say what is wrong with the store"),

@@ -10,13 +10,13 @@ import jsonschema_rs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
 
 from plansmith.adapters.models.local.grammar import grammar_of
 from plansmith.adapters.models.local.patterns import pattern_expression
 from plansmith.adapters.models.local.ranges import number_range, whole_range
 from plansmith.dialects.native import schema as plan_schema
 from plansmith.planner.triage import SCHEMA as TRIAGE
-from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
 
 
 def texts(schema: Any, count: int = 25) -> list[str]:

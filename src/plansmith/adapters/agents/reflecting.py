@@ -1,0 +1,143 @@
+"""Reflecting: an agent whose result is judged once, and done once more when it falls short."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import Field, ValidationError
+
+from plansmith.adapters.agents.local_prompt import prompt_of
+from plansmith.adapters.clock import SystemClock
+from plansmith.errors import Misconfigured, ModelFailed, UnreadableText
+from plansmith.plan.capability import AgentSpec, Effect
+from plansmith.plan.data import Json, Record, Whole
+from plansmith.planner.briefing.attempt import Failed, attempt
+from plansmith.planner.briefing.fence import fence
+from plansmith.planner.briefing.room import clipped, rough_count
+from plansmith.planner.jsontext.read import read_json
+from plansmith.planner.listen import listen
+from plansmith.ports import Agent, Call, ChatModel, Clock, Closing, Message
+
+PROMPT: Final = "reflect"
+ENOUGH: Final = 7
+FIRST_TRY: Final = "first_try"
+_TOKENS: Final = 6_000
+_AGAIN: Final = (
+    f"This is the second try. The input {FIRST_TRY} has the result of the first one and what it "
+    "lacks: hand over the whole result, with what was missing."
+)
+_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "score": {"type": "integer", "minimum": 0, "maximum": 10},
+        "missing": {"type": "array", "items": {"type": "string"}, "maxItems": 10},
+    },
+    "required": ["score", "missing"],
+    "additionalProperties": False,
+}
+
+
+class Verdict(Record):
+    """How good a result is, from 0 to 10, and what it lacks."""
+
+    score: Whole = Field(ge=0, le=10)
+    missing: tuple[Annotated[str, Field(max_length=500)], ...] = Field(max_length=10)
+
+    @property
+    def enough(self) -> bool:
+        """Whether there is no reason for another try, or nothing to say to it."""
+        return self.score >= ENOUGH or not any(each.strip() for each in self.missing)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reflecting:
+    """Another agent, with a model that judges what it hands over.
+
+    A judgement that fails changes nothing; a second try that fails or scores lower does not count.
+    `seconds` is for both tries together, so that the first result is there before a step's time is
+    up.
+    """
+
+    agent: Agent
+    model: ChatModel
+    prompts: Path | None = None
+    seconds: float = 240.0
+    clock: Clock = field(default_factory=SystemClock)
+
+    def __post_init__(self) -> None:
+        prompt_of(PROMPT, self.prompts)
+        if self.agent.spec.effect is not Effect.READ:
+            name = self.agent.spec.name
+            hint = "only an agent with the effect read can be asked to do a task twice"
+            raise Misconfigured(f"{name} changes things", hint=hint)
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The agent's card."""
+        return self.agent.spec
+
+    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+        """The better of one or two results."""
+        start = self.clock.monotonic()
+        first = await self.agent.work(task, inputs, call)
+        verdict = await self._judge(task, first, call)
+        if verdict is None or verdict.enough:
+            return first
+        call.progress(f"done again, since this is missing: {'; '.join(verdict.missing)}")
+        told: Json = {"result": _slim(first), "missing": list[Json](verdict.missing)}
+        more = {**inputs, FIRST_TRY: told}
+        again = replace(call, key=f"{call.key}-again", reply=None)
+        left = self.seconds - (self.clock.monotonic() - start)
+        work = self.agent.work(f"{task}\n\n{_AGAIN}", more, again)
+        second = await attempt(work, seconds=max(left, 0.0), clock=self.clock)
+        if isinstance(second, Failed):
+            return _noted(first, f"a second try failed: {second.reason}")
+        other = await self._judge(task, second, call)
+        if other is None or other.score < verdict.score:
+            return _noted(
+                first, f"a second try was no better; missing: {'; '.join(verdict.missing)}"
+            )
+        return _noted(
+            second, f"done twice; at first this was missing: {'; '.join(verdict.missing)}"
+        )
+
+    async def _judge(self, task: str, result: Json, call: Call) -> Verdict | None:
+        text = json.dumps(_slim(result), ensure_ascii=False, indent=1)
+        shown = clipped(text, tokens=_TOKENS, count=rough_count)
+        messages = [
+            Message("system", prompt_of(PROMPT, self.prompts)),
+            Message("user", f"{fence('task', task)}\n\n{fence('result', shown)}"),
+        ]
+        try:
+            heard = await listen(self.model.stream(messages, schema=_SCHEMA))
+            call.spend(heard.usage)
+            return Verdict.model_validate(read_json(heard.text))
+        except (ModelFailed, UnreadableText, ValidationError) as error:
+            why = "it is unreadable" if isinstance(error, ValidationError) else str(error)
+            call.progress(f"the result was not judged: {why}")
+            return None
+
+    async def close(self) -> None:
+        """Let go of what the agent holds."""
+        if isinstance(self.agent, Closing):
+            await self.agent.close()
+
+
+def _slim(result: Json) -> Json:
+    """A result as a model should read it: files by their names, not their content."""
+    if not isinstance(result, dict) or not isinstance(files := result.get("files"), list):
+        return result
+    names: list[Json] = [each.get("name") if isinstance(each, dict) else each for each in files]
+    return {**result, "files": names}
+
+
+def _noted(result: Json, note: str) -> Json:
+    """A result with a note, where it has notes."""
+    if not isinstance(result, dict):
+        return result
+    notes = result.get("notes")
+    return {**result, "notes": [*(notes if isinstance(notes, list) else []), note]}

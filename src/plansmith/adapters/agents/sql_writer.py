@@ -1,0 +1,208 @@
+"""The SQL writer: a question becomes a statement that is run, and mended when it is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+
+from plansmith.adapters.agents.local_prompt import prompt_of, render_prompt
+from plansmith.adapters.clock import SystemClock
+from plansmith.adapters.tools.sql import SqlTools
+from plansmith.adapters.tools.sql_rows import RowLimits
+from plansmith.errors import ModelBusy, ModelFailed, ToolBusy, ToolFailed, UnreadableText
+from plansmith.plan.capability import AgentSpec, Effect, Skill
+from plansmith.plan.data import Json, Record
+from plansmith.planner.briefing.fence import fence
+from plansmith.planner.briefing.room import clipped, rough_count
+from plansmith.planner.jsontext.read import read_json
+from plansmith.planner.listen import listen
+from plansmith.ports import Call, ChatModel, Clock, ContextSource, Message
+
+PROMPT: Final = "sql_writer"
+SCHEMA_TOKENS: Final = 4_000
+HINT: Final = "word the question more exactly, or name the tables it is about"
+_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"sql": {"type": "string"}, "reason": {"type": "string"}},
+    "required": ["sql", "reason"],
+    "additionalProperties": False,
+}
+
+CARD: Final = AgentSpec(
+    name="sql_writer",
+    description=(
+        "Answers a question from the database: writes one SELECT, runs it, mends it when the "
+        'database refuses it, and gives {"sql", "columns", "rows", "tries"}; other steps use its '
+        "rows, and a reply that reports them shows its sql too. Changes nothing."
+    ),
+    skills=(
+        Skill(
+            name="sql",
+            description="Gives the rows that answer a question, and the statement behind them.",
+            examples=("The sum of orders by month and city in 2026.",),
+        ),
+    ),
+    tags=("sql", "database", "data"),
+    effect=Effect.READ,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SqlWriter:
+    """An agent that only reads one database.
+
+    `knowledge` is what it should know beside the schema. With `run` off, a statement is checked
+    by the database and not run.
+    """
+
+    spec: AgentSpec
+    model: ChatModel
+    sql: SqlTools
+    kind: str
+    rows: int
+    knowledge: Sequence[ContextSource] = ()
+    most_tries: int = 4
+    run: bool = True
+    prompts: Path | None = None
+    clock: Clock = field(default_factory=SystemClock)
+
+    def __post_init__(self) -> None:
+        # A prompt that is not there is told at the start, not in the middle of a run.
+        prompt_of(PROMPT, self.prompts)
+
+    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+        """The statement, its columns and rows, and how many tries it took."""
+        messages = await self._briefing(task, inputs)
+        refused: dict[str, str] = {}
+        error = ""
+        for tries in range(1, self.most_tries + 1):
+            said = await self._ask(messages, call)
+            sql = _statement(said)
+            if sql is None:
+                error = 'the answer is not one JSON object {"sql": "…", "reason": "…"}'
+            elif _plain(sql) in refused:
+                error = refused[_plain(sql)]
+                raise ToolFailed(
+                    f"the same statement came back after it failed: {error}", hint=HINT
+                )
+            else:
+                try:
+                    return {"sql": sql, **await self._try(sql, call), "tries": tries}
+                except ToolBusy:
+                    raise
+                except ToolFailed as failure:
+                    error = refused[_plain(sql)] = str(failure)
+            call.progress(f"try {tries} of {self.most_tries}: {error}")
+            messages += [Message("assistant", said), Message("user", _told(error))]
+        raise ToolFailed(f"no statement worked in {self.most_tries} tries: {error}", hint=HINT)
+
+    async def _briefing(self, task: str, inputs: Mapping[str, Json]) -> list[Message]:
+        """The rules, the tables that fit the question, what else is known, and the question."""
+        system = render_prompt(
+            PROMPT,
+            folder=self.prompts,
+            kind=self.kind,
+            rows=str(self.rows),
+            today=self.clock.now().date().isoformat(),
+        )
+        blocks = [
+            fence(block.title, block.text, block.source)
+            for source in (self.sql, *self.knowledge)
+            for block in await source.gather(task, token_limit=SCHEMA_TOKENS)
+        ]
+        if inputs:
+            text = json.dumps(dict(inputs), ensure_ascii=False, indent=1)
+            short = clipped(text, tokens=SCHEMA_TOKENS, count=rough_count)
+            blocks.append(fence("inputs", short))
+        return [
+            Message("system", system),
+            Message("user", "\n\n".join([*blocks, fence("question", task)])),
+        ]
+
+    async def _ask(self, messages: Sequence[Message], call: Call) -> str:
+        try:
+            heard = await listen(self.model.stream(messages, schema=_SCHEMA))
+        except ModelBusy as busy:
+            raise ToolBusy(f"the model that writes SQL is busy: {busy.message}") from None
+        except ModelFailed as failure:
+            raise ToolFailed(f"the model wrote no SQL: {failure}") from None
+        call.spend(heard.usage)
+        return heard.text
+
+    async def _try(self, sql: str, call: Call) -> dict[str, Json]:
+        """What the database makes of a statement: its rows, or only that it takes it."""
+        if not self.run:
+            checked: dict[str, Json] = {"query": _explaining(sql, self.kind), "limit": 1}
+            await self.sql.call("sql.query", checked, call)
+            return {"columns": [], "rows": [], "notes": ["checked by the database, not run"]}
+        given: dict[str, Json] = {"query": sql, "limit": self.rows}
+        found = cast("dict[str, Json]", await self.sql.call("sql.query", given, call))
+        if found["more"]:
+            cut = f"only the first {found['count']} rows are given: there are more"
+            found["notes"] = [*cast("list[Json]", found.get("notes", [])), cut]
+        return found
+
+
+def sql_writer(
+    *,
+    model: ChatModel,
+    database: str,
+    knowledge: Sequence[ContextSource] = (),
+    limits: RowLimits | None = None,
+    run: bool = True,
+    prompts: Path | None = None,
+) -> SqlWriter:
+    """A SQL writer for the database at a URL; one that runs nothing takes requests as they are."""
+    bounds = limits or RowLimits()
+    scheme = database.partition(":")[0]
+    return SqlWriter(
+        spec=CARD if run else CARD.replace(passthrough=True),
+        model=model,
+        sql=SqlTools({"data": database}, limits=bounds),
+        kind="postgresql" if scheme == "postgres" else scheme,
+        rows=bounds.most_rows,
+        knowledge=knowledge,
+        run=run,
+        prompts=prompts,
+    )
+
+
+class _Written(Record):
+    """What a model answers."""
+
+    sql: str
+    reason: str = ""
+
+
+def _statement(said: str) -> str | None:
+    """The statement in an answer, None when there is none to be read."""
+    try:
+        written = _Written.model_validate(read_json(said))
+    except (UnreadableText, ValidationError):
+        return None
+    sql = written.sql.strip().rstrip(";").strip()
+    if not sql:
+        why = " ".join(written.reason.split())[:500] or "the model gave no statement and no reason"
+        raise ToolFailed(f"the database cannot answer this: {why}", hint=HINT)
+    return sql
+
+
+def _plain(sql: str) -> str:
+    """A statement as it compares: spaces and line ends make no difference."""
+    return " ".join(sql.split())
+
+
+def _explaining(sql: str, kind: str) -> str:
+    """A statement that has another one planned, names and all, and reads no row."""
+    # Whatever this comes to be, the database is opened for reading and takes one statement.
+    inner = f"SELECT * FROM (\n{sql}\n) AS checked"  # noqa: S608
+    return f"{inner} LIMIT 0" if kind == "postgresql" else f"EXPLAIN {inner}"
+
+
+def _told(error: str) -> str:
+    return f"{fence('what the database said', error)}\n\nWrite another statement."

@@ -1,0 +1,169 @@
+"""`plansmith research` and `plansmith data`: a request handed to a team that is ready made."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from plansmith.app import Plansmith
+from plansmith.cli.conduct import carry, finish
+from plansmith.cli.describe import run_json
+from plansmith.cli.options import add_parts, add_running, carried, command_line, settings_of
+from plansmith.cli.output import print_json, print_text
+from plansmith.cli.plans import FileCommand
+from plansmith.cli.progress import Lines
+from plansmith.cli.prompt import read_answer
+from plansmith.cli.session import Session, exit_of
+from plansmith.cli.words import own_locale, words_for
+from plansmith.config import Settings
+from plansmith.errors import Misconfigured
+from plansmith.plan.run import Run, RunStatus
+from plansmith.planner.briefing.profile import read_profile
+from plansmith.review.render import plan_lines
+from plansmith.teams import Tell, data, research
+
+Make = Callable[[Settings, Tell], Plansmith]
+_WRITER: Final = "sql_writer"
+
+
+class TeamSession(Session):
+    """A session whose further commands name the team again: only it has the agents of a run."""
+
+    def command(self, *words: str) -> str:
+        """The exact command that does something about a run of this team."""
+        flags = carried(self.args)
+        given = vars(self.args)
+        flags += ["--db", given["db"]] if "db" in given else []
+        flags += ["--sql-only"] if given.get("sql_only") else []
+        again: list[str]
+        match words:
+            case ("resume", run):
+                again = [run]
+            case ("approve", run, digest):
+                again = [run, "--approve-plan", digest]
+            case ("answer", run, question, answer):
+                again = [run, "--answer", question, answer]
+            case _:
+                return super().command(*words)
+        return command_line(self.args.team, "--resume", *again, *flags)
+
+
+def _configure(parser: argparse.ArgumentParser, team: str) -> None:
+    parser.add_argument("request", metavar="REQUEST", nargs="?", default="", help="what to find")
+    parser.add_argument(
+        "--resume", metavar="RUN", help="go on with a run of this team: id, or last"
+    )
+    parser.add_argument(
+        "--answer",
+        nargs=2,
+        metavar=("QUESTION", "ANSWER"),
+        help="answer a question of the run first",
+    )
+    add_parts(parser)
+    add_running(parser)
+    parser.set_defaults(team=team)
+
+
+def _configure_research(parser: argparse.ArgumentParser) -> None:
+    _configure(parser, "research")
+
+
+def _configure_data(parser: argparse.ArgumentParser) -> None:
+    _configure(parser, "data")
+    urls = "sqlite:///FILE, duckdb:///FILE or postgresql://…"
+    parser.add_argument("--db", metavar="URL", required=True, help=f"the database: {urls}")
+    parser.add_argument("--sql-only", action="store_true", help="write the SQL and do not run it")
+
+
+def _research(args: argparse.Namespace) -> int:
+    def make(settings: Settings, tell: Tell) -> Plansmith:
+        return research(settings, tell=tell)
+
+    return _in_team(args, make, _carried_through)
+
+
+def _data(args: argparse.Namespace) -> int:
+    def make(settings: Settings, tell: Tell) -> Plansmith:
+        return data(settings, database=args.db, sql_only=args.sql_only, tell=tell)
+
+    return _in_team(args, make, _sql if args.sql_only else _carried_through)
+
+
+def _in_team(
+    args: argparse.Namespace, make: Make, work: Callable[[TeamSession], Awaitable[int]]
+) -> int:
+    """Do the work of a command with a team made for it, and closed whatever happens."""
+    if bool(args.request.strip()) == bool(args.resume):
+        hint = f'plansmith {args.team} "…", or --resume RUN'
+        raise Misconfigured("give either a request or a run to go on with", hint=hint)
+    settings = settings_of(args)
+    words = words_for(args.lang or own_locale())
+    lines = Lines(words)
+
+    async def go() -> int:
+        smith = make(settings, lines.say)
+        try:
+            return await work(TeamSession(smith, settings, args, words))
+        finally:
+            await smith.close()
+
+    return asyncio.run(go())
+
+
+async def _carried_through(session: TeamSession) -> int:
+    """Bring a new run, or one that waits, as far as it goes."""
+    if session.args.resume:
+        run = await session.run(session.args.resume)
+        if run.paused and not run.questions and not run.status.over:
+            await session.smith.resume(run.id, by=session.by)
+        if session.args.answer:
+            await _answer(session, run, *session.args.answer)
+        return await carry(session, run.id, fresh=False)
+    run = await _planned(session)
+    if run.plan is not None and run.status is not RunStatus.REVIEWING:
+        session.say(*plan_lines(run.plan), "")
+    return await carry(session, run.id)
+
+
+async def _answer(session: TeamSession, run: Run, question: str, typed: str) -> None:
+    if question not in run.questions:
+        hint = f"open: {', '.join(run.questions) or 'none'}"
+        raise Misconfigured(f"run {run.id} has no question {question!r}", hint=hint)
+    value = read_answer(run.questions[question], typed)
+    await session.smith.answer(run.id, question, value, by=session.by)
+
+
+async def _planned(session: TeamSession, target: str | None = None) -> Run:
+    args, settings = session.args, session.settings
+    options: dict[str, Any] = {"locale": args.lang or "", "target": target}
+    if settings.profile:
+        options["profile"] = read_profile(settings.profile)
+    try:
+        return await session.smith.plan(args.request, by=session.by, **options)
+    except asyncio.CancelledError:
+        session.say(session.words["detached"], f"  {session.command('resume', 'last')}")
+        raise
+
+
+async def _sql(session: TeamSession) -> int:
+    """Print the statement alone: it was checked by the database, and nothing was run."""
+    if session.args.resume:
+        return await _carried_through(session)
+    run = await _planned(session, _WRITER)
+    if run.status is RunStatus.REVIEWING:
+        return await carry(session, run.id)
+    run = await session.smith.run(run.id)
+    [step] = run.steps.values()
+    if session.args.json:
+        print_json(run_json(run, session))
+    elif isinstance(step.result, dict):
+        print_text(str(step.result["sql"]))
+    else:
+        finish(session, run)
+    return exit_of(run)
+
+
+RESEARCH = FileCommand(_configure_research, _research)
+DATA = FileCommand(_configure_data, _data)
