@@ -161,8 +161,8 @@ async def test_after_all_steps_the_planner_is_asked_again_until_it_has_enough(
     app, tools = smith(model=model, caps=Caps(iterations=5))
     run = await app.run((await app.plan("find out")).id)
     assert run.status is RunStatus.DONE
-    assert [call.arguments for call in tools.calls] == [{"n": 1}, {"n": 2}]
-    assert statuses(run) == {"a": "done", "a_2": "done"}
+    assert [call.arguments for call in tools.calls] == [{"n": 1}, {"n": 2}, {}]
+    assert statuses(run) == {"a": "done", "a_2": "done", "b": "done"}
     assert (run.iterations, run.replans) == (2, 0)
 
 
@@ -179,7 +179,7 @@ async def test_at_the_limit_of_iterations_the_person_is_asked(scripted: Script, 
     await app.answer(run.id, "iterations:1", word)
     run = await app.run(run.id)
     assert run.status is RunStatus.DONE
-    assert len(tools.calls) == 2
+    assert len(tools.calls) == (3 if word == "go_on" else 2)
 
 
 # The person's word
@@ -486,6 +486,20 @@ async def test_metrics_are_kept_by_run_and_in_total(scripted: Script) -> None:
     await app.plan("two")
     totals = await app.metrics()
     assert (totals["requests"], totals["mean_steps"], totals["parse_success"]) == (2, 1.5, 1.0)
+
+
+async def test_a_search_before_planning_uses_any_tool_that_is_marked_as_one(
+    scripted: Script,
+) -> None:
+    @tool(effect="read", search=True)
+    async def lookup(query: str) -> str:
+        """Search."""
+        return f"found about {query}"
+
+    planner = {"triage": False, "background_search": True}
+    model = scripted(Answer({"steps": [step("a")]}, expects="found about the moon"))
+    app, _ = smith(lookup, model=model, settings=Settings.model_validate({"planner": planner}))
+    assert (await app.plan("the moon")).plan is not None
 
 
 async def test_what_models_were_asked_and_said_is_kept_word_for_word(scripted: Script) -> None:

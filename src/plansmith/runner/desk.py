@@ -15,6 +15,7 @@ from plansmith.plan.ids import Ids
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run, RunStatus
+from plansmith.planner.briefing.background import Search
 from plansmith.planner.check import check_plan
 from plansmith.planner.estimate import estimate
 from plansmith.planner.lint import lint_plan
@@ -211,6 +212,16 @@ class Desk:
         if self._callees is None or listed != self._listed:
             self._callees, self._listed = self._table(listed), listed
         return self._callees
+
+    def search(self) -> Search | None:
+        """What can be searched with before planning, if any tool is marked so."""
+        marked = (
+            source
+            for source, specs in zip(self._sources, self._listed, strict=False)
+            if any(spec.search for spec in specs)
+        )
+        found = next(marked, None)
+        return Search(found) if found is not None else None
 
     def _table(self, listed: Sequence[Sequence[ToolSpec]]) -> Callees:
         tools: dict[str, ToolSource] = {}

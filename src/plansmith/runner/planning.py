@@ -171,6 +171,7 @@ class Planning(Runs):
             agents=self.agents(),
             templates=[name for name in await self.load_templates() if "@" not in name],
             sources=self._context,
+            search=self.search(),
             ranker=self._ranker,
             settings=self._planner,
             past=(await self.past()).costs,

@@ -22,6 +22,7 @@ from plansmith.runner.report_markdown import to_markdown
 from plansmith.runner.report_words import Words, words_for
 
 LONGEST_ANSWER: Final = 200_000
+ITEMS: Final = 5
 _LONGEST: Final = 2_000
 _SHORTEST: Final = 80
 _ALL_RESULTS: Final = 200_000
@@ -119,7 +120,8 @@ def _is_told_by_its_whole(name: str, run: Run) -> bool:
 
 
 def _shown(run: Run, name: str, state: StepState, value: Json, room: int) -> Evidence:
-    text = value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
+    whole = _text(value)
+    text = whole if len(whole) <= room else _text(_shortened(value))
     step = run.plan.by_id.get(name) if run.plan else None
     return Evidence(
         step=name,
@@ -127,10 +129,24 @@ def _shown(run: Run, name: str, state: StepState, value: Json, room: int) -> Evi
         callee=_callee(step),
         result=state.result_hash,
         shown=text[:room],
-        size=len(text),
-        clipped=len(text) > room,
+        size=len(whole),
+        clipped=len(whole) > room,
         at=state.finished_at,
     )
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
+
+
+def _shortened(value: Json) -> Json:
+    """A value whose long lists show their beginning, so that what stands beside them is seen."""
+    if isinstance(value, dict):
+        return {key: _shortened(child) for key, child in value.items()}
+    if not isinstance(value, list):
+        return value
+    more = [f"… {len(value) - ITEMS:,} more"] if len(value) > ITEMS else []
+    return [*(_shortened(child) for child in value[:ITEMS]), *more]
 
 
 def _callee(step: AnyStep | None) -> str:

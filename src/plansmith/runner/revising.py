@@ -108,8 +108,6 @@ class Revising(Planning):
         purse.settle("replan")
         if planned.plan is None or planned.plan.degraded:
             return await super().end(journal, reason=f"{cause.text}; no other plan was found")
-        if cause.kind == "iteration" and planned.plan.enough_context:
-            return await super().end(journal)
         return await self._go_on(journal, planned, cause)
 
     async def _go_on(self, journal: Journal, planned: Planned, cause: Cause) -> bool:

@@ -1,0 +1,115 @@
+"""The brief: what the planner's prompt offers and asks, read back out of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from plansmith.adapters.models.local.signatures import Offered
+from plansmith.ports import Message
+
+_FENCE: Final = re.compile(r'<(data-\w+) title="([^"]*)"[^>]*>\n(.*?)\n</\1>', re.DOTALL)
+_TASK: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {"task": {"type": "string", "description": "what to do, in words"}},
+    "required": ["task"],
+}
+_LONGEST_BLOCK: Final = 1500
+_TIME: Final = "current time"
+_PREVIOUS: Final = "previous plan"
+_CHANGES: Final = "changes the person asks for"
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A request with the tools on offer, what is known, and what was wrong with an earlier try."""
+
+    request: str
+    tools: tuple[Offered, ...]
+    context: str = ""
+    remark: str = ""
+
+    @property
+    def told(self) -> str:
+        """All that the person said."""
+        return f"{self.request}\n{self.remark}" if self.remark else self.request
+
+
+def read_brief(messages: Sequence[Message]) -> Brief | None:
+    """The brief of a planner's prompt; None when a prompt asks for something else."""
+    if len(messages) < 2 or [each.role for each in messages[:2]] != ["system", "user"]:
+        return None
+    prompt = messages[1].text
+    blocks = {title: body for _, title, body in _FENCE.findall(prompt)}
+    request = blocks.pop("request", None)
+    # Only what stands before the first block is the planner's own word.
+    head = prompt.partition("\n<data-")[0]
+    tools = tuple(_tools(head))
+    if request is None or ("Tools, one a line" not in head and not tools):
+        return None
+    return Brief(request, tools, _context(blocks), _remark(blocks, messages[2:]))
+
+
+def _tools(head: str) -> Iterator[Offered]:
+    for line in head.splitlines():
+        if not line.startswith("{"):
+            continue
+        try:
+            value: Any = json.loads(line)
+        except ValueError:
+            continue
+        known = cast("dict[str, Any]", value)
+        if "inputs" in known:
+            yield Offered(known["name"], known["does"], known["inputs"], known.get("gives"))
+        elif "skills" in known:
+            yield Offered(known["name"], known["does"], _TASK, is_agent=True)
+
+
+def _context(blocks: Mapping[str, str]) -> str:
+    """What else is known, each thing on a line of its own."""
+    told = {title: " ".join(body.split()) for title, body in blocks.items()}
+    rest = [
+        f"Known ({title}): {body[:_LONGEST_BLOCK]}"
+        for title, body in told.items()
+        if title not in (_TIME, _PREVIOUS, _CHANGES)
+    ]
+    return "\n".join([*rest, f"Now: {told[_TIME]}"] if _TIME in told else rest)
+
+
+def _remark(blocks: Mapping[str, str], later: Sequence[Message]) -> str:
+    """What has to be different this time."""
+    lines: list[str] = []
+    if _PREVIOUS in blocks:
+        lines.append(f"Your answer before: {_calls_of(blocks[_PREVIOUS])}")
+    if _CHANGES in blocks:
+        lines.append(f"Change it: {' '.join(blocks[_CHANGES].split())}")
+    if later:
+        problems = re.findall(r'"problem": "((?:[^"\\]|\\.)*)"', later[-1].text)
+        lines.append(f"Your answer before had problems: {'; '.join(problems)[:_LONGEST_BLOCK]}")
+    return "\n".join(lines)
+
+
+def _calls_of(text: str) -> str:
+    """A plan in the language of calls, as far as it has words for it."""
+    try:
+        plan: Any = json.loads(text)
+        steps = cast("list[dict[str, Any]]", plan["steps"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+    names = [step["id"] for step in steps if "tool" in step]
+
+    def value(each: Any) -> Any:
+        if isinstance(each, dict) and "$from" in each:
+            source = cast("dict[str, Any]", each)["$from"]
+            return f"${names.index(source) + 1}" if source in names else "?"
+        return cast("Any", each)
+
+    calls = [
+        {"tool": step["tool"], "args": {key: value(each) for key, each in step["inputs"].items()}}
+        for step in steps
+        if "tool" in step and isinstance(step.get("inputs"), dict)
+    ]
+    return json.dumps({"calls": calls}, ensure_ascii=False, separators=(",", ":"))

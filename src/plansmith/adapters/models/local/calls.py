@@ -1,0 +1,144 @@
+"""The language of calls: what a small model drafts instead of a plan, and its grammar.
+
+`{"calls": [{"tool", "args"}]}`, where `"$1"` is what the first call gives and `"?"` a required
+value that the request does not tell; or `{"reply": text}` when no tool is to be called.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from plansmith.adapters.models.local.grammar import GrammarBook
+from plansmith.adapters.models.local.phrases import literal
+from plansmith.adapters.models.local.signatures import Offered, signature
+from plansmith.ports import Message
+
+MOST_CALLS: Final = 6
+REPLY_START: Final = '{"reply":'
+HAN: Final = re.compile("[\u3400-\u9fff]")
+_RULES: Final = """\
+You turn a request into calls of the tools listed with it. Answer with one line of JSON:
+{"calls":[{"tool":NAME,"args":{…}}]} or {"reply":TEXT}
+- Call only what the request asks for, in the order in which it has to run.
+- Take values from the request, exactly as written there. Never invent one.
+- "$1" stands for the result of the first call, "$2" for that of the second: use it where a
+  later call works on an earlier result.
+- "?" stands for a required value that the request does not give.
+- Leave out optional arguments that the request does not speak of.
+- Greetings, thanks, general questions, and whatever no listed tool does, get {"reply":TEXT}.\
+"""
+
+
+def _example(tools: str, request: str, answer: Mapping[str, Any]) -> tuple[Message, Message]:
+    text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+    return Message("user", _asked(tools, request)), Message("assistant", text)
+
+
+def _asked(tools: str, request: str, context: str = "") -> str:
+    about = f"{context}\n" if context else ""
+    return f"Tools:\n{tools}\n{about}Request: {request}"
+
+
+def _call(tool: str, **args: Any) -> dict[str, Any]:
+    return {"tool": tool, "args": args}
+
+
+_WEATHER: Final = "weather.forecast(city: text, days?: whole number) - Weather forecast. 天气预报"
+_MAIL: Final = "mail.send(to: text, subject?: text, body: text) - Send an e-mail. 发邮件"
+_HOTEL: Final = "hotel.book(hotel: text, arrival: date, nights: whole number) - Book a hotel room."
+_NOTES: Final = "notes.read(title: text) - Read a note. 读取笔记"
+_SHORT: Final = "text.summarise(text: text) - Summarise a text. 总结文字"
+_EXAMPLES: Final = (
+    *_example(
+        f"{_WEATHER}\n{_HOTEL}",
+        "北京未来3天天气怎么样？",
+        {"calls": [_call("weather.forecast", city="北京", days=3)]},
+    ),
+    *_example(
+        f"{_MAIL}\n{_SHORT}\n{_NOTES}",
+        "Summarise my note 'Trip to Rome' and mail the summary to kim@post.org.",
+        {
+            "calls": [
+                _call("notes.read", title="Trip to Rome"),
+                _call("text.summarise", text="$1"),
+                _call("mail.send", to="kim@post.org", body="$2"),
+            ]
+        },
+    ),
+    *_example(
+        f"{_HOTEL}\n{_MAIL}",
+        "Book me a room at the Hotel Adler from 2026-05-02.",
+        {"calls": [_call("hotel.book", hotel="Hotel Adler", arrival="2026-05-02", nights="?")]},
+    ),
+    *_example(
+        f"{_WEATHER}\n{_NOTES}",
+        "Translate 'good morning' into Finnish.",
+        {"reply": "None of the tools here translates. It is 'hyvää huomenta'."},
+    ),
+    *_example(
+        f"{_WEATHER}\n{_MAIL}",
+        "How is the weather in Oslo and in Bergen?",
+        {
+            "calls": [
+                _call("weather.forecast", city="Oslo"),
+                _call("weather.forecast", city="Bergen"),
+            ]
+        },
+    ),
+    *_example(
+        f"{_MAIL}\n{_NOTES}",
+        "把笔记发给李雷",
+        {"calls": [_call("notes.read", title="?"), _call("mail.send", to="李雷", body="$1")]},
+    ),
+    *_example(f"{_NOTES}\n{_WEATHER}", "你好呀！", {"reply": "你好！有什么可以帮你的吗？"}),
+)
+
+
+def calls_messages(
+    request: str, tools: Sequence[Offered], *, context: str = "", remark: str = ""
+) -> list[Message]:
+    """The prompt: what is the same for every request first, so that it is read only once."""
+    lines = "\n".join(map(signature, tools)) or "(none)"
+    asked = _asked(lines, request, context) + (f"\n{remark}" if remark else "")
+    return [Message("system", _RULES), *_EXAMPLES, Message("user", asked)]
+
+
+def reply_grammar() -> str:
+    """A grammar of drafts that call nothing."""
+    book = GrammarBook()
+    return book.text(f'{literal(REPLY_START)} {book.use("string")} "}}"')
+
+
+def calls_grammar(request: str, tools: Sequence[Offered]) -> str:
+    """A grammar of drafts that call these tools, with arguments their schemas allow."""
+    # A small model translates what it should copy: it does not get the letters to do so.
+    book = GrammarBook(without="" if HAN.search(request) else "\\u3400-\\u9fff")
+    ws = book.use("ws")
+    first, second, later = (
+        book.rule(" | ".join(_tool_call(book, tool, earlier) for tool in tools))
+        for earlier in ("", "[1]", "[1-9]")
+    )
+    rest = f'("," {ws} {later}){{0,{MOST_CALLS - 2}}}'
+    calls = f'{first} ("," {ws} {second} {rest})?'
+    return book.text(f'{literal("{")} {literal(json.dumps("calls"))} ":" {ws} "[" {calls} "]" "}}"')
+
+
+def _tool_call(book: GrammarBook, tool: Offered, earlier: str) -> str:
+    hole = book.rule(_hole(earlier))
+    fields: dict[str, str] = {}
+    for name, schema in tool.fields.items():
+        value = book.within(tool.inputs, schema)
+        # A plain text can be a hole as it is.
+        fields[name] = value if value == "string" else book.rule(f"{value} | {hole}")
+    args = book.record(fields, tool.required) if fields else '"{" "}"'
+    name = literal(json.dumps(tool.name, ensure_ascii=False))
+    return f'"{{\\"tool\\":" ws {name} "," ws "\\"args\\":" ws {args} "}}"'
+
+
+def _hole(earlier: str) -> str:
+    """What may stand for any value: a question, or the result of an earlier call."""
+    result = f' | "$" {earlier} ("." [a-zA-Z0-9_]+){{0,3}}' if earlier else ""
+    return f'"\\"" ("?"{result}) "\\""'

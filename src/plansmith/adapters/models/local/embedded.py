@@ -1,0 +1,40 @@
+"""The embedded model, ready for a planner: `local`, `local:NAME` or `local:FILE.gguf`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from plansmith.adapters.models.local.drafting import DraftingModel
+from plansmith.adapters.models.local.engine import Engine, shared_engine
+from plansmith.adapters.models.local.known import DEFAULT, KNOWN, DraftStyle
+from plansmith.adapters.models.local.model import LocalModel
+from plansmith.adapters.models.local.shelf import Shelf, weights_path
+from plansmith.ports import ChatModel
+
+CONTEXT: Final = 8192
+_LARGE: Final = 6_000_000_000  # bytes from which unknown weights are trusted with whole plans
+
+
+def embedded_model(
+    name: str = "", *, context: int = CONTEXT, folder: Path | None = None
+) -> ChatModel:
+    """The model of a name; nothing is loaded, hashed or looked for before its first call."""
+    shelf = Shelf(folder)
+    wished = name or shelf.chosen or DEFAULT
+
+    def engine() -> Engine:
+        path, known = weights_path(wished, shelf)
+        return shared_engine(path, min(context, known.context) if known else context)
+
+    model = LocalModel(engine, name=f"local:{wished}")
+    return DraftingModel(model) if _style(wished) is DraftStyle.CALLS else model
+
+
+def _style(name: str) -> DraftStyle:
+    known = KNOWN.get(name)
+    if known is not None:
+        return known.style
+    path = Path(name).expanduser()
+    large = path.is_file() and path.stat().st_size >= _LARGE
+    return DraftStyle.PLAN if large else DraftStyle.CALLS

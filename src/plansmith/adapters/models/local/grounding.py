@@ -1,0 +1,223 @@
+"""Grounding: values that a request does not give become questions, whatever a model wrote."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+
+from plansmith.adapters.models.local.signatures import Offered
+from plansmith.plan.data import Json
+
+ASK: Final = "?"
+_INSIDE: Final = re.compile(r"\$[1-9]")
+_LOOSE: Final = re.compile(r"(?<![A-Za-z0-9.])\d+(?:\.\d+)?(?![A-Za-z0-9.])")
+_NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
+_WORD: Final = re.compile(r"[^\W\d_]+|\d+")
+_HAN: Final = re.compile("[\u3400-\u9fff]")
+_CODE: Final = re.compile(r"[A-Za-z]{2,4}(?:[-_/][A-Za-z]{2,4})?")
+_FREE_FROM: Final = 4  # words from which a text may be worded anew
+# What such a word may come to in the unit that a tool counts in.
+_MEANT: Final = {
+    "a": 1,
+    "an": 1,
+    "once": 1,
+    "twice": 2,
+    "both": 2,
+    "half": 30,
+    "hour": 60,
+    "minute": 60,
+    "day": 24,
+    "week": 7,
+    "fortnight": 14,
+    "dozen": 12,
+    "hundred": 100,
+    "thousand": 1000,
+    "两": 2,
+    "半": 30,
+    "周": 7,
+    "百": 100,
+    "千": 1000,
+    "万": 10000,
+}
+_SPELLED: Final = {
+    word: number
+    for words, start in (
+        (("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"), 0),
+        (("ten", "eleven", "twelve"), 10),
+        (tuple("零一二三四五六七八九十"), 0),
+    )
+    for number, word in enumerate(words, start)
+} | _MEANT
+
+
+def grounded(
+    calls: Sequence[Mapping[str, Any]],
+    tools: Mapping[str, Offered],
+    request: str,
+    context: str = "",
+) -> list[dict[str, Any]]:
+    """The calls with every value that was not told asked for, or left out.
+
+    A required value becomes `"?"`; an optional one goes. A reference to a call that does not
+    come before is no value either. A number that was told and not used fills a lone hole.
+    """
+    told = _Source(f"{request}\n{context}")
+    kept: list[dict[str, Any]] = []
+    for place, call in enumerate(calls):
+        tool = tools[str(call["tool"])]
+        args: dict[str, Json] = {}
+        for name, value in cast("Mapping[str, Json]", call["args"]).items():
+            found = told.value(value, _schema(tool, name), place)
+            if name in tool.required:
+                args[name] = ASK if found is None else found
+            elif found not in (None, ASK):
+                args[name] = found
+        kept.append({"tool": tool.name, "args": args})
+    _fill_lone_hole(calls, kept, tools, request)
+    return _without_repeats(kept)
+
+
+def _schema(tool: Offered, name: str) -> Mapping[str, Any]:
+    found: Any = tool.fields.get(name)
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+
+
+def _fill_lone_hole(
+    drafted: Sequence[Mapping[str, Any]],
+    calls: Sequence[dict[str, Any]],
+    tools: Mapping[str, Offered],
+    request: str,
+) -> None:
+    """The one number nobody took goes where the model left out a number, if only one place is."""
+    values = [each for call in calls for each in _flat(call["args"])]
+    texts = " ".join(map(str, values))
+    left = [
+        float(each)
+        for each in _LOOSE.findall(request)
+        if float(each) not in values and each not in texts
+    ]
+    holes = [
+        (call["args"], name)
+        for draft, call in zip(drafted, calls, strict=True)
+        for name, value in draft["args"].items()
+        if isinstance(value, str)
+        and _schema(tools[call["tool"]], name).get("type") in ("integer", "number")
+    ]
+    if len(left) == 1 and len(holes) == 1:
+        args, name = holes[0]
+        args[name] = int(left[0]) if left[0].is_integer() else left[0]
+
+
+def _flat(value: Json) -> Iterator[Json]:
+    if isinstance(value, dict):
+        for each in value.values():
+            yield from _flat(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _flat(each)
+    else:
+        yield value
+
+
+def _without_repeats(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A small model goes on and on: the same call twice in a row is one call."""
+    return [call for place, call in enumerate(calls) if place == 0 or call != calls[place - 1]]
+
+
+class _Source:
+    """What was told: the request and what belongs to it."""
+
+    def __init__(self, text: str) -> None:
+        self._plain = _plain(text)
+        self._words = set(_words(text))
+        self._numbers = set(_numbers(text))
+        self._is_han = bool(_HAN.search(text))
+
+    def value(self, value: Json, schema: Mapping[str, Any], place: int) -> Json:
+        """The value if it was told, None if not."""
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, (int, float)):
+            return value if float(value) in self._numbers else None
+        if isinstance(value, str):
+            return self._text(value.strip(), schema, place)
+        if isinstance(value, list):
+            items = [self.value(each, {}, place) for each in value]
+            told = [each for each in items if each is not None and each != ASK]
+            return cast("Json", told) or None
+        return value
+
+    def _text(self, value: str, schema: Mapping[str, Any], place: int) -> Json:
+        if value == ASK:
+            return value
+        if _INSIDE.search(value):
+            earlier = [int(each[1:]) for each in _INSIDE.findall(value)]
+            return value if max(earlier) <= place else None
+        if schema.get("enum") or schema.get("const") is not None:
+            return value if self._has_choice(value) else None
+        if schema.get("format") in ("date", "time", "date-time"):
+            return value if self._has_moment(value) else None
+        return value if self._has_text(value) else None
+
+    def _has_text(self, value: str) -> bool:
+        plain = _plain(value)
+        if not plain or plain in self._plain:
+            return bool(plain)
+        words = list(_words(value))
+        if self._is_foreign(value) or _CODE.fullmatch(value):
+            return True
+        known = sum(self._knows(word) for word in words)
+        if len(words) >= _FREE_FROM or _HAN.search(value):
+            return known * 2 >= len(words)
+        return bool(words) and known == len(words)
+
+    def _has_choice(self, value: str) -> bool:
+        """A choice is named by its word, or in another script, where nobody can compare."""
+        return self._is_foreign(value) or any(map(self._knows, _words(value)))
+
+    def _has_moment(self, value: str) -> bool:
+        """A date rests on its day, or on words such as "tomorrow" and "next Monday"."""
+        day = value[8:10]
+        known = self._numbers & set(range(1, 32))
+        return not day.isdecimal() or float(day) in known or not known
+
+    def _is_foreign(self, value: str) -> bool:
+        return self._is_han and not _HAN.search(value)
+
+    def _knows(self, word: str) -> bool:
+        if word in self._words or word in self._plain:
+            return True
+        stem = word[: max(4, len(word) - 3)]
+        return len(word) > 4 and any(each.startswith(stem) for each in self._words)
+
+
+def _plain(text: str) -> str:
+    """A text without what is written now so, now so: case, spaces, marks."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(sign for sign in folded if sign.isalnum())
+
+
+def _words(text: str) -> Iterator[str]:
+    for word in _WORD.findall(unicodedata.normalize("NFKC", text).casefold()):
+        if _HAN.search(word):
+            yield from word
+        else:
+            yield word
+
+
+def _numbers(text: str) -> Iterator[float]:
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    for found in _NUMBER.findall(plain):
+        for way in (found, found.replace(",", ""), found.replace(",", ".")):
+            try:
+                yield float(way)
+            except ValueError:
+                continue
+        yield from map(float, re.findall(r"\d+", found))
+    for word in _words(text):
+        singular = word.removesuffix("s")
+        spelled = _SPELLED.get(word, _SPELLED.get(singular))
+        if spelled is not None:
+            yield float(spelled)

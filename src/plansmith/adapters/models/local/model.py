@@ -1,0 +1,175 @@
+"""The embedded model as a `ChatModel`: streams, stops when left, and keeps to its context."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import aclosing
+from decimal import Decimal
+from typing import Any, Final, cast
+
+from plansmith.adapters.models.local.engine import Engine
+from plansmith.adapters.models.local.grammar import grammar_of
+from plansmith.errors import ModelFailed, PromptTooLong
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import Delta, Message, ModelDone, TextDelta, Usage
+
+MAX_TOKENS: Final = 1024
+_TOP: Final = 20
+
+
+class LocalModel:
+    """A model in this process; `schema` binds every token of the answer by a grammar.
+
+    The longest known start of a prompt is not read again. A call that is left, also while it
+    waits in line or while its prompt is read, stops at the next chance.
+    """
+
+    def __init__(
+        self, engine: Callable[[], Engine], *, name: str, max_tokens: int = MAX_TOKENS
+    ) -> None:
+        self._engine = engine
+        self._name = name
+        self._max_tokens = max_tokens
+
+    @property
+    def name(self) -> str:
+        """The model's name, `local:NAME`."""
+        return self._name
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        tools: Sequence[ToolSpec] = (),
+    ) -> AsyncIterator[Delta]:
+        """The answer piece by piece; an empty piece means that the prompt is being read."""
+        del tools  # calls of tools are drafted as plans, see `calls`
+        grammar = grammar_of(schema) if schema is not None else ""
+        async with aclosing(self.constrained(messages, grammar=grammar)) as pieces:
+            async for delta in pieces:
+                yield delta
+
+    async def constrained(
+        self, messages: Sequence[Message], *, grammar: str = "", max_tokens: int | None = None
+    ) -> AsyncGenerator[Delta]:
+        """The answer to a prompt, every token of it allowed by a GBNF grammar."""
+        limit = max_tokens or self._max_tokens
+        body = _body(messages, limit) | ({"grammar": grammar} if grammar else {})
+        timings: dict[str, Any] = {}
+        reason = ""
+        async with aclosing(_pieces(self._submit(body))) as pieces:
+            async for piece in pieces:
+                timings = piece.get("timings") or timings
+                choices = cast("list[dict[str, Any]]", piece.get("choices") or [{}])
+                reason = str(choices[0].get("finish_reason") or reason)
+                delta = cast("dict[str, Any]", choices[0].get("delta") or {})
+                said = str(delta.get("content") or "")
+                if said or "prompt_progress" in piece:
+                    yield TextDelta(said)
+        if reason == "length":
+            hint = "ask for less, or give the model a larger context"
+            raise ModelFailed(f"{self._name} stopped after {limit} tokens, unfinished", hint=hint)
+        yield ModelDone(_usage(timings), self._name)
+
+    async def odds(
+        self, messages: Sequence[Message], start: str, words: tuple[str, str]
+    ) -> tuple[float, Usage]:
+        """How much likelier an answer that begins so goes on with one word than with another.
+
+        As a logarithm. The prompt is kept: the answer itself need not read it again.
+        """
+        said = [*messages, Message("assistant", start)]
+        body = _body(said, 1) | {"logprobs": True, "top_logprobs": _TOP}
+        seen: list[tuple[str, float]] = []
+        timings: dict[str, Any] = {}
+        async with aclosing(_pieces(self._submit(body))) as pieces:
+            async for piece in pieces:
+                timings = piece.get("timings") or timings
+                seen += _first_choices(piece)
+        lowest = min((each for _, each in seen), default=0.0)
+        one, other = (
+            max((each for token, each in seen if token and word.startswith(token)), default=lowest)
+            for word in words
+        )
+        return one - other, _usage(timings)
+
+    def _submit(self, body: Mapping[str, Any]) -> Callable[[Hearing], Future[None]]:
+        return lambda hearing: self._engine().submit(body, hearing)
+
+
+Hearing = Callable[[dict[str, Any]], bool]
+
+
+async def _pieces(
+    submit: Callable[[Hearing], Future[None]],
+) -> AsyncGenerator[dict[str, Any]]:
+    """What the engine's thread hears, in this loop; leaving early stops the engine."""
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+    stop = threading.Event()
+
+    def put(piece: dict[str, Any] | None) -> bool:
+        try:
+            loop.call_soon_threadsafe(queue.put_nowait, piece)
+        except RuntimeError:
+            return True  # the loop is closed: nobody listens any more
+        return stop.is_set()
+
+    # Finding the weights may mean hashing them: not in the event loop.
+    future = await asyncio.to_thread(submit, put)
+    future.add_done_callback(lambda _: put(None))
+    try:
+        while (piece := await queue.get()) is not None:
+            if "error" in piece:
+                raise _failure(piece["error"])
+            yield piece
+        await asyncio.wrap_future(future)
+    finally:
+        stop.set()
+        future.cancel()
+
+
+def _first_choices(piece: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """The likeliest first tokens and how likely they are."""
+    for choice in cast("list[dict[str, Any]]", piece.get("choices") or []):
+        logprobs = cast("dict[str, Any]", choice.get("logprobs") or {})
+        for token in cast("list[dict[str, Any]]", logprobs.get("content") or [])[:1]:
+            for each in cast("list[dict[str, Any]]", token["top_logprobs"]):
+                yield str(each["token"]).strip(), float(each["logprob"])
+
+
+def _body(messages: Sequence[Message], limit: int) -> dict[str, Any]:
+    return {
+        "messages": [{"role": each.role, "content": each.text} for each in messages],
+        "max_tokens": limit,
+        "temperature": 0,
+        "stream": True,
+        "return_progress": True,
+        "cache_prompt": True,
+    }
+
+
+def _usage(timings: Mapping[str, Any]) -> Usage:
+    cached = int(timings.get("cache_n", 0))
+    return Usage(
+        input_tokens=cached + int(timings.get("prompt_n", 0)),
+        output_tokens=int(timings.get("predicted_n", 0)),
+        cached_tokens=cached,
+        cost=Decimal(0),
+    )
+
+
+def _failure(error: Mapping[str, Any]) -> ModelFailed:
+    message = str(error.get("message") or "no reason was given")
+    if error.get("type") == "exceed_context_size_error":
+        return PromptTooLong(
+            f"the prompt has {error.get('n_prompt_tokens')} tokens, and the context of the "
+            f"embedded model {error.get('n_ctx')}",
+            hint="give it fewer tools, documents or messages, or raise context_tokens",
+        )
+    return ModelFailed(f"the embedded model gave no answer: {message}")
