@@ -17,8 +17,8 @@ from tests.servers.kit import approved, limits, use
 from tests.servers.real import node_servers, python_servers
 
 from plansmith import Effect, Plan, RunStatus
-from plansmith.adapters.tools.functions import tool
 from plansmith.adapters.approvals import MemoryApprovals
+from plansmith.adapters.tools.functions import tool
 from plansmith.adapters.tools.mcp.servers import McpServers
 from plansmith.adapters.tools.mcp.settings import ServerSettings
 from plansmith.app import Plansmith

@@ -42,7 +42,6 @@ class PlanMetrics:
             "seconds": {name: round(each, 3) for name, each in self.seconds.items()},
         }
 
-
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> PlanMetrics:
         """The metrics of a journal."""

@@ -102,7 +102,7 @@ class Desk:
         """Every problem of a plan, given today's tools, agents and templates."""
         callees = await self.callees()
         specs = list(callees.specs.values())
-        known = await self.load_templates() if runs_templates(plan) else {}
+        known = await self.load_templates() if runs_templates(plan) else dict[str, Template]()
         problems = check_plan(plan, specs, agents=self.agents(), templates=known)
         problems += template_problems(plan, known)
         return [*problems, *secret_problems(plan, self._secrets), *lint_plan(plan, specs)]

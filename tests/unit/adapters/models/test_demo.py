@@ -8,6 +8,7 @@ import pytest
 from plansmith.adapters.models.demo import DemoModel, keyword
 from plansmith.dialects.native import schema
 from plansmith.errors import ModelRefused
+from plansmith.plan.data import Json
 from plansmith.plan.refs import value_text
 from plansmith.planner.briefing.fence import fence
 from plansmith.planner.listen import listen
@@ -48,7 +49,7 @@ async def test_the_demo_does_not_pretend_to_change_a_plan() -> None:
 
 
 async def test_the_demo_words_its_own_search_and_says_what_it_is() -> None:
-    file = {"path": "a.txt", "count": 3, "lines": [{"line": 1, "text": "x"}]}
+    file: Json = {"path": "a.txt", "count": 3, "lines": [{"line": 1, "text": "x"}]}
     found = value_text({"text": "invoice", "files": [file], "searched": 4})
     told = await said(fence("what to say", f"Say what was found: {found}"))
     assert "scripted demo" in told

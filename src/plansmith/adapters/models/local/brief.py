@@ -63,7 +63,13 @@ def _tools(head: str) -> Iterator[Offered]:
             continue
         known = cast("dict[str, Any]", value)
         if "inputs" in known:
-            yield Offered(known["name"], known["does"], known["inputs"], known.get("gives"))
+            yield Offered(
+                known["name"],
+                known["does"],
+                known["inputs"],
+                known.get("gives"),
+                only_reads=known.get("effect") == "read",
+            )
         elif "skills" in known:
             yield Offered(known["name"], known["does"], _TASK, is_agent=True)
 

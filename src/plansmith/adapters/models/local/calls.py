@@ -19,6 +19,11 @@ from plansmith.ports import Message
 MOST_CALLS: Final = 6
 REPLY_START: Final = '{"reply":'
 HAN: Final = re.compile("[\u3400-\u9fff]")
+# Words that tell of one thing after another: the second must not be forgotten.
+_IN_TURN: Final = re.compile(
+    r"\b(?:then|afterwards|after that)\b|然后|接着|随后|之后再|，再|，并|并且|并把|并将",
+    re.IGNORECASE,
+)
 _RULES: Final = """\
 You turn a request into calls of the tools listed with it. Answer with one line of JSON:
 {"calls":[{"tool":NAME,"args":{…}}]} or {"reply":TEXT}
@@ -97,13 +102,16 @@ _EXAMPLES: Final = (
 )
 
 
+PREFIX: Final = (Message("system", _RULES), *_EXAMPLES)
+
+
 def calls_messages(
     request: str, tools: Sequence[Offered], *, context: str = "", remark: str = ""
 ) -> list[Message]:
     """The prompt: what is the same for every request first, so that it is read only once."""
     lines = "\n".join(map(signature, tools)) or "(none)"
     asked = _asked(lines, request, context) + (f"\n{remark}" if remark else "")
-    return [Message("system", _RULES), *_EXAMPLES, Message("user", asked)]
+    return [*PREFIX, Message("user", asked)]
 
 
 def reply_grammar() -> str:
@@ -122,7 +130,8 @@ def calls_grammar(request: str, tools: Sequence[Offered]) -> str:
         for earlier in ("", "[1]", "[1-9]")
     )
     rest = f'("," {ws} {later}){{0,{MOST_CALLS - 2}}}'
-    calls = f'{first} ("," {ws} {second} {rest})?'
+    more = f'("," {ws} {second} {rest})'
+    calls = f"{first} {more}" if _IN_TURN.search(request) else f"{first} {more}?"
     return book.text(f'{literal("{")} {literal(json.dumps("calls"))} ":" {ws} "[" {calls} "]" "}}"')
 
 

@@ -12,7 +12,12 @@ from contextlib import aclosing
 from typing import Any, Final, cast
 
 from plansmith.adapters.models.local.brief import Brief, read_brief
-from plansmith.adapters.models.local.calls import calls_grammar, calls_messages, reply_grammar
+from plansmith.adapters.models.local.calls import (
+    PREFIX,
+    calls_grammar,
+    calls_messages,
+    reply_grammar,
+)
 from plansmith.adapters.models.local.gate import is_reply
 from plansmith.adapters.models.local.grounding import grounded
 from plansmith.adapters.models.local.model import LocalModel
@@ -68,6 +73,8 @@ class DraftingModel:
         prompt = calls_messages(
             brief.request, brief.tools, context=brief.context, remark=brief.remark
         )
+        await self._model.prime([*PREFIX, Message("user", "")])
+        yield TextDelta("")
         odds, spent = await self._model.odds(prompt, '{"', ("reply", "calls"))
         yield TextDelta("")
         replies = not brief.tools or (is_reply(odds) and not brief.remark)

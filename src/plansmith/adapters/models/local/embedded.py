@@ -25,7 +25,8 @@ def embedded_model(
 
     def engine() -> Engine:
         path, known = weights_path(wished, shelf)
-        return shared_engine(path, min(context, known.context) if known else context)
+        room = min(context, known.context) if known else context
+        return shared_engine(path, room, shelf.states)
 
     model = LocalModel(engine, name=f"local:{wished}")
     return DraftingModel(model) if _style(wished) is DraftStyle.CALLS else model

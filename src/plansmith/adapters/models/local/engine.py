@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+from plansmith.adapters.models.local.warmth import Slot, Warmth
 from plansmith.errors import Misconfigured, ModelFailed
 
 Hear = Callable[[dict[str, Any]], bool]
@@ -41,10 +42,15 @@ def fitting_threads(cores: int) -> int:
 class Engine:
     """Loads its weights at the first call, memory-mapped; calls wait for each other in order."""
 
-    def __init__(self, path: Path, *, context: int, threads: int) -> None:
+    def __init__(
+        self, path: Path, *, context: int, threads: int, warmth: Warmth | None = None
+    ) -> None:
         self.path = path
         self.context = context
         self._threads = threads
+        self._warmth = warmth
+        self._key = secrets.token_hex(32)
+        self._primed: set[str] = set()
         self._server: Any = None
         self._line = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-model")
 
@@ -57,13 +63,32 @@ class Engine:
         """Get in line; `hear` takes each piece in the engine's thread, and says True to stop."""
         return self._line.submit(self._answer, dict(body), hear)
 
+    def prime(self, body: Mapping[str, Any]) -> Future[None]:
+        """Get in line to read the start of prompts to come, or to remember having read it."""
+        return self._line.submit(self._prime, dict(body))
+
     def close(self) -> None:
         """Let go of the memory once the line is empty; a later call loads again."""
         self._line.submit(self._unload).result()
 
-    def _answer(self, body: dict[str, Any], hear: Hear) -> None:
+    def _prime(self, body: dict[str, Any]) -> None:
+        if self._warmth is None:
+            return
+        self._ready()
+        name = self._warmth.name(self.path, _library().__version__, body)
+        slot = Slot(str(self._server.listening_address), self._key)
+        if name not in self._primed and not self._warmth.restore(name, slot):
+            self._server.handle_chat_completions({**body, "max_tokens": 1, "stream": False})
+            self._warmth.keep(name, slot)
+        self._primed.add(name)
+
+    def _ready(self) -> None:
         if self._server is None:
+            self._primed.clear()
             self._server = self._load()
+
+    def _answer(self, body: dict[str, Any], hear: Hear) -> None:
+        self._ready()
         heard = _Heard(hear)
         self._server.handle_chat_completions(body, heard)
         if heard.failure is not None:
@@ -85,7 +110,10 @@ class Engine:
         params.warmup = False
         for cores in (params.cpuparams, params.cpuparams_batch):
             cores.n_threads = self._threads
-        _shut_off(params)
+        _shut_off(params, self._key)
+        if self._warmth is not None:
+            self._warmth.folder.mkdir(parents=True, exist_ok=True)
+            params.slot_save_path = f"{self._warmth.folder}{os.sep}"
         try:
             return library.Server(params)
         except RuntimeError:
@@ -108,9 +136,9 @@ class _Heard:
             return True
 
 
-def _shut_off(params: Any) -> None:
-    """The library opens a port on this machine, unused here: nobody gets in without this key."""
-    params.api_keys = [secrets.token_hex(32)]
+def _shut_off(params: Any, key: str) -> None:
+    """The library opens a port on this machine: nobody else gets in without this key."""
+    params.api_keys = [key]
     params.ui = params.endpoint_slots = params.endpoint_props = params.endpoint_metrics = False
 
 
@@ -134,12 +162,14 @@ def _library() -> Any:
 _SHARING: Final = threading.Lock()
 
 
-def shared_engine(path: Path, context: int) -> Engine:
+def shared_engine(path: Path, context: int, states: Path | None = None) -> Engine:
     """The one engine of a file in this process, however many models speak through it."""
     with _SHARING:
-        return _engine(path.resolve(), context)
+        return _engine(path.resolve(), context, states)
 
 
 @functools.cache
-def _engine(path: Path, context: int) -> Engine:
-    return Engine(path, context=context, threads=fitting_threads(usable_cores()))
+def _engine(path: Path, context: int, states: Path | None) -> Engine:
+    warmth = Warmth(states) if states else None
+    threads = fitting_threads(usable_cores())
+    return Engine(path, context=context, threads=threads, warmth=warmth)

@@ -11,6 +11,7 @@ from plansmith.adapters.models.local.signatures import Offered
 from plansmith.plan.data import Json
 
 ASK: Final = "?"
+_FOLDERS: Final = ("folder", "directory", "dir")
 _INSIDE: Final = re.compile(r"\$[1-9]")
 _LOOSE: Final = re.compile(r"(?<![A-Za-z0-9.])\d+(?:\.\d+)?(?![A-Za-z0-9.])")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
@@ -71,12 +72,20 @@ def grounded(
         for name, value in cast("Mapping[str, Json]", call["args"]).items():
             found = told.value(value, _schema(tool, name), place)
             if name in tool.required:
-                args[name] = ASK if found is None else found
+                args[name] = _default(tool, name) if found in (None, ASK) else found
             elif found not in (None, ASK):
                 args[name] = found
         kept.append({"tool": tool.name, "args": args})
     _fill_lone_hole(calls, kept, tools, request)
     return _without_repeats(kept)
+
+
+def _default(tool: Offered, name: str) -> Json:
+    """What goes without saying: the schema's default, and for whoever only looks, this folder."""
+    schema = _schema(tool, name)
+    if "default" in schema:
+        return cast("Json", schema["default"])
+    return "." if tool.only_reads and name.casefold() in _FOLDERS else ASK
 
 
 def _schema(tool: Offered, name: str) -> Mapping[str, Any]:

@@ -98,6 +98,11 @@ class LocalModel:
         )
         return one - other, _usage(timings)
 
+    async def prime(self, messages: Sequence[Message]) -> None:
+        """Have the start of prompts to come read, once for all processes."""
+        engine = await asyncio.to_thread(self._engine)
+        await asyncio.wrap_future(engine.prime(_body(messages, 1)))
+
     def _submit(self, body: Mapping[str, Any]) -> Callable[[Hearing], Future[None]]:
         return lambda hearing: self._engine().submit(body, hearing)
 

@@ -52,6 +52,11 @@ class Shelf:
         """Where a model's file grows while it is fetched."""
         return self.folder / f"{model.name}.part"
 
+    @property
+    def states(self) -> Path:
+        """Where it is kept what models made of the start of their prompts."""
+        return self.folder / "states"
+
     def has(self, model: KnownModel) -> bool:
         """Whether the file is here; whether it is right is another question."""
         return self.path(model).is_file()
@@ -88,6 +93,7 @@ class Shelf:
     def remove(self, model: KnownModel) -> int:
         """Delete the model's files; the bytes that were freed."""
         files = [self.path(model), self.part(model), _mark(self.path(model))]
+        files += self.states.glob("*")
         there = [path for path in files if path.is_file()]
         freed = sum(path.stat().st_size for path in there)
         for path in there:

@@ -30,6 +30,7 @@ class Offered:
     inputs: Mapping[str, Any]
     gives: Mapping[str, Any] | None = None
     is_agent: bool = False
+    only_reads: bool = False
 
     @property
     def fields(self) -> Mapping[str, Any]:
