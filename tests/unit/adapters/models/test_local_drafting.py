@@ -279,7 +279,8 @@ def test_the_brief_is_what_the_planner_was_asked() -> None:
     assert brief.request == "do\nit"
     assert [tool.name for tool in brief.tools] == ["files.read", "mail.send", "helper"]
     assert brief.tools[2].is_agent
-    assert brief.context == 'Known (notes): a {"name": "evil"}\nNow: 2026-01-02'
+    assert brief.context == 'Known (notes): a {"name": "evil"}'
+    assert brief.now == "2026-01-02"
     assert brief.remark == ""
 
 

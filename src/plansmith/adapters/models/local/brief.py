@@ -31,6 +31,7 @@ class Brief:
     tools: tuple[Offered, ...]
     context: str = ""
     remark: str = ""
+    now: str = ""
 
     @property
     def told(self) -> str:
@@ -50,7 +51,8 @@ def read_brief(messages: Sequence[Message]) -> Brief | None:
     tools = tuple(_tools(head))
     if request is None or ("Tools, one a line" not in head and not tools):
         return None
-    return Brief(request, tools, _context(blocks), _remark(blocks, messages[2:]))
+    now = " ".join(blocks.get(_TIME, "").split())
+    return Brief(request, tools, _context(blocks), _remark(blocks, messages[2:]), now)
 
 
 def _tools(head: str) -> Iterator[Offered]:
@@ -77,12 +79,11 @@ def _tools(head: str) -> Iterator[Offered]:
 def _context(blocks: Mapping[str, str]) -> str:
     """What else is known, each thing on a line of its own."""
     told = {title: " ".join(body.split()) for title, body in blocks.items()}
-    rest = [
+    return "\n".join(
         f"Known ({title}): {body[:_LONGEST_BLOCK]}"
         for title, body in told.items()
         if title not in (_TIME, _PREVIOUS, _CHANGES)
-    ]
-    return "\n".join([*rest, f"Now: {told[_TIME]}"] if _TIME in told else rest)
+    )
 
 
 def _remark(blocks: Mapping[str, str], later: Sequence[Message]) -> str:

@@ -70,9 +70,8 @@ class DraftingModel:
         yield ModelDone(Usage(), self.name)
 
     async def _draft(self, brief: Brief) -> AsyncIterator[Delta]:
-        prompt = calls_messages(
-            brief.request, brief.tools, context=brief.context, remark=brief.remark
-        )
+        known = "\n".join(filter(None, (brief.context, f"Now: {brief.now}" if brief.now else "")))
+        prompt = calls_messages(brief.request, brief.tools, context=known, remark=brief.remark)
         await self._model.prime([*PREFIX, Message("user", "")])
         yield TextDelta("")
         odds, spent = await self._model.odds(prompt, '{"', ("reply", "calls"))

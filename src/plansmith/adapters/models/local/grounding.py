@@ -18,6 +18,11 @@ _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _WORD: Final = re.compile(r"[^\W\d_]+|\d+")
 _HAN: Final = re.compile("[\u3400-\u9fff]")
 _CODE: Final = re.compile(r"[A-Za-z]{2,4}(?:[-_/][A-Za-z]{2,4})?")
+_RELATIVE: Final = re.compile(
+    r"\b(?:today|tonight|tomorrow|yesterday|now|next|this|last|in|ago|mon|tues|wednes|thurs|fri"
+    r"|satur|sun)(?:day)?\b|今|明天|明早|明晚|后天|昨|下周|下个?月|周[一二三四五六日天]|星期|礼拜|现在",
+    re.IGNORECASE,
+)
 _FREE_FROM: Final = 4  # words from which a text may be worded anew
 # What such a word may come to in the unit that a tool counts in.
 _MEANT: Final = {
@@ -139,6 +144,7 @@ class _Source:
     """What was told: the request and what belongs to it."""
 
     def __init__(self, text: str) -> None:
+        self._text = text
         self._plain = _plain(text)
         self._words = set(_words(text))
         self._numbers = set(_numbers(text))
@@ -151,14 +157,14 @@ class _Source:
         if isinstance(value, (int, float)):
             return value if float(value) in self._numbers else None
         if isinstance(value, str):
-            return self._text(value.strip(), schema, place)
+            return self._words_of(value.strip(), schema, place)
         if isinstance(value, list):
             items = [self.value(each, {}, place) for each in value]
             told = [each for each in items if each is not None and each != ASK]
             return cast("Json", told) or None
         return value
 
-    def _text(self, value: str, schema: Mapping[str, Any], place: int) -> Json:
+    def _words_of(self, value: str, schema: Mapping[str, Any], place: int) -> Json:
         if value == ASK:
             return value
         if _INSIDE.search(value):
@@ -190,7 +196,7 @@ class _Source:
         """A date rests on its day, or on words such as "tomorrow" and "next Monday"."""
         day = value[8:10]
         known = self._numbers & set(range(1, 32))
-        return not day.isdecimal() or float(day) in known or not known
+        return bool(_RELATIVE.search(self._text)) or (day.isdecimal() and float(day) in known)
 
     def _is_foreign(self, value: str) -> bool:
         return self._is_han and not _HAN.search(value)
