@@ -15,9 +15,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.planning_gate import measure_gate
 from bench.planning_score import is_exact, score, steps_of
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.models.local.embedded import embedded_model
+from plansmith.adapters.models.local.embedded import CONTEXT, embedded_model
+from plansmith.adapters.models.local.engine import shared_engine
+from plansmith.adapters.models.local.model import LocalModel
+from plansmith.adapters.models.local.shelf import Shelf, weights_path
 from plansmith.adapters.models.provider import ProviderModel
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.problem import has_errors
@@ -201,11 +205,19 @@ def _line(name: str, rows: Sequence[Row]) -> str:
 
 
 def chosen_model(args: argparse.Namespace) -> ChatModel:
-    """The model to measure."""
+    """The model to measure; `raw` takes away what the pipeline adds for small models."""
     name: str = args.model
     if name == "local" or name.startswith("local:"):
-        return embedded_model(name.removeprefix("local").removeprefix(":"))
+        wished = name.removeprefix("local").removeprefix(":")
+        return raw_model(wished) if args.raw else embedded_model(wished)
     return ProviderModel(name, base_url=args.base_url)
+
+
+def raw_model(name: str) -> LocalModel:
+    """An embedded model that is asked for whole plans, bound by their schema."""
+    shelf = Shelf()
+    path, _ = weights_path(name, shelf)
+    return LocalModel(lambda: shared_engine(path, CONTEXT), name=f"local:{path.stem} (raw)")
 
 
 def main() -> None:
@@ -219,6 +231,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder with the public sets")
     parser.add_argument("--sample", type=int, default=SAMPLE, help="cases of each public set")
     parser.add_argument("--rows", type=Path, default=Path("planning-rows.jsonl"), help="kept rows")
+    parser.add_argument("--raw", action="store_true", help="whole plans instead of calls")
+    parser.add_argument(
+        "--gate",
+        type=Path,
+        nargs=2,
+        metavar=("UNFIT", "FIT"),
+        help="measure the gate alone, on BFCL's irrelevance file and on one of its others",
+    )
     parser.add_argument("--write", action="store_true", help=f"write {RESULT.name}")
     args = parser.parse_args()
     cases: list[Case] = []
@@ -227,6 +247,10 @@ def main() -> None:
             cases += own_cases(name)
         elif args.data is not None:
             cases += public_cases(args.data, name, args.sample)
+    if args.gate:
+        unfit, fit = args.gate
+        print(asyncio.run(measure_gate(raw_model(""), unfit, fit, args.sample)))
+        return
     model = chosen_model(args)
     rows = asyncio.run(run(cases, model, args.rows, kept_rows(args.rows)))
     wanted = {(case.set, case.id) for case in cases}

@@ -61,9 +61,8 @@ async def test_a_schema_binds_every_token_of_the_answer() -> None:
         },
         "required": ["colour", "count", "day"],
     }
-    for word in ("lamp", "灯"):
-        heard = await listen(small().stream([Message("user", word)], schema=schema))
-        jsonschema_rs.validator_for(schema, validate_formats=True).validate(json.loads(heard.text))
+    heard = await listen(small().stream([Message("user", "灯")], schema=schema))
+    jsonschema_rs.validator_for(schema, validate_formats=True).validate(json.loads(heard.text))
 
 
 async def test_text_arrives_piece_by_piece_and_usage_is_counted() -> None:
@@ -181,7 +180,7 @@ async def test_memory_can_be_let_go_and_taken_again() -> None:
 RULES = [Message("system", "You answer with digits. " * 8), Message("user", "")]
 
 
-@pytest.mark.parametrize("damage", ["none", "cut", "other bytes"])
+@pytest.mark.parametrize("damage", ["none", "cut"])
 def test_what_was_read_is_remembered_by_the_next_process(tmp_path: Path, damage: str) -> None:
     async def reused() -> int:
         engine = Engine(small_weights(), context=256, threads=2, warmth=Warmth(tmp_path))
@@ -195,8 +194,8 @@ def test_what_was_read_is_remembered_by_the_next_process(tmp_path: Path, damage:
     first = asyncio.run(reused())
     (state,) = tmp_path.glob("*.state")
     content = state.read_bytes()
-    if damage != "none":
-        state.write_bytes(content[:1000] if damage == "cut" else content[::-1])
+    if damage == "cut":
+        state.write_bytes(content[:1000])
     assert asyncio.run(reused()) == first > 30
     assert len(state.read_bytes()) == len(content)
     assert len(list(tmp_path.iterdir())) == 2

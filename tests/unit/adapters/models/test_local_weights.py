@@ -106,7 +106,7 @@ class Publisher(http.server.SimpleHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body[: self.stop_after])
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
         pass
 
 
