@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from plansmith.adapters.models.local.brief import read_brief
-from plansmith.adapters.models.local.calls import calls_messages
-from plansmith.adapters.models.local.gate import is_reply
+from plansmith.adapters.models.local.drafting import draft_prompt
+from plansmith.adapters.models.local.gate import has_evidence, is_reply
 from plansmith.adapters.models.local.model import LocalModel
 from plansmith.plan.capability import ToolSpec
+from plansmith.planner.briefing.fence import fence
 from plansmith.planner.draft import Offer, draft_messages
 
+NOW = "2026-01-05T09:00:00+00:00 (Monday, UTC)"
 # BFCL writes types as Python calls them.
 TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": "string"}
 
@@ -48,12 +50,14 @@ async def held_back(model: LocalModel, path: Path, count: int) -> int:
     """Of so many requests of a file, how many only get a reply."""
     found = 0
     for text, tools in requests(path, count):
-        brief = read_brief(draft_messages(text, offer=Offer(tools)))
+        context = fence("current time", NOW)
+        brief = read_brief(draft_messages(text, offer=Offer(tools), context=context))
         assert brief is not None
-        prompt = calls_messages(brief.request, brief.tools)
+        prompt = draft_prompt(brief)
         odds, _ = await model.odds(prompt, '{"', ("reply", "calls"))
-        found += is_reply(odds)
-        print(f"{odds:+.2f} {'reply' if is_reply(odds) else 'calls'} {text[:70]}", flush=True)
+        replies = is_reply(odds, evidence=has_evidence(brief.request, brief.tools))
+        found += replies
+        print(f"{odds:+.2f} {'reply' if replies else 'calls'} {text[:70]}", flush=True)
     return found
 
 

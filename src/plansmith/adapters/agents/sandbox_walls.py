@@ -101,7 +101,8 @@ def close_in(root: Path, work: Path, visible: Sequence[str]) -> None:
         _bind(root, f"/dev/{name}")
     _mount("tmpfs", str(_place(root, "/dev/shm")), "tmpfs", _MS_NOSUID | _MS_NODEV, "size=16m")  # noqa: S108
     _mount(str(work), str(_place(root, BOX)), "", _MS_BIND)
-    (root / "tmp").symlink_to(f"{BOX}/.tmp")
+    if not (root / "tmp").exists():  # it does where Python itself lies below /tmp
+        (root / "tmp").symlink_to(f"{BOX}/.tmp")
     os.chdir(root)
     _checked(_libc.pivot_root(b".", b"."), "the change of root")
     _checked(_libc.umount2(b".", _MNT_DETACH), "leaving the old root")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,18 +15,28 @@ from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
 
 from plansmith.adapters.models.local.brief import read_brief
 from plansmith.adapters.models.local.calls import calls_grammar, calls_messages, reply_grammar
-from plansmith.adapters.models.local.gate import is_reply
+from plansmith.adapters.models.local.facts import facts
+from plansmith.adapters.models.local.gate import has_evidence, is_reply
 from plansmith.adapters.models.local.grounding import grounded
 from plansmith.adapters.models.local.signatures import Offered, signature
 from plansmith.adapters.models.local.unfold import plan_of_calls, plan_of_reply
-from plansmith.adapters.models.local.wording import check_wording, said_exactly, unfounded
+from plansmith.adapters.models.local.wording import (
+    check_wording,
+    instruction,
+    phrase_messages,
+    read_task,
+    said_exactly,
+    unfounded,
+    worded,
+)
 from plansmith.errors import ModelFailed
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.planner.briefing.fence import fence
 from plansmith.planner.check import check_plan
 from plansmith.planner.draft import Offer, draft_messages
 from plansmith.planner.parse import parse
-from plansmith.ports import Message
+from plansmith.ports import Call, Delta, Message, TextDelta
+from plansmith.runner.compose import Composer
 
 
 def offered(name: str, required: tuple[str, ...] = (), **fields: Any) -> Offered:
@@ -226,7 +237,7 @@ def test_calls_become_steps_with_references_and_a_reply() -> None:
             "id": "answer",
             "kind": "reply",
             "instruction": "Answer the request from these results.\nRequest: mail it\n"
-            "Results:\n{{read}}\n{{send}}",
+            "Results:\n- read = {{read}}\n- send = {{send}}",
         },
     ]
 
@@ -255,7 +266,7 @@ def test_text_with_braces_stays_text() -> None:
     assert found is not None
     problems = check_plan(found, [ToolSpec(name="files.read", input_schema=dict(READ.inputs))])
     assert problems == []
-    assert parse(json.dumps(plan_of_reply("{{y}}", "hi", "Say exactly: "))).plan is not None
+    assert parse(json.dumps(plan_of_reply("{{y}}", "hi"))).plan is not None
 
 
 def test_every_step_has_an_id_of_its_own() -> None:
@@ -341,6 +352,68 @@ def test_the_gate_needs_clearly_better_odds_for_a_call() -> None:
     assert is_reply(0.5)
     assert is_reply(-0.5)
     assert not is_reply(-1.5)
+
+
+def test_a_named_file_is_evidence_that_a_tool_is_meant() -> None:
+    for words in ("read south.txt", "看一下 data/销售.csv", 'open "my file.md"', "see a/b"):
+        assert has_evidence(words, [READ]), words
+    for words in ("hello there", "It costs 3.50 today.", "e.g. this", "你好。再见"):
+        assert not has_evidence(words, [READ]), words
+    assert has_evidence("write to bo@post.org", [SEND])
+    assert not has_evidence("read south.txt", [PLAY])
+    assert not is_reply(1.0, evidence=True)
+    assert is_reply(4.0, evidence=True)
+
+
+class Asked:
+    """A model that keeps what it was asked."""
+
+    name = "asked"
+    prompt = ""
+
+    async def stream(self, messages: Sequence[Message], **_: Any) -> AsyncIterator[Delta]:
+        self.prompt = messages[0].text
+        yield TextDelta("so it is")
+
+
+async def reply_prompt(told: str, results: dict[str, Any]) -> str:
+    """What a composer asks a model for a reply with these results."""
+    model = Asked()
+    named = {f"{{{{{step}}}}}": value for step, value in results.items()}
+    await Composer(model)(told, Call(key="k"), named)
+    return model.prompt
+
+
+async def test_an_answer_is_a_sentence_and_the_facts_each_with_its_step() -> None:
+    rows = [{"path": f"{name}.txt", "lines": [{"line": 1, "text": "x" * 90}]} for name in "abc"]
+    results = {"list": {"files": rows, "searched": 3}, "now": "noon"}
+    prompt = await reply_prompt(instruction("Which files?", list(results)), results)
+    task = read_task(prompt)
+    assert task is not None
+    assert task.request == "Which files?"
+    assert json.loads(task.results["list"]) == results["list"]
+    assert task.results["now"] == "noon"
+    assert phrase_messages(task)[1].text.startswith(
+        "Request: Which files?\nResults:\n- searched: 3"
+    )
+    lines = worded(task, "It is in a.txt, b.txt and c.txt.").splitlines()
+    assert lines[0] == "It is in a.txt, b.txt and c.txt. [step:list] [step:now]"
+    assert "  - path: a.txt [step:list]" in lines
+    assert lines[-1] == "noon [step:now]"
+    for bad in ("It is in d.txt.", "Which files?", "", "There are 4."):
+        assert worded(task, bad).splitlines()[0] == "- searched: 3 [step:list]"
+
+
+def test_long_results_are_cut_with_a_word() -> None:
+    shown = facts(json.dumps([f"row {number}" for number in range(100)])).splitlines()
+    assert shown[0] == "- row 0"
+    assert shown[-1] == "… (60 more lines)"
+    assert facts("plain\ntext") == "plain\ntext"
+    assert facts("{}") == facts("[]") == ""
+
+
+def test_another_instruction_is_no_task_of_ours() -> None:
+    assert read_task("Words.\n" + fence("what to say", "Tell {{x}}")) is None
 
 
 FACTS = "Sales.csv has 1,204 rows; the mean is 3.50 at 09:30. Winner: “Blue Note”."

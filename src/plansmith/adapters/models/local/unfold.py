@@ -6,23 +6,19 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from plansmith.adapters.models.local.calls import HAN
 from plansmith.adapters.models.local.grounding import ASK
 from plansmith.adapters.models.local.signatures import Offered
+from plansmith.adapters.models.local.wording import SAY, instruction
 from plansmith.plan.data import Json
 from plansmith.plan.refs import FROM, PATH, RESERVED, escape_text
 
 _WHOLE: Final = re.compile(r"\$([1-9])((?:\.[A-Za-z0-9_]+)*)")
-_REPLY: Final = {
-    "en": "Answer the request from these results.\nRequest: {request}\nResults:\n{results}",
-    "zh": "根据以下结果回答请求。\n请求：{request}\n结果：\n{results}",
-}
 _TEXTS: Final = ("text", "content", "answer", "summary", "result", "value", "message", "name", "id")
 
 
-def plan_of_reply(text: str, request: str, say: str) -> dict[str, Json]:
+def plan_of_reply(text: str, request: str) -> dict[str, Json]:
     """A plan that calls nothing and says something."""
-    said = f"{say}{escape_text(text)}"
+    said = f"{SAY}{escape_text(text)}"
     steps: list[Json] = [{"id": "answer", "kind": "reply", "instruction": said}]
     return {"goal": request, "steps": steps}
 
@@ -45,9 +41,7 @@ def plan_of_calls(
             if value != ASK
         }
         steps.append(_step(name, tool, inputs))
-    results = "\n".join(f"{{{{{name}}}}}" for name in ids)
-    words = _REPLY["zh" if HAN.search(request) else "en"]
-    told = words.format(request=escape_text(request), results=results)
+    told = instruction(escape_text(" ".join(request.split())), ids)
     steps.append({"id": "answer", "kind": "reply", "instruction": told})
     return {"goal": request, "steps": steps}
 

@@ -1,42 +1,104 @@
-"""Wording: what a small model says of results is held against them, number by number."""
+"""Wording: results are quoted as they are; what a small model adds is held against them."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
+from plansmith.adapters.models.local.facts import facts
 from plansmith.errors import ModelFailed
+from plansmith.ports import Message
 
 SAY: Final = "Say exactly: "
-_SAID: Final = re.compile(r'<(data-\w+) title="what to say[^"]*"[^>]*>\n(.*?)\n</\1>', re.DOTALL)
+ANSWER: Final = "Answer the request from these results."
+_BLOCK: Final = re.compile(r'<(data-\w+) title="([^"]*)"[^>]*>\n(.*?)\n</\1>', re.DOTALL)
+_TASK: Final = re.compile(rf"{re.escape(ANSWER)}\nRequest: (.*?)\nResults:\n(.*)", re.DOTALL)
+_RESULT: Final = re.compile(r"^- ([\w-]+) = ", re.MULTILINE)
+_LATER: Final = re.compile(r"\{\{([\w-]+)\}\}")
+_HAN: Final = re.compile("[\u3400-\u9fff]")
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _MARKER: Final = re.compile(r"^\s*(?:\d+[.)]|[-*])\s+", re.MULTILINE)
 _CITED: Final = re.compile(r"\[step:[^\]]*\]")
 _QUOTED: Final = re.compile(r"[\"“「『《`]([^\"”」』》`\n]{2,80})[\"”」』》`]")
 _FILE: Final = re.compile(r"\b[\w-]+(?:[/.][\w-]+)*\.[A-Za-z]\w{0,4}\b")
+_PHRASE: Final = {
+    "en": "Answer the request in one short English sentence, from the results alone. Copy numbers "
+    "and names exactly. Do not repeat the request.",
+    "zh": "用一句简短的中文回答请求，只根据结果。数字和名称照抄，不要重复请求。",
+}
+_ROOM: Final = 2400  # letters of results that a sentence is made from
+
+
+class Task(NamedTuple):
+    """A request to be answered, and the results by step."""
+
+    request: str
+    results: Mapping[str, str]
+
+
+def instruction(request: str, steps: list[str]) -> str:
+    """What a drafted plan's reply is told; `read_task` reads it back once results are in."""
+    rows = "\n".join(f"- {step} = {{{{{step}}}}}" for step in steps)
+    return f"{ANSWER}\nRequest: {request}\nResults:\n{rows}"
 
 
 def said_exactly(prompt: str) -> str:
     """The text of a reply whose instruction is to say exactly that; nothing otherwise."""
-    found = _SAID.search(prompt)
-    body = found[2] if found else ""
+    body = next((body for _, title, body in _BLOCK.findall(prompt) if "what to say" in title), "")
     return body.removeprefix(SAY) if body.startswith(SAY) else ""
 
 
-def unfounded(text: str, facts: str) -> list[str]:
-    """The numbers, quoted names and file names of a text that do not stand in the facts."""
+def read_task(prompt: str) -> Task | None:
+    """The task in a prompt for a reply; None when it is not one of a drafted plan."""
+    blocks = {title: body for _, title, body in _BLOCK.findall(prompt)}
+    told = next((body for title, body in blocks.items() if title.startswith("what to say")), "")
+    found = _TASK.fullmatch(told)
+    if found is None:
+        return None
+    parts = _RESULT.split(found[2])[1:]
+    results = dict(zip(parts[::2], parts[1::2], strict=True))
+    for step, text in results.items():
+        # A large result stands in a block of its own.
+        later = _LATER.fullmatch(text.strip())
+        results[step] = blocks.get(f"result {text.strip()}", "") if later else text.strip()
+    return Task(found[1], results)
+
+
+def phrase_messages(task: Task) -> list[Message]:
+    """The prompt for the one sentence a model may add."""
+    results = "\n".join(facts(text) for text in task.results.values())
+    asked = f"Request: {task.request}\nResults:\n{results[:_ROOM]}"
+    language = "zh" if _HAN.search(task.request) else "en"
+    return [Message("system", _PHRASE[language]), Message("user", asked)]
+
+
+def worded(task: Task, sentence: str) -> str:
+    """The answer: a sentence if it keeps to the facts, then the facts, each with its step."""
+    told = "\n".join([task.request, *task.results.values()])
+    idle = _even(sentence).strip(".。 ") in _even(task.request)
+    cited = "".join(f" [step:{step}]" for step in task.results)
+    parts = [] if idle or unfounded(sentence, told) else [f"{sentence.strip()}{cited}"]
+    for step, text in task.results.items():
+        lines = [line for line in facts(text).splitlines() if line.strip()]
+        parts.append("\n".join(f"{line} [step:{step}]" for line in lines))
+    return "\n\n".join(filter(None, parts))
+
+
+def unfounded(text: str, told: str) -> list[str]:
+    """The numbers, quoted names and file names of a text that do not stand in what was told."""
     said = _CITED.sub("", _MARKER.sub("", text))
-    known = {number for each in _NUMBER.findall(_even(facts)) for number in _ways(each)}
+    known = {number for each in _NUMBER.findall(_even(told)) for number in _ways(each)}
     numbers = [each for each in _NUMBER.findall(_even(said)) if not _ways(each) & known]
-    plain = _even(facts)
+    plain = _even(told)
     names = [*_QUOTED.findall(said), *_FILE.findall(said)]
     return [*numbers, *(name for name in names if _even(name).strip() not in plain)]
 
 
-def check_wording(text: str, facts: str) -> None:
+def check_wording(text: str, told: str) -> None:
     """Refuse a text that says what nobody found out; the plain results stand in for it."""
-    wrong = unfounded(text, facts)
+    wrong = unfounded(text, told)
     if wrong:
         shown = ", ".join(dict.fromkeys(wrong[:3]))
         raise ModelFailed(f"its text named what is in no result: {shown}")
