@@ -13,6 +13,7 @@ from plansmith.errors import Misconfigured
 
 MODELS: Final = {
     "demo": "plansmith.adapters.models.demo:demo_model",
+    "local": "plansmith.adapters.models.local.embedded:embedded_model",
     "provider": "plansmith.adapters.models.provider:ProviderModel",
     "refusing": "plansmith.adapters.models.refusing:RefusingModel",
     "recorded": "plansmith.adapters.models.recorded:RecordedModel",
@@ -63,13 +64,15 @@ def make_model(settings: Any, *, clock: Any) -> Any:
     name: str = settings.model
     if name == "demo":
         return load(MODELS["demo"])()
+    if name == "local" or name.startswith("local:"):
+        return load(MODELS["local"])(name.removeprefix("local").removeprefix(":"))
     if name.startswith("recorded:"):
         path = Path(name.removeprefix("recorded:"))
         if not path.is_file():
             raise Misconfigured(f"there is no recording {path}", hint="check the path")
         return load(MODELS["recorded"])(path)
     if ":" not in name:
-        known = "demo, recorded:FILE, or provider:name such as openai:gpt-5 or anthropic:claude"
+        known = "local, demo, recorded:FILE, or provider:name such as openai:gpt-5"
         raise Misconfigured(f"{name!r} is not the name of a model", hint=known)
     variable: str | None = settings.api_key_env
     if variable and not os.environ.get(variable):
