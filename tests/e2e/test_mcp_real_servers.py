@@ -13,10 +13,12 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from tests.servers.a2a_desk import Desk
 from tests.servers.kit import approved, limits, use
 from tests.servers.real import node_servers, python_servers
 
 from plansmith import Effect, Plan, RunStatus
+from plansmith.adapters.agents.a2a.agent import connect
 from plansmith.adapters.approvals import MemoryApprovals
 from plansmith.adapters.tools.functions import tool
 from plansmith.adapters.tools.mcp.servers import McpServers
@@ -71,7 +73,7 @@ def plan(*steps: dict[str, Any]) -> Plan:
     return Plan.model_validate({"goal": "test", "steps": list(steps)})
 
 
-async def test_one_plan_uses_a_server_of_npm_one_of_pypi_and_a_function(
+async def test_one_plan_uses_a_server_of_npm_one_of_pypi_a_function_and_an_agent(
     node: Path, newer: Path, work: Path
 ) -> None:
     @tool(effect="read")
@@ -90,19 +92,20 @@ async def test_one_plan_uses_a_server_of_npm_one_of_pypi_and_a_function(
             "inputs": {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"},
         },
         {"id": "note", "tool": "files.read_text_file", "inputs": {"path": f"{work}/note.txt"}},
-        {"id": "loud", "tool": "shout", "inputs": {"text": "{{note.content}}"}},
+        {"id": "said", "agent": "a2a.desk", "task": "echo {{note.content}}"},
+        {"id": "loud", "tool": "shout", "inputs": {"text": "{{said.text}}"}},
         {
             "id": "write",
             "tool": "files.write_file",
             "inputs": {"path": f"{work}/out.txt", "content": "{{loud}} at {{now.target.datetime}}"},
         },
     )
-    async with source:
+    async with source, Desk().serving() as desk:
         effects = {spec.name: spec.effect for spec in await source.tools()}
         assert effects["files.read_text_file"] is Effect.READ
         assert effects["files.write_file"] is Effect.FINAL
         assert effects["time.convert_time"] is Effect.WRITE
-        app = Plansmith(tools=[shout, source])
+        app = Plansmith(tools=[shout, source], agents=[await connect("desk", desk.url)])
         run = await app.submit(wanted)
         assert run.status is RunStatus.REVIEWING
         assert not (work / "out.txt").exists()

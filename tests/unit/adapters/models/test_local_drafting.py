@@ -350,8 +350,8 @@ def test_an_agent_is_called_with_its_task() -> None:
 
 def test_the_gate_needs_clearly_better_odds_for_a_call() -> None:
     assert is_reply(0.5)
-    assert is_reply(-0.5)
-    assert not is_reply(-1.5)
+    assert is_reply(-1.0)
+    assert not is_reply(-2.0)
 
 
 def test_a_named_file_is_evidence_that_a_tool_is_meant() -> None:

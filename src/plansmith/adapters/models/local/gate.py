@@ -10,7 +10,7 @@ from plansmith.adapters.models.local.signatures import Offered
 
 # Log-odds of a reply against calls, where the draft begins: below this, calls are drafted.
 # Measured with `scripts/bench planning --gate`: see docs/model.md.
-REPLY_FROM: Final = -1.0
+REPLY_FROM: Final = -1.5
 _WITH_EVIDENCE: Final = 3.0
 # Things a request can name, and the arguments that take them.
 _NAMED: Final = (
