@@ -69,7 +69,7 @@ to the next step. Open: 1,000 runs under way, s from the start of the next proce
 SMALL = """\
 ## First action and imports
 
-A model writes ten steps, one every {step:.1f} s. The first step's text was complete after
+A model writes ten steps at an even pace. The first step's text was complete after
 {text:.3f} s and the step started after {early:.3f} s; without the early start after {late:.2f} s,
 when the plan is written.
 
@@ -164,8 +164,8 @@ def _medians(figures: Figures, forms: Mapping[str, str]) -> str:
 
 def _small(facts: Facts) -> str:
     words = ", ".join(f"`{name}` {spent:.0f} ms" for name, spent in facts.imports.items())
-    (text, started), (step, late) = facts.early
-    return SMALL.format(step=step, text=text, early=started, late=late, imports=words)
+    (text, started), (_, late) = facts.early
+    return SMALL.format(text=text, early=started, late=late, imports=words)
 
 
 def _spread(found: Sequence[float]) -> str:
