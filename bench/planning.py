@@ -177,6 +177,17 @@ async def run(cases: Sequence[Case], model: ChatModel, done: Path, rows: list[Ro
     return rows
 
 
+async def warm(model: ChatModel) -> str:
+    """What the first plan of this process takes, and the second: run it twice for a new process."""
+    took: list[str] = []
+    for case in own_cases("heldout")[:2]:
+        start, spent = time.monotonic(), time.process_time()
+        await measure(case, model)
+        wall, cpu = time.monotonic() - start, time.process_time() - spent
+        took.append(f"{wall:.1f} s ({cpu:.1f} s of processor time)")
+    return f"First plan: {took[0]}; second plan: {took[1]}."
+
+
 def table(rows: Sequence[Row], model: str) -> str:
     """The figures by set."""
     head = (
@@ -239,6 +250,7 @@ def main() -> None:
         metavar=("UNFIT", "FIT"),
         help="measure the gate alone, on BFCL's irrelevance file and on one of its others",
     )
+    parser.add_argument("--warm", action="store_true", help="the first plan against the second")
     parser.add_argument("--write", action="store_true", help=f"write {RESULT.name}")
     args = parser.parse_args()
     cases: list[Case] = []
@@ -252,6 +264,9 @@ def main() -> None:
         print(asyncio.run(measure_gate(raw_model(""), unfit, fit, args.sample)))
         return
     model = chosen_model(args)
+    if args.warm:
+        print(asyncio.run(warm(model)))
+        return
     rows = asyncio.run(run(cases, model, args.rows, kept_rows(args.rows)))
     wanted = {(case.set, case.id) for case in cases}
     text = table([row for row in rows if (row.set, row.id) in wanted], model.name)

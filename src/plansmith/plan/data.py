@@ -18,6 +18,10 @@ Path = tuple[str | int, ...]
 
 MAX_DEPTH: Final = 64
 MAX_INTEGER_BITS: Final = 4096
+# `json.dumps` would make a new encoder for every call.
+_encode: Final = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+).encode
 
 
 class Record(BaseModel):
@@ -49,10 +53,7 @@ class Record(BaseModel):
 
 def canonical_json(value: object) -> bytes:
     """The one text of a JSON value: sorted keys, no spaces, UTF-8."""
-    text = json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-    return text.encode()
+    return _encode(value).encode()
 
 
 def content_hash(value: object) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, ValidationError
 
 from plansmith.errors import JournalDamaged
-from plansmith.plan.data import Json, Record, content_hash
+from plansmith.plan.chain import event_text, moment
+from plansmith.plan.data import Json, Record, canonical_json
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
@@ -338,9 +340,14 @@ class Event(Record):
 
     def to_json(self) -> dict[str, Json]:
         """The event as it is stored, streamed and hashed."""
-        body: dict[str, Json] = {"type": self.body.type} | self.body.to_json()
-        return _envelope(self.run, self.number, self.at, self.by, body, self.before) | {
-            "hash": self.hash
+        return {
+            "run": self.run,
+            "number": self.number,
+            "at": moment(self.at),
+            "by": self.by.to_json(),
+            "body": {"type": self.body.type} | self.body.to_json(),
+            "before": self.before,
+            "hash": self.hash,
         }
 
 
@@ -350,8 +357,8 @@ def next_event(
     """The event that follows the last one of a run."""
     number, before = (last.number + 1, last.hash) if last else (1, "")
     at = at.astimezone(UTC)
-    dumped: dict[str, Json] = {"type": body.type} | body.to_json()
-    digest = content_hash(_envelope(run, number, at, by, dumped, before))
+    text = event_text(run, number, moment(at), before, texts_of(body, by))
+    digest = sha256(text).hexdigest()
     return Event(run=run, number=number, at=at, by=by, body=body, before=before, hash=digest)
 
 
@@ -374,26 +381,17 @@ def verify_chain(events: Iterable[Event], last: Event | None = None) -> Event | 
         number, before = (last.number + 1, last.hash) if last else (1, "")
         if event.number != number or (last and event.run != last.run):
             raise JournalDamaged(f"event {number} of run {event.run} is missing")
-        stored = event.to_json()
-        digest = stored.pop("hash")
-        if event.before != before or content_hash(stored) != digest:
+        texts = texts_of(event.body, event.by)
+        text = event_text(event.run, number, moment(event.at), event.before, texts)
+        if event.before != before or sha256(text).hexdigest() != event.hash:
             raise JournalDamaged(f"event {number} of run {event.run} was altered")
         last = event
     return last
 
 
-def _envelope(
-    run: str, number: int, at: datetime, by: Actor, body: dict[str, Json], before: str
-) -> dict[str, Json]:
-    when = at.isoformat(timespec="microseconds").replace("+00:00", "Z")
-    return {
-        "run": run,
-        "number": number,
-        "at": when,
-        "by": by.to_json(),
-        "body": body,
-        "before": before,
-    }
+def texts_of(body: AnyBody, by: Actor) -> tuple[bytes, bytes]:
+    """What happened and who caused it, as canonical text."""
+    return canonical_json({"type": body.type} | body.to_json()), canonical_json(by.to_json())
 
 
 _READER: TypeAdapter[Event] = TypeAdapter(Event)

@@ -41,6 +41,7 @@ class RunFold:
         self.run = replace(run)
         self._needs: Mapping[str, frozenset[str]] = needs(run.plan) if run.plan else {}
         self._result: Run | None = None
+        self._hash = ""
         self.questions = dict(run.questions)
         self.steps: dict[str, StepState] = {
             name: replace(step, status=StepStatus.WAITING)
@@ -90,7 +91,9 @@ class RunFold:
             raise _misfit(event, "the run is over")
 
     def _check_hash(self, event: e.Event, digest: str) -> None:
-        if self.run.plan is None or self.run.plan.hash != digest:
+        if self.run.plan is not None and not self._hash:
+            self._hash = self.run.plan.hash
+        if not self._hash or self._hash != digest:
             raise _misfit(event, "its hash is not that of the current plan")
 
     def _step(self, event: e.Event, name: str, allowed: frozenset[StepStatus]) -> StepState:
@@ -124,6 +127,7 @@ class RunFold:
         self.steps |= {
             name: part for name, part in parts.items() if name.split("/")[0] in self.steps
         }
+        self._hash = ""
         replanning = self.run.phase is RunStatus.REPLANNING
         self._set(
             plan=body.plan,

@@ -13,6 +13,7 @@ from plansmith.plan.steps import AnyStep, MapStep, Step, StepFields, Text
 SCHEMA_VERSION: Final = 1
 MAX_STEPS: Final = 10_000
 PROSE: Final = frozenset({"title", "why"})
+_NOT_HASHED: Final = PROSE | {"after"}
 
 
 class Schedule(Record):
@@ -81,5 +82,5 @@ def plan_hash(plan: Plan) -> str:
 
 def _substance(step: StepFields) -> dict[str, Any]:
     needs: dict[str, Any] = {"needs": sorted(step.needs())}
-    own = {name: value for name, value in step.to_json().items() if name not in PROSE | {"after"}}
+    own = {name: value for name, value in step.to_json().items() if name not in _NOT_HASHED}
     return own | needs | ({"each": _substance(step.each)} if isinstance(step, MapStep) else {})

@@ -23,6 +23,7 @@ PARAMS: Final = "params"
 RESERVED: Final = frozenset({ITEM, PARAMS})
 
 STEP_ID: Final = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}"
+_STEP_ID: Final = re.compile(STEP_ID)
 _QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
 _KEY: Final = r"""[^\s.\[\]{}"]+"""
 _PART: Final = re.compile(rf"\.({_KEY})|\[(\d{{1,9}})\]|\[({_QUOTED})\]")
@@ -60,23 +61,32 @@ class Found(NamedTuple):
 
 def find(template: Json, where: Path = ()) -> Iterator[Found]:
     """Every reference in a JSON template, malformed ones with their flaw."""
+    found: list[Found] = []
+    _collect(template, where, found)
+    return iter(found)
+
+
+def _collect(template: Json, where: Path, found: list[Found]) -> None:
+    # Into one list, not through generators: every check, hash and schedule comes through here.
     if isinstance(template, str):
-        for found in find_in_text(template):
-            yield found._replace(where=where)
+        if "{{" in template:
+            found += [each._replace(where=where) for each in find_in_text(template)]
     elif isinstance(template, list):
         for index, child in enumerate(template):
-            yield from find(child, (*where, index))
+            _collect(child, (*where, index), found)
     elif isinstance(template, dict):
-        yield from _find_in_object(template, where)
+        _collect_in_object(template, where, found)
 
 
-def _find_in_object(template: dict[str, Json], where: Path) -> Iterator[Found]:
+def _collect_in_object(template: dict[str, Json], where: Path, found: list[Found]) -> None:
     if FROM in template:
         parsed = _parse(template)
-        yield Found(where, parsed) if isinstance(parsed, Ref) else Found(where, None, parsed)
+        found.append(
+            Found(where, parsed) if isinstance(parsed, Ref) else Found(where, None, parsed)
+        )
     elif not _is_literal(template):
         for key, child in template.items():
-            yield from find(child, (*where, key))
+            _collect(child, (*where, key), found)
 
 
 def find_in_text(text: str) -> Iterator[Found]:
@@ -202,10 +212,10 @@ def _is_literal(template: dict[str, Json]) -> bool:
 
 def _parse(template: dict[str, Json]) -> Ref | str:
     step, path = template[FROM], template.get(PATH, [])
-    strangers = sorted(template.keys() - {FROM, PATH})
+    strangers = template.keys() - {FROM, PATH}
     if strangers:
-        return f'a reference has only "$from" and "$path", not {strangers[0]!r}'
-    if not isinstance(step, str) or not re.fullmatch(STEP_ID, step):
+        return f'a reference has only "$from" and "$path", not {min(strangers)!r}'
+    if not isinstance(step, str) or not _STEP_ID.fullmatch(step):
         return '"$from" must be the id of a step'
     if not isinstance(path, list):
         return '"$path" must be a list of keys and positions'

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from hashlib import sha256
 
 from plansmith.errors import InputNeeded
 from plansmith.plan.data import Json, canonical_json, content_hash
@@ -34,21 +35,19 @@ class Batch:
             if not (isinstance(body, StepStarted) and body.step in steps)
         ]
 
-    def start(self, unit: Unit, *, attempt: int, key: str, inputs: dict[str, Json]) -> None:
-        """A call is intended; its inputs are kept for whoever looks later."""
-        digest = content_hash(inputs)
+    def start(
+        self, unit: Unit, *, attempt: int, key: str, inputs: dict[str, Json], digest: str
+    ) -> None:
+        """A call is intended; its inputs, of this hash, are kept for whoever looks later."""
         self.bodies.append(StepStarted(step=unit.name, attempt=attempt, key=key, inputs=digest))
         self.values.append(inputs)
 
     def done(self, unit: Unit, value: Json, usage: Usage) -> None:
         """A step has a result."""
-        size = len(canonical_json(value))
-        spent = spending(usage)
-        self.bodies.append(
-            StepDone.model_validate(
-                {"step": unit.name, "result": content_hash(value), "size": size} | spent
-            )
-        )
+        text = canonical_json(value)
+        digest = sha256(text).hexdigest()
+        told = {"step": unit.name, "result": digest, "size": len(text)}
+        self.bodies.append(StepDone.model_validate(told | spending(usage)))
         self.values.append(value)
 
     def ask(self, unit: Unit, text: str, now: datetime) -> None:

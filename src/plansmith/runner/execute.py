@@ -280,8 +280,9 @@ class Conductor:
         self._state.attempts[unit.name] += 1
         attempt = self._state.attempts[unit.name]
         # The same for the same call, another one for other inputs: so a service can tell.
-        key = f"{self._journal.id}/{unit.name}/{content_hash(inputs)[:16]}"
-        batch.start(unit, attempt=attempt, key=key, inputs=inputs)
+        digest = content_hash(inputs)
+        key = f"{self._journal.id}/{unit.name}/{digest[:16]}"
+        batch.start(unit, attempt=attempt, key=key, inputs=inputs, digest=digest)
         self._busy[unit.callee] += 1
         call = Call(
             key=key,

@@ -32,6 +32,8 @@ from plansmith.runner.templates import runs_templates
 
 UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.REPLANNING})
 
+_AT_ONCE: Final = 100
+
 
 class Runs(Desk):
     """Submits, reviews, runs, stops and repeats plans, and forgets nothing."""
@@ -157,7 +159,9 @@ class Runs(Desk):
             return False
         if run.phase in UNDER_WAY:
             return True
-        return run.approved == run.plan.hash or not await self.review(run.plan)
+        if run.approved and run.approved == run.plan.hash:
+            return True
+        return not await self.review(run.plan)
 
     async def _expire(self, journal: Journal) -> None:
         """Close questions whose time is up: no answer is an answer of its own, never a choice."""
@@ -332,13 +336,16 @@ class Runs(Desk):
         """
         waiting: list[asyncio.Future[Run]] = []
         damages: list[JournalDamaged] = []
-        for run_id in await self.store.runs():
-            try:
-                future = await self._resumed(run_id)
-            except JournalDamaged as damage:
-                damages.append(damage)
-            else:
-                waiting += [future] if future else []
+        names = await self.store.runs()
+        for start in range(0, len(names), _AT_ONCE):
+            some = names[start : start + _AT_ONCE]
+            for each in await asyncio.gather(*map(self._resumed, some), return_exceptions=True):
+                if isinstance(each, JournalDamaged):
+                    damages.append(each)
+                elif isinstance(each, BaseException):
+                    raise each
+                elif each is not None:
+                    waiting.append(each)
         runs = list(await asyncio.gather(*waiting))
         if damages:
             raise damages[0]

@@ -19,8 +19,9 @@ from functools import lru_cache
 from typing import Final, NamedTuple, cast
 
 from plansmith.errors import JournalDamaged, StaleWriter
+from plansmith.plan.chain import event_text, moment
 from plansmith.plan.data import Json, canonical_json
-from plansmith.plan.events import Event, read_event
+from plansmith.plan.events import Event, read_event, texts_of
 
 WHOLE_HASH_EVERY: Final = 16
 MARK_BYTES: Final = 4
@@ -54,10 +55,6 @@ _WORDS: Final = (
     b'{"kind":"system"}\n{"inputs":"\x00","key":"/s/\x01","step":"s","type":"step_started"}'
     b'{"kind":"system"}\n{"result":"\x00","size":1,"step":"s","type":"step_done"}'
 )
-# `canonical_json` for the small parts of an event, without a new encoder for each.
-_json: Final = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-).encode
 _SMALL: Final = 2048
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -217,11 +214,8 @@ def mark_of(digest: bytes) -> bytes:
 
 
 def _entry(event: Event) -> Entry:
-    stored = event.to_json()
-    body = _json(stored["body"]).encode()
-    who = _json(stored["by"]).encode()
-    at = str(stored["at"])
-    text = _text_of(event.run, event.number, at, event.before, body=body, who=who)
+    body, who = texts = texts_of(event.body, event.by)
+    text = event_text(event.run, event.number, moment(event.at), event.before, texts)
     digest = hashlib.sha256(text).digest()
     if digest.hex() != event.hash:
         raise JournalDamaged(f"event {event.number} of run {event.run} was altered")
@@ -244,14 +238,6 @@ def _entry(event: Event) -> Entry:
     return Entry(event.number, before, digest, data)
 
 
-def _text_of(run: str, number: int, at: str, before: str, *, body: bytes, who: bytes) -> bytes:
-    # The canonical text of the envelope, put together without parsing its parts again.
-    name, previous = _json(run).encode(), _json(before).encode()
-    return b'{"at":"%b","before":%b,"body":%b,"by":%b,"number":%d,"run":%b}' % (
-        *(at.encode(), previous, body, who, number, name),
-    )
-
-
 def _without(content: bytes, hashes: Sequence[bytes]) -> bytes:
     if not hashes:
         return content
@@ -270,8 +256,7 @@ def _checked(run: str, words: bytes, number: int, before: str, data: bytes) -> t
         for found, piece in zip(_in_pieces(hashes), pieces[1:], strict=True)
     )
     who, _, body = whole.partition(b"\n")
-    at = header.at.isoformat(timespec="microseconds").replace("+00:00", "Z")
-    text = _text_of(run, number, at, before, body=body, who=who)
+    text = event_text(run, number, moment(header.at), before, (body, who))
     digest = hashlib.sha256(text)
     mark = _mark_length(number)
     if digest.digest()[:mark] != data[:mark]:

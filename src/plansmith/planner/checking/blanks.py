@@ -73,6 +73,8 @@ class Blanks:
         return {key: self._filled(each, (*path, key)) for key, each in template.items()}
 
     def _text(self, text: str, path: Path) -> Json:
+        if "{{" not in text:
+            return text
         parts = pieces(text)
         if len(parts) == 1 and isinstance(parts[0], Ref):
             return self._blank(parts[0], path)
