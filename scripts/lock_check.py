@@ -46,9 +46,9 @@ def wanted(project: Mapping[str, Any]) -> dict[str, list[Requirement]]:
     table = project["project"]
     extras: dict[str, list[str]] = table["optional-dependencies"]
     build = project["dependency-groups"]["build"]
-    used = [line for name in ("models", "mcp", "a2a", "local") for line in extras[name]]
+    used = [line for name in ("models", "mcp", "a2a", "local", "server") for line in extras[name]]
     core = [*table["dependencies"], *used, *build]
-    more = ("dev", "server", "postgres", "duckdb", "charts")
+    more = ("dev", "postgres", "duckdb", "charts", "telemetry")
     dev = [*core, *(line for name in more for line in extras[name])]
     everything = [*dev, *(line for lines in extras.values() for line in lines)]
     return {
