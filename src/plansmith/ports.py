@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
@@ -162,6 +162,14 @@ class Ranker(Protocol):
         ...
 
 
+class News(NamedTuple):
+    """An event of a run, and its place among the events of all runs."""
+
+    position: int
+    run: str
+    number: int
+
+
 class PlanStore(Protocol):
     """Where journals and results are kept."""
 
@@ -182,6 +190,18 @@ class PlanStore(Protocol):
 
     async def runs(self) -> Sequence[str]:
         """The ids of all runs, oldest first."""
+        ...
+
+    async def open_runs(self) -> Sequence[str]:
+        """The ids of the runs that are not over, oldest first."""
+        ...
+
+    async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
+        """The events of all runs behind a position, in the order they became durable."""
+        ...
+
+    async def wait_news(self, after: int) -> int:
+        """Return the newest position when it is behind the given one, whoever wrote."""
         ...
 
     async def put(self, value: Json) -> str:

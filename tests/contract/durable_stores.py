@@ -76,6 +76,22 @@ class DurableStoreContract:
 
         self._play(story)
 
+    def test_a_position_never_comes_twice_even_if_the_newest_run_goes(self) -> None:
+        seen: list[int] = []
+
+        async def write(store: Store) -> None:
+            await store.append(journal("a", 2))
+            await store.append(journal("b", 3))
+            seen.append((await store.news())[-1].position)
+            assert await store.delete_run("b")
+
+        async def go_on(store: Store) -> None:
+            await store.append(journal("c", 1))
+            assert [each.run for each in await store.news(seen[0])] == ["c"]
+
+        self._play(write)
+        self._play(go_on)
+
     def test_a_conflict_fails_its_own_caller_only(self) -> None:
         async def story(store: Store) -> None:
             await store.append(journal("a", 2))

@@ -336,7 +336,7 @@ class Runs(Desk):
         """
         waiting: list[asyncio.Future[Run]] = []
         damages: list[JournalDamaged] = []
-        names = await self.store.runs()
+        names = await self.store.open_runs()
         for start in range(0, len(names), _AT_ONCE):
             some = names[start : start + _AT_ONCE]
             for each in await asyncio.gather(*map(self._resumed, some), return_exceptions=True):

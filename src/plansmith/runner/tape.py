@@ -13,7 +13,7 @@ from typing import cast
 from plansmith.errors import InputNeeded, JournalDamaged, JournalError, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, canonical_json, content_hash
-from plansmith.ports import Call, PlanStore, Usage
+from plansmith.ports import Call, News, PlanStore, Usage
 from plansmith.runner.call import Asks, Callees, Done, Failed, Outcome, Unsure
 from plansmith.runner.units import Unit
 
@@ -120,6 +120,18 @@ class TapeStore:
     async def runs(self) -> Sequence[str]:
         """The one run there is."""
         return [self._tape.events[0].run]
+
+    async def open_runs(self) -> Sequence[str]:
+        """The run that is being replayed."""
+        return await self.runs()
+
+    async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
+        """Nobody follows a replay."""
+        raise JournalError(f"a replay cannot be followed from {after} by {limit}")
+
+    async def wait_news(self, after: int) -> int:
+        """Nobody follows a replay."""
+        raise JournalError(f"a replay cannot be followed from {after}")
 
     async def put(self, value: Json) -> str:
         """Keep a value."""

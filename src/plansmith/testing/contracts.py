@@ -24,6 +24,7 @@ from plansmith.plan.events import (
     AnyBody,
     Event,
     RunCreated,
+    RunFinished,
     RunPaused,
     next_event,
     verify_chain,
@@ -115,6 +116,43 @@ class PlanStoreContract:
                 await store.append(journal(run, 1))
             await store.append(journal("0001", 2)[1:])
             assert list(await store.runs()) == ["0001", "0002", "0003"]
+
+        self._with_store(story)
+
+    def test_news_of_all_runs_come_in_their_order(self) -> None:
+        async def story(store: PlanStore) -> None:
+            a, b = journal("a", 3), journal("b", 2)
+            for events in (a[:1], b[:1], a[1:], b[1:]):
+                await store.append(events)
+            news = await store.news()
+            order = [("a", 1), ("b", 1), ("a", 2), ("a", 3), ("b", 2)]
+            assert [(each.run, each.number) for each in news] == order
+            assert [each.position for each in news] == sorted({each.position for each in news})
+            assert await store.news(news[1].position, limit=2) == news[2:4]
+            assert await store.news(news[-1].position) == []
+
+        self._with_store(story)
+
+    def test_waiting_for_news_ends_with_the_next_event_of_any_run(self) -> None:
+        async def story(store: PlanStore) -> None:
+            await store.append(journal("a", 1))
+            seen = await store.wait_news(0)
+            waiting = asyncio.ensure_future(store.wait_news(seen))
+            await store.append(journal("b", 1))
+            assert await asyncio.wait_for(waiting, 30) > seen
+            assert [each.run for each in await store.news(seen)] == ["b"]
+
+        self._with_store(story)
+
+    def test_a_run_is_open_until_it_is_finished(self) -> None:
+        async def story(store: PlanStore) -> None:
+            await store.append(journal("a", 2))
+            over = journal("b", 1)
+            body = RunFinished(status="done")
+            system = Actor(kind="system")
+            end = next_event(body, run="b", by=system, at=over[0].at, last=over[0])
+            await store.append([*over, end])
+            assert list(await store.open_runs()) == ["a"]
 
         self._with_store(story)
 

@@ -17,6 +17,7 @@ from plansmith.adapters.stores.database import (
     named,
     open_database,
 )
+from plansmith.adapters.stores.news import SQLITE_POSITION
 from plansmith.adapters.stores.rows import DOCTOR, day_of, key_of, mark_of, squeezed, stale
 from plansmith.errors import JournalDamaged
 
@@ -77,6 +78,11 @@ class Ledger:
         with in_our_words(self._path), _Transaction(self._opened()) as connection:
             self._heads.clear()
             return work(connection)
+
+    @property
+    def position(self) -> int:
+        """The place of the newest event that was written here."""
+        return self._last_event
 
     def others(self) -> int:
         """A number that changes when another connection has written."""
@@ -182,9 +188,7 @@ class _Transaction:
                 self._connection.execute("ROLLBACK")
 
 
-_LAST_IDS: Final = """
-    SELECT (SELECT coalesce(max(id), 0) FROM run), (SELECT coalesce(max(id), 0) FROM event)
-"""
+_LAST_IDS: Final = f"SELECT (SELECT coalesce(max(id), 0) FROM run), ({SQLITE_POSITION})"  # noqa: S608 - both are constants
 _HEADS: Final = """
     SELECT name, run.id, last, data FROM run
     JOIN place ON place.run = run.id AND number = last

@@ -7,9 +7,11 @@ import json
 from collections.abc import Sequence
 from typing import cast
 
+from plansmith.adapters.stores.news import ANY_RUN
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.data import Json, canonical_json, content_hash
 from plansmith.plan.events import Event
+from plansmith.ports import News
 
 
 class MemoryStore:
@@ -17,6 +19,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._events: dict[str, list[Event]] = {}
+        self._news: list[News] = []
         self._values: dict[str, bytes] = {}
         self._templates: dict[str, list[tuple[bytes, bool]]] = {}
         self._waiting: dict[str, list[asyncio.Event]] = {}
@@ -36,7 +39,9 @@ class MemoryStore:
         for value in values:
             await self.put(value)
         self._events.setdefault(run, []).extend(events)
-        for waiting in self._waiting.pop(run, ()):
+        start = len(self._news) + 1
+        self._news += [News(at, run, each.number) for at, each in enumerate(events, start=start)]
+        for waiting in [*self._waiting.pop(run, ()), *self._waiting.pop(ANY_RUN, ())]:
             waiting.set()
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
@@ -49,6 +54,23 @@ class MemoryStore:
             news = asyncio.Event()
             self._waiting.setdefault(run, []).append(news)
             await news.wait()
+
+    async def open_runs(self) -> Sequence[str]:
+        """The ids of the runs that are not over, oldest first."""
+        over = "run_finished"
+        return [run for run, events in self._events.items() if events[-1].body.type != over]
+
+    async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
+        """The events of all runs behind a position, in the order they were appended."""
+        return self._news[max(after, 0) :][:limit]
+
+    async def wait_news(self, after: int) -> int:
+        """Return the newest position when it is behind the given one."""
+        while len(self._news) <= after:
+            news = asyncio.Event()
+            self._waiting.setdefault(ANY_RUN, []).append(news)
+            await news.wait()
+        return len(self._news)
 
     async def runs(self) -> Sequence[str]:
         """The ids of all runs, oldest first."""

@@ -44,6 +44,8 @@ SQLITE: Final[Sequence[str]] = (
         PRIMARY KEY (name, version)
     );
     """,
+    # Where the newest events stood when they were removed: positions never come twice.
+    "CREATE TABLE gone (position INTEGER NOT NULL)",
 )
 
 # Storage EXTERNAL: rows are deflated already, the server need not try again.
@@ -78,6 +80,19 @@ POSTGRES: Final[Sequence[str]] = (
         data bytea NOT NULL,
         PRIMARY KEY (name, version)
     );
+    """,
+    # One counter for all writers: whoever follows the store by position sees commits in their
+    # order. Small ranges: what is asked for is nearly always the end.
+    """
+    CREATE TABLE plansmith.counter (position bigint NOT NULL) WITH (fillfactor = 10);
+    ALTER TABLE plansmith.event ADD COLUMN position bigint NOT NULL DEFAULT 0;
+    UPDATE plansmith.event SET position = placed.position FROM (
+        SELECT run, number, row_number() OVER (ORDER BY run, number) AS position
+        FROM plansmith.event
+    ) AS placed WHERE event.run = placed.run AND event.number = placed.number;
+    INSERT INTO plansmith.counter SELECT coalesce(max(position), 0) FROM plansmith.event;
+    CREATE INDEX event_position ON plansmith.event USING brin (position)
+        WITH (pages_per_range = 8);
     """,
 )
 

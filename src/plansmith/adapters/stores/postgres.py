@@ -10,6 +10,7 @@ from plansmith.adapters.stores import statements
 from plansmith.adapters.stores.commit import Request, WriterTask, closed, settle_all
 from plansmith.adapters.stores.followers import Followers
 from plansmith.adapters.stores.link import Link
+from plansmith.adapters.stores.news import ANY_RUN, POSTGRES_NEWS, POSTGRES_POSITION
 from plansmith.adapters.stores.retention import Pruned, expired, keys_in, last_day
 from plansmith.adapters.stores.rows import (
     HEADER_BYTES,
@@ -33,9 +34,11 @@ from plansmith.adapters.stores.together import Together
 from plansmith.adapters.stores.values import Values
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event
+from plansmith.ports import News
 
 _SOME: Final = 1000
 _ANY_DAY: Final = 2**31 - 1
+_FAR: Final = 2**63
 
 
 class PostgresStore:
@@ -92,6 +95,23 @@ class PostgresStore:
             header = header_of(number, last)
             heads.append(RunHead(run, number, header.type, header.at, header_of(1, first).at))
         return heads
+
+    async def open_runs(self) -> Sequence[str]:
+        """The ids of the runs that are not over, oldest first."""
+        return [head.run for head in await self.heads() if not head.over]
+
+    async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
+        """The events of all runs behind a position, in the order they became durable."""
+        return [News(*row) for row in await self._read(POSTGRES_NEWS, [after, limit])]
+
+    async def wait_news(self, after: int) -> int:
+        """Return the newest position when it is behind the given one."""
+        while (position := await self._position()) <= after:
+            await self._followers.wait(ANY_RUN, after)
+        return position
+
+    async def _position(self) -> int:
+        return int((await self._read(POSTGRES_POSITION, []))[0][0])
 
     async def put(self, value: Json) -> str:
         """Keep a value once, and return its content hash."""
@@ -165,7 +185,7 @@ class PostgresStore:
         settle_all(requests)
         if self._followers.any:
             done = (each for each in requests if each.entries and each.error is None)
-            self._followers.wake({each.run: each.entries[-1].number for each in done})
+            self._wake({each.run: each.entries[-1].number for each in done})
 
     async def _commit(self, batch: Sequence[Request]) -> None:
         rest = batch
@@ -228,7 +248,12 @@ class PostgresStore:
         return {bytes(key): data for key, data in await self._read(query, [list(keys)])}
 
     async def _numbers(self, runs: Sequence[str]) -> Mapping[str, int]:
-        return dict(await self._read(statements.NUMBERS, [list(runs)]))
+        numbers = dict(await self._read(statements.NUMBERS, [list(runs)]))
+        return numbers | ({ANY_RUN: await self._position()} if ANY_RUN in runs else {})
+
+    def _wake(self, numbers: Mapping[str, int]) -> None:
+        # Whoever follows all runs asks for the position itself.
+        self._followers.wake({**numbers, ANY_RUN: _FAR} if numbers else {})
 
     async def _watch(self) -> None:
         async def listen(connection: Any, _: bool) -> None:  # noqa: FBT001 - Link's form
@@ -237,7 +262,7 @@ class PostgresStore:
             await self._followers.look()
             async for note in connection.notifies():
                 number, _space, run = note.payload.partition(" ")
-                self._followers.wake({run: int(number)})
+                self._wake({run: int(number)})
                 if not self._followers.any:
                     return
 

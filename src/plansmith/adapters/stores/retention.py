@@ -19,7 +19,7 @@ class Pruned:
 
 def expired(heads: Iterable[RunHead], before: datetime) -> list[RunHead]:
     """The runs that finished before a moment."""
-    return [head for head in heads if head.type == "run_finished" and head.at < before]
+    return [head for head in heads if head.over and head.at < before]
 
 
 def last_day(before: datetime, now: datetime) -> int:

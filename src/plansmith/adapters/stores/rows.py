@@ -86,6 +86,11 @@ class RunHead:
     at: datetime
     created: datetime
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing more can happen."""
+        return self.type == "run_finished"
+
 
 class Header(NamedTuple):
     """What the first bytes of a row say."""

@@ -14,6 +14,7 @@ from plansmith.adapters.stores.commit import Errand, Request, WriterThread, clos
 from plansmith.adapters.stores.database import Synchronous, in_our_words, open_database
 from plansmith.adapters.stores.followers import Followers
 from plansmith.adapters.stores.ledger import Ledger
+from plansmith.adapters.stores.news import ANY_RUN, sqlite_news, sqlite_position
 from plansmith.adapters.stores.retention import Pruned, expired, keys_in, last_day
 from plansmith.adapters.stores.rows import (
     DOCTOR,
@@ -36,6 +37,7 @@ from plansmith.adapters.stores.values import Values
 from plansmith.errors import JournalDamaged
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event
+from plansmith.ports import News
 
 _T = TypeVar("_T")
 _ANY_DAY: Final = 2**31 - 1
@@ -109,6 +111,20 @@ class SqliteStore:
     async def heads(self) -> Sequence[RunHead]:
         """Where every run stands, oldest first, without reading the runs."""
         return await self._read(_heads)
+
+    async def open_runs(self) -> Sequence[str]:
+        """The ids of the runs that are not over, oldest first."""
+        return [head.run for head in await self.heads() if not head.over]
+
+    async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
+        """The events of all runs behind a position, in the order they became durable."""
+        return await self._read(lambda connection: sqlite_news(connection, after, limit))
+
+    async def wait_news(self, after: int) -> int:
+        """Return the newest position when it is behind the given one."""
+        while (position := await self._read(sqlite_position)) <= after:
+            await self._followers.wait(ANY_RUN, after)
+        return position
 
     async def put(self, value: Json) -> str:
         """Keep a value once, and return its content hash."""
@@ -185,7 +201,8 @@ class SqliteStore:
         settle_all(requests)
         if self._followers.any:
             done = (each for each in requests if each.entries and each.error is None)
-            self._followers.wake({each.run: each.entries[-1].number for each in done})
+            numbers = {each.run: each.entries[-1].number for each in done}
+            self._followers.wake(numbers | ({ANY_RUN: self._ledger.position} if numbers else {}))
 
     async def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         def read() -> _T:
@@ -219,7 +236,11 @@ class SqliteStore:
         return int(await self._writer.submit(errand))
 
     async def _numbers(self, runs: Sequence[str]) -> Mapping[str, int]:
-        return await self._read(lambda connection: dict(_in_parts(connection, _LASTS, runs)))
+        def last(connection: sqlite3.Connection) -> dict[str, int]:
+            numbers = dict(_in_parts(connection, _LASTS, runs))
+            return numbers | ({ANY_RUN: sqlite_position(connection)} if ANY_RUN in runs else {})
+
+        return await self._read(last)
 
     async def _watch(self) -> None:
         seen = -1
@@ -294,6 +315,9 @@ def _delete_run(connection: sqlite3.Connection, run: str, number: int | None) ->
     last = connection.execute(_LAST, (run,)).fetchone()
     if last is None or number not in (None, last[0]):
         return 0
+    position = sqlite_position(connection)
+    connection.execute("DELETE FROM gone")
+    connection.execute("INSERT INTO gone VALUES (?)", (position,))
     for statement in _DELETE_RUN:
         connection.execute(statement, (run,))
     return 1

@@ -12,16 +12,20 @@ from plansmith.adapters.stores.rows import MARK_BYTES, Entry, key_of, mark_of, s
 _LARGE: Final = 65_536
 
 # Who inserts the first event of a unit has won: the server's primary keys decide, and the rest of
-# the unit and its values follow only then. All in the order of keys, so that two writers that
-# meet wait for each other one way round only.
+# the unit and its values follow only then. All begins with the counter, which a writer holds until
+# its commit: positions grow in the order of commits, and two writers cannot wait for each other.
 APPEND: Final = """
-    WITH unit AS (
+    WITH taken AS (
+        UPDATE plansmith.counter SET position = position + %(count)s
+        RETURNING position - %(count)s AS position
+    ), unit AS (
         SELECT * FROM unnest(
             %(runs)s::text[], %(numbers)s::int[], %(lasts)s::int[], %(befores)s::bytea[],
-            %(rows)s::bytea[]
-        ) AS unit (name, number, last, before, data)
+            %(rows)s::bytea[], %(places)s::int[]
+        ) AS unit (name, number, last, before, data, place)
     ), made AS (
-        INSERT INTO plansmith.run (name) SELECT name FROM unit WHERE number = 1 ORDER BY name
+        INSERT INTO plansmith.run (name)
+        SELECT name FROM unit CROSS JOIN taken WHERE number = 1 ORDER BY name
         ON CONFLICT (name) DO NOTHING RETURNING id, name
     ), following AS (
         SELECT id, name FROM made
@@ -30,22 +34,25 @@ APPEND: Final = """
         JOIN plansmith.event AS head ON head.run = run.id AND head.number = unit.number - 1
             AND substring(head.data FROM 1 FOR %(mark)s) = unit.before
     ), opened AS (
-        INSERT INTO plansmith.event (run, number, data)
-        SELECT id, number, data FROM unit JOIN following USING (name) ORDER BY id
+        INSERT INTO plansmith.event (run, number, data, position)
+        SELECT id, number, data, position + place
+        FROM unit JOIN following USING (name) CROSS JOIN taken ORDER BY id
         ON CONFLICT DO NOTHING RETURNING run
     ), won AS (
         SELECT name, id, last FROM unit JOIN following USING (name)
         WHERE id IN (SELECT run FROM opened)
     ), completed AS (
-        INSERT INTO plansmith.event (run, number, data)
-        SELECT id, number, data FROM unnest(
-            %(rest_runs)s::text[], %(rest_numbers)s::int[], %(rest_rows)s::bytea[]
-        ) AS rest (name, number, data) JOIN won USING (name) ORDER BY id, number
+        INSERT INTO plansmith.event (run, number, data, position)
+        SELECT id, number, data, position + place FROM unnest(
+            %(rest_runs)s::text[], %(rest_numbers)s::int[], %(rest_rows)s::bytea[],
+            %(rest_places)s::int[]
+        ) AS rest (name, number, data, place) JOIN won USING (name) CROSS JOIN taken
+        ORDER BY id, number
     ), kept AS (
         INSERT INTO plansmith.value AS value (key, day, data)
         SELECT DISTINCT ON (key) key, %(day)s::int, data FROM unnest(
             %(value_runs)s::text[], %(keys)s::bytea[], %(values)s::bytea[]
-        ) AS new (name, key, data)
+        ) AS new (name, key, data) CROSS JOIN taken
         WHERE name IS NULL OR name IN (SELECT name FROM won) ORDER BY key
         ON CONFLICT (key) DO UPDATE SET day = excluded.day WHERE value.day < excluded.day
     )
@@ -125,24 +132,31 @@ async def columns_of(
     units: Mapping[str, Sequence[Request]], puts: Sequence[Request], *, day: int
 ) -> dict[str, object]:
     """What `APPEND` needs: units, the rest of their events and the values, as columns."""
-    firsts = [requests[0].entries[0] for requests in units.values()]
-    rest: list[tuple[str, Entry]] = []
+    firsts: list[tuple[int, Entry]] = []
+    rest: list[tuple[int, str, Entry]] = []
+    count = 0
     for run, requests in units.items():
         entries = [entry for request in requests for entry in request.entries]
-        rest.extend((run, entry) for entry in entries[1:])
+        placed = enumerate(entries, start=count + 1)
+        firsts.append(next(placed))
+        rest.extend((place, run, entry) for place, entry in placed)
+        count += len(entries)
     values: list[tuple[str | None, bytes, bytes]] = []
     for request in [*(each for some in units.values() for each in some), *puts]:
         for digest, text in request.values:
             values.append((request.run or None, key_of(digest), await _stored(text)))
     return {
         "runs": list(units),
-        "numbers": [entry.number for entry in firsts],
+        "numbers": [entry.number for _, entry in firsts],
         "lasts": [requests[-1].entries[-1].number for requests in units.values()],
-        "befores": [mark_of(entry.before) for entry in firsts],
-        "rows": [entry.data for entry in firsts],
-        "rest_runs": [run for run, _ in rest],
-        "rest_numbers": [entry.number for _, entry in rest],
-        "rest_rows": [entry.data for _, entry in rest],
+        "befores": [mark_of(entry.before) for _, entry in firsts],
+        "rows": [entry.data for _, entry in firsts],
+        "places": [place for place, _ in firsts],
+        "rest_runs": [run for _, run, _ in rest],
+        "rest_numbers": [entry.number for _, _, entry in rest],
+        "rest_rows": [entry.data for _, _, entry in rest],
+        "rest_places": [place for place, _, _ in rest],
+        "count": count,
         "value_runs": [run for run, _, _ in values],
         "keys": [key for _, key, _ in values],
         "values": [data for _, _, data in values],
