@@ -9,8 +9,9 @@ from decimal import Decimal
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from plansmith.plan.capability import AgentSpec, ToolSpec
-from plansmith.plan.data import Json
+from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event
+from plansmith.plan.schedules import Fire, Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ class News(NamedTuple):
 class PlanStore(Protocol):
     """Where journals and results are kept."""
 
-    async def append(self, events: Sequence[Event], values: Sequence[Json] = ()) -> None:
+    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
         """Keep events that follow the last one of their run, and values, all or none.
 
         Events that do not follow are refused with `StaleWriter`.
@@ -214,6 +215,30 @@ class PlanStore(Protocol):
 
     async def close(self) -> None:
         """Let go of what the store holds open; harmless when done twice."""
+        ...
+
+
+class ScheduleStore(Protocol):
+    """A store that also keeps schedules; of two who write the same version, one wins."""
+
+    async def put_schedule(self, schedule: Schedule) -> bool:
+        """Keep the next version of a schedule; false when another one came first."""
+        ...
+
+    async def schedules(self) -> Sequence[Schedule]:
+        """All schedules, removed ones too, oldest first."""
+        ...
+
+    async def put_fire(self, fire: Fire) -> bool:
+        """Keep a fire, or its next version; false when another one came first."""
+        ...
+
+    async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
+        """The newest fires of a schedule, newest first."""
+        ...
+
+    async def open_fires(self) -> Sequence[Fire]:
+        """The fires of all schedules of which something may still come, oldest first."""
         ...
 
 

@@ -12,6 +12,7 @@ from plansmith.adapters.stores.doctor import verify
 from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import JournalDamaged, JournalError, StaleWriter
+from plansmith.plan.chain import verify_chain
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import (
     Actor,
@@ -22,7 +23,6 @@ from plansmith.plan.events import (
     StepDone,
     StepStarted,
     next_event,
-    verify_chain,
 )
 from plansmith.testing.contracts import journal
 

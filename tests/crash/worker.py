@@ -16,7 +16,7 @@ from typing import Any
 from plansmith import Effect, Plan, ToolSpec
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
-from plansmith.plan.data import Json
+from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event
 from plansmith.ports import Call
 from plansmith.runner.limits import RunLimits
@@ -44,7 +44,7 @@ class DyingStore(SqliteStore):
     appends_left = 10**9
     when = "after"
 
-    async def append(self, events: Sequence[Event], values: Sequence[Json] = ()) -> None:
+    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
         self.appends_left -= 1
         if self.appends_left < 0 and self.when == "before":
             os.kill(os.getpid(), signal.SIGKILL)

@@ -16,7 +16,7 @@ from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.config import Settings
 from plansmith.errors import InputNeeded, Refused, ToolFailed
-from plansmith.plan.data import Json
+from plansmith.plan.data import Content, Json
 from plansmith.plan.events import (
     Event,
     PlanProposed,
@@ -363,7 +363,7 @@ class DyingStore(MemoryStore):
 
     dies_at = ""
 
-    async def append(self, events: Sequence[Event], values: Sequence[Json] = ()) -> None:
+    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
         if any(event.body.type == self.dies_at for event in events):
             raise Crash
         await super().append(events, values)

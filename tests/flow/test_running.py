@@ -11,8 +11,15 @@ import pytest
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
-from plansmith.errors import InvalidPlan, Misconfigured, Refused, StaleDecision, ToolBusy
-from plansmith.plan.events import verify_chain
+from plansmith.errors import (
+    InvalidPlan,
+    JournalDamaged,
+    Misconfigured,
+    Refused,
+    StaleDecision,
+    ToolBusy,
+)
+from plansmith.plan.chain import verify_chain
 from plansmith.review.policy import ReviewPolicy
 from plansmith.runner.limits import RunLimits
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
@@ -45,6 +52,40 @@ async def test_a_plan_that_only_reads_runs_without_asking() -> None:
     assert run.status is RunStatus.DONE
     assert run.steps["b"].result == {"seen": {"x": 2}, "list": [1, 2, 3]}
     assert [call.tool for call in tools.calls] == ["look", "look"]
+
+
+async def test_a_tool_that_changes_its_arguments_changes_nothing_recorded() -> None:
+    shelf: list[Any] = [3, 1, 2]
+
+    @tool(effect="read")
+    def numbers() -> list[int]:
+        return shelf
+
+    @tool(effect="read")
+    def smallest(values: list[int]) -> int:
+        values.sort()
+        shelf.clear()
+        return values.pop(0)
+
+    wanted = plan(
+        step("n", "numbers"),
+        step("a", "smallest", inputs={"values": {"$from": "n"}}),
+        step("b", "smallest", inputs={"values": {"$from": "n"}}, after=["a"]),
+    )
+    app = Plansmith(tools=[numbers, smallest])
+    run = await app.run((await app.submit(wanted)).id)
+    assert [run.steps[name].result for name in "nab"] == [[3, 1, 2], 1, 1]
+    assert run.steps["n"].result == (await app.get(run.id)).steps["n"].result
+
+
+async def test_a_plan_changed_in_place_after_its_approval_is_not_approved() -> None:
+    app, tools = smith(FakeTool("mail", effect=Effect.FINAL))
+    run = await app.submit(plan(step("m", "mail", inputs={"to": "bob"})))
+    run = await app.decide(run.id, approve=cast("Plan", run.plan).hash)
+    cast("Any", run.plan).steps[0].inputs["to"] = "eve"
+    with pytest.raises(JournalDamaged, match="its hash is not that of the current plan"):
+        await app.run(run.id)
+    assert tools.calls == []
 
 
 async def test_nothing_with_an_effect_happens_before_the_approval_of_that_hash() -> None:
@@ -197,7 +238,7 @@ async def test_a_reference_to_what_is_not_there_fails_its_step_only() -> None:
     run = await app.submit(plan(step("a"), step("b", inputs={"x": "{{a.nothing}}"}), step("c")))
     run = await app.run(run.id)
     assert statuses(run) == {"a": "done", "b": "failed", "c": "done"}
-    assert "the keys seen, list" in run.steps["b"].error
+    assert "the keys list, seen" in run.steps["b"].error
 
 
 async def test_a_write_that_runs_out_of_time_is_unknown_and_asks() -> None:

@@ -10,7 +10,8 @@ from tests.property.strategies import plans
 from plansmith import RunStatus, StepStatus, fold
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
-from plansmith.plan.events import Event, next_event, read_event, verify_chain
+from plansmith.plan.chain import verify_chain
+from plansmith.plan.events import Event, next_event, read_event
 from plansmith.plan.graph import needs, ready
 from plansmith.plan.plan import Plan
 

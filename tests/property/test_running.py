@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from plansmith import Effect, Plan, RunStatus, StepStatus, ToolSpec
 from plansmith.app import Plansmith
 from plansmith.errors import PlansmithError, ToolBusy, ToolFailed
-from plansmith.plan.data import Json
-from plansmith.plan.events import Event, StepDone, StepStarted, verify_chain
+from plansmith.plan.chain import verify_chain
+from plansmith.plan.data import Content, Json
+from plansmith.plan.events import Event, StepDone, StepStarted
 from plansmith.plan.graph import needs
 from plansmith.ports import Call
 from plansmith.runner.budget import BudgetLimits
@@ -36,7 +37,7 @@ class MortalStore(MemoryStore):
         self.appends_left = 10**9
         self.durable_first = False
 
-    async def append(self, events: Sequence[Event], values: Sequence[Json] = ()) -> None:
+    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
         self.appends_left -= 1
         if self.appends_left < 0:
             if self.durable_first and self.appends_left == -1:

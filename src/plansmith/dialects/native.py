@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from plansmith.dialects.text import read_text, write_yaml
 from plansmith.plan.data import Flaw, Json, Path, flaws
-from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan, Schedule
+from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, PATH
 from plansmith.plan.steps import KINDS, STEP_TYPES, MapStep, StepFields
+from plansmith.plan.timing import Timing
 
 _FLAW_CODES: Final = {"deep": "PS007", "text": "PS008", "number": "PS009", "kind": "PS005"}
 _FLAW_HINTS: Final = {
@@ -144,7 +145,7 @@ def _split_step(path: Path, value: dict[str, Json]) -> tuple[str | None, Path]:
 
 def _field_names(place: Path, *, in_step: bool) -> Iterable[str]:
     if not in_step:
-        return Schedule.model_fields if place == ("schedule",) else Plan.model_fields
+        return Timing.model_fields if place == ("schedule",) else Plan.model_fields
     return [name for kind in STEP_TYPES for name in kind.model_fields]
 
 
@@ -165,7 +166,7 @@ def schema() -> dict[str, Json]:
     properties = {name: _simple(each) for name, each in _properties(Plan).items()}
     properties["schedule"] = {
         "type": "object",
-        "properties": {name: _simple(each) for name, each in _properties(Schedule).items()},
+        "properties": {name: _simple(each) for name, each in _properties(Timing).items()},
         "additionalProperties": False,
     }
     properties["steps"] = {"type": "array", "maxItems": MAX_STEPS, "items": step}

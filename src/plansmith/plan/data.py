@@ -61,6 +61,25 @@ def content_hash(value: object) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
+class Content(NamedTuple):
+    """A value as its canonical text, and the hash that names it: made once, kept as it is."""
+
+    digest: str
+    text: bytes
+
+    def value(self) -> Json:
+        """The value, anew: nobody else holds it."""
+        return cast("Json", json.loads(self.text))
+
+
+def content_of(value: Json | Content) -> Content:
+    """The content of a value; of a content, itself."""
+    if isinstance(value, Content):
+        return value
+    text = canonical_json(value)
+    return Content(hashlib.sha256(text).hexdigest(), text)
+
+
 def same(left: Json, right: Json) -> bool:
     """Whether two JSON values are the same; True, 1 and 1.0 are three values."""
     return canonical_json(left) == canonical_json(right)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    Field,
+    PrivateAttr,
+    TypeAdapter,
+    ValidationError,
+)
 
 from plansmith.errors import JournalDamaged
-from plansmith.plan.chain import event_text, moment
-from plansmith.plan.data import Json, Record, canonical_json
+from plansmith.plan.chain import event_text, moment, texts_of
+from plansmith.plan.data import Json, Record
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
@@ -337,6 +343,12 @@ class Event(Record):
     body: Body
     before: str = ""
     hash: str
+    _texts: tuple[bytes, bytes] | None = PrivateAttr(None)
+
+    @property
+    def texts(self) -> tuple[bytes, bytes]:
+        """What happened and who caused it, as canonical text."""
+        return self._texts or texts_of(self.body, self.by)
 
     def to_json(self) -> dict[str, Json]:
         """The event as it is stored, streamed and hashed."""
@@ -357,9 +369,11 @@ def next_event(
     """The event that follows the last one of a run."""
     number, before = (last.number + 1, last.hash) if last else (1, "")
     at = at.astimezone(UTC)
-    text = event_text(run, number, moment(at), before, texts_of(body, by))
-    digest = sha256(text).hexdigest()
-    return Event(run=run, number=number, at=at, by=by, body=body, before=before, hash=digest)
+    texts = texts_of(body, by)
+    digest = sha256(event_text(run, number, moment(at), before, texts)).hexdigest()
+    event = Event(run=run, number=number, at=at, by=by, body=body, before=before, hash=digest)
+    event._texts = texts  # whoever stores it needs them again  # noqa: SLF001
+    return event
 
 
 def read_event(value: object) -> Event:
@@ -373,25 +387,6 @@ def read_event(value: object) -> Event:
             f"an event cannot be read: {place}: {first['msg']}",
             hint="it may be damaged, or written by a newer Plansmith",
         ) from None
-
-
-def verify_chain(events: Iterable[Event], last: Event | None = None) -> Event | None:
-    """Check numbers, links and hashes, return the last event, or say what was altered."""
-    for event in events:
-        number, before = (last.number + 1, last.hash) if last else (1, "")
-        if event.number != number or (last and event.run != last.run):
-            raise JournalDamaged(f"event {number} of run {event.run} is missing")
-        texts = texts_of(event.body, event.by)
-        text = event_text(event.run, number, moment(event.at), event.before, texts)
-        if event.before != before or sha256(text).hexdigest() != event.hash:
-            raise JournalDamaged(f"event {number} of run {event.run} was altered")
-        last = event
-    return last
-
-
-def texts_of(body: AnyBody, by: Actor) -> tuple[bytes, bytes]:
-    """What happened and who caused it, as canonical text."""
-    return canonical_json({"type": body.type} | body.to_json()), canonical_json(by.to_json())
 
 
 _READER: TypeAdapter[Event] = TypeAdapter(Event)

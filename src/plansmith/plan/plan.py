@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from plansmith.plan.data import Flag, Json, Record, Whole, content_hash
 from plansmith.plan.steps import AnyStep, MapStep, Step, StepFields, Text
+from plansmith.plan.timing import Timing
 
 SCHEMA_VERSION: Final = 1
 MAX_STEPS: Final = 10_000
 PROSE: Final = frozenset({"title", "why"})
 _NOT_HASHED: Final = PROSE | {"after"}
-
-
-class Schedule(Record):
-    """When a plan runs again: exactly one of four ways, in a time zone."""
-
-    every_minutes: Whole | None = Field(default=None, ge=1)
-    daily_at: str | None = Field(default=None, pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")
-    cron: str | None = Field(default=None, min_length=9)
-    once_at: str | None = Field(default=None, min_length=10)
-    timezone: str = "UTC"
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        ways = (self.every_minutes, self.daily_at, self.cron, self.once_at)
-        if sum(way is not None for way in ways) != 1:
-            raise ValueError("give exactly one of every_minutes, daily_at, cron, once_at")
-        return self
 
 
 class Plan(Record):
@@ -46,7 +30,7 @@ class Plan(Record):
     steps: Annotated[tuple[Step, ...], Field(max_length=MAX_STEPS)] = ()
     enough_context: Flag = False
     degraded: Text | None = None
-    schedule: Schedule | None = None
+    schedule: Timing | None = None
 
     @property
     def hash(self) -> str:

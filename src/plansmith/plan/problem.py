@@ -45,6 +45,7 @@ CODES: Final[dict[str, Code]] = {
     "PS014": Code("dropped-step", _E, "A step cannot be read and is left out."),
     "PS015": Code("model-failed", _W, "The model gave no usable answer."),
     "PS016": Code("context-cut", _N, "Part of the context was cut or could not be had."),
+    "PS017": Code("left-behind", _W, "Something has no place in the other shape."),
     "PS101": Code("unknown-tool", _E, "No tool of this name is available."),
     "PS102": Code("unknown-agent", _E, "No agent of this name is available."),
     "PS103": Code("unknown-template", _E, "No template of this name is available."),

@@ -89,6 +89,12 @@ def _collect_in_object(template: dict[str, Json], where: Path, found: list[Found
             _collect(child, (*where, key), found)
 
 
+def ref_of(template: Mapping[str, Json]) -> Ref | None:
+    """The reference that an object is, if it is a well-formed one."""
+    parsed = _parse(template)
+    return parsed if isinstance(parsed, Ref) else None
+
+
 def find_in_text(text: str) -> Iterator[Found]:
     """Every reference in a text; braces that hold anything else are flaws."""
     for piece in pieces(text):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Annotated, Final, Literal, cast, get_args
 
 from pydantic import (
@@ -56,18 +57,29 @@ class StepFields(Record):
         """The places of the step that may hold references."""
         yield from ()
 
+    # Looked for once: checks, estimates, hashes and the runner all ask. Whoever changes inputs in
+    # place makes another plan of it, which its hash tells, since that is made of the inputs.
+    @cached_property
+    def references(self) -> tuple[Found, ...]:
+        """Every reference of the step, and whatever was meant as one."""
+        return tuple(each for path, template in self.templates() for each in find(template, path))
+
+    @cached_property
+    def needed(self) -> frozenset[str]:
+        """The ids of all steps that must be done first."""
+        return frozenset(self.after) | {ref.step for ref in self.refs()} - RESERVED
+
     def found(self) -> Iterator[Found]:
         """Every reference of the step, and whatever was meant as one."""
-        for path, template in self.templates():
-            yield from find(template, path)
+        return iter(self.references)
 
     def refs(self) -> Iterator[Ref]:
         """Every well-formed reference of the step."""
-        return (found.ref for found in self.found() if found.ref is not None)
+        return (found.ref for found in self.references if found.ref is not None)
 
     def needs(self) -> frozenset[str]:
         """The ids of all steps that must be done first."""
-        return frozenset(self.after) | {ref.step for ref in self.refs()} - RESERVED
+        return self.needed
 
     # The kind is at its default in every step, and still no step is readable without it.
     @model_serializer(mode="wrap")

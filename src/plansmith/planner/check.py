@@ -33,7 +33,7 @@ _MOST_GUESSES: Final = 50
 
 def check_plan(
     plan: Plan,
-    tools: Tools,
+    tools: Tools | Catalogue,
     *,
     agents: Iterable[str | AgentSpec] | None = None,
     templates: Iterable[str] | None = None,
@@ -46,7 +46,7 @@ def check_plan(
     A template's plan may refer to its `parameters`. Questions and replies do not count
     towards `max_steps`: a limit must never cost the answer.
     """
-    catalogue = Catalogue(tools)
+    catalogue = Catalogue.of(tools)
     names = _Names(tools=catalogue, agents=agents, templates=templates)
     arguments, flow = _Arguments(catalogue), Flow(plan, catalogue)
     problems = [*_check_ids(plan), *_check_size(plan, max_steps)]

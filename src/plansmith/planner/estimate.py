@@ -44,7 +44,7 @@ def estimate(
     `past` holds what tools, agents and kinds of steps took before, by name.
     """
     active = [step for step in plan.steps if not step.disabled]
-    known = past or {}
+    known = {name: _middle(past[name]) for name in _names(active) if past and past.get(name)}
     costs = {step.id: _step_cost(step, known) for step in active}
     graph = {name: before & costs.keys() for name, before in needs(plan).items() if name in costs}
     path, seconds = critical_path(graph, {name: cost.seconds for name, cost in costs.items()})
@@ -59,21 +59,18 @@ def estimate(
         effects=_effects(active, tools, agents),
         critical_path=tuple(path),
         basis=_basis(active, known, price),
-        measured={name: _middle(known[name]) for name in _names(active) if known.get(name)},
+        measured=known,
     )
 
 
-def _step_cost(step: StepFields, past: Mapping[str, Sequence[Cost]]) -> Cost:
+def _step_cost(step: StepFields, past: Mapping[str, Measured]) -> Cost:
     if isinstance(step, MapStep):
         inner = _step_cost(step.each, past)
         items = len(step.over) if isinstance(step.over, list) else _ITEMS_GUESS
         rounds = -(-items // step.width)
         return Cost(inner.seconds * rounds, inner.tokens * items)
-    seen = past.get(_name(step), ())
-    if not seen:
-        return _GUESS[_kind(step)]
-    middle = _middle(seen)
-    return Cost(middle.seconds, middle.tokens)
+    seen = past.get(_name(step))
+    return _GUESS[_kind(step)] if seen is None else Cost(seen.seconds, seen.tokens)
 
 
 def _middle(seen: Sequence[Cost]) -> Measured:
@@ -120,10 +117,10 @@ def _effects(
 
 
 def _basis(
-    steps: Sequence[StepFields], past: Mapping[str, Sequence[Cost]], price: Decimal | None
+    steps: Sequence[StepFields], past: Mapping[str, Measured], price: Decimal | None
 ) -> tuple[str, ...]:
     inner = [step.each if isinstance(step, MapStep) else step for step in steps]
-    measured = sum(bool(past.get(_name(step))) for step in inner)
+    measured = sum(_name(step) in past for step in inner)
     lines = [f"{measured} of {len(inner)} steps from past runs, the others from rules of thumb"]
     guessed = [s for s in steps if isinstance(s, MapStep) and not isinstance(s.over, list)]
     if guessed:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
@@ -24,6 +24,8 @@ from plansmith.planner.triage import Decision
 from plansmith.ports import ChatModel, Clock, ContextSource, Message
 
 Tell = Callable[[str], None]
+# `review`: a person sees the plan first, also when it only reads; `read_only`: then it goes on.
+Mode = Literal["", "review", "read_only"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,10 @@ class PlanRequest:
     previous: Plan | None = None
     feedback: str = ""
     top_k: int | None = None
+    max_steps: int | None = None
+    budget: Mapping[str, Json] | None = None
+    mode: Mode = ""
+    dialect: str = ""
 
     def options(self) -> dict[str, Json]:
         """What a person gave beside the request, as a journal keeps it."""
@@ -47,6 +53,10 @@ class PlanRequest:
             "top_k": self.top_k,
             "profile": self.profile.to_json() if self.profile else None,
             "history": [[each.role, each.text] for each in self.history],
+            "max_steps": self.max_steps,
+            "budget": dict(self.budget) if self.budget else None,
+            "mode": self.mode,
+            "dialect": self.dialect,
         }
         return {name: value for name, value in given.items() if value}
 

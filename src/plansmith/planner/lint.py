@@ -32,14 +32,14 @@ _WIDE: Final = 32
 _BOUNDED: Final = 100
 
 
-def lint_plan(plan: Plan, tools: Tools) -> list[Problem]:
+def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
     """What is worth a second look. A plan with a ring gets none: its order means nothing yet."""
     graph = needs(plan)
     try:
         sequence = order(graph)
     except InvalidPlan:
         return []
-    linter = _Linter(plan, Catalogue(tools), graph, sequence)
+    linter = _Linter(plan, Catalogue.of(tools), graph, sequence)
     return [
         *linter.dead_steps(),
         *linter.hidden_serialisation(),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from hashlib import sha256
 
 from plansmith.errors import InputNeeded
-from plansmith.plan.data import Json, canonical_json, content_hash
+from plansmith.plan.data import Content, Json, content_hash
 from plansmith.plan.events import AnyBody, QuestionAsked, StepDone, StepStarted
 from plansmith.plan.steps import AskStep
 from plansmith.ports import Usage
@@ -20,7 +19,7 @@ class Batch:
     """What a conductor writes next."""
 
     bodies: list[AnyBody] = field(default_factory=list[AnyBody])
-    values: list[Json] = field(default_factory=list[Json])
+    values: list[Json | Content] = field(default_factory=list["Json | Content"])
 
     def more(self, other: Batch) -> None:
         """Write what is in another batch, too."""
@@ -35,20 +34,17 @@ class Batch:
             if not (isinstance(body, StepStarted) and body.step in steps)
         ]
 
-    def start(
-        self, unit: Unit, *, attempt: int, key: str, inputs: dict[str, Json], digest: str
-    ) -> None:
-        """A call is intended; its inputs, of this hash, are kept for whoever looks later."""
-        self.bodies.append(StepStarted(step=unit.name, attempt=attempt, key=key, inputs=digest))
+    def start(self, unit: Unit, *, attempt: int, key: str, inputs: Content) -> None:
+        """A call is intended; its inputs are kept for whoever looks later."""
+        started = StepStarted(step=unit.name, attempt=attempt, key=key, inputs=inputs.digest)
+        self.bodies.append(started)
         self.values.append(inputs)
 
-    def done(self, unit: Unit, value: Json, usage: Usage) -> None:
+    def done(self, unit: Unit, content: Content, usage: Usage) -> None:
         """A step has a result."""
-        text = canonical_json(value)
-        digest = sha256(text).hexdigest()
-        told = {"step": unit.name, "result": digest, "size": len(text)}
+        told = {"step": unit.name, "result": content.digest, "size": len(content.text)}
         self.bodies.append(StepDone.model_validate(told | spending(usage)))
-        self.values.append(value)
+        self.values.append(content)
 
     def ask(self, unit: Unit, text: str, now: datetime) -> None:
         """A step asks the person; with a time limit the question ends unanswered after it."""

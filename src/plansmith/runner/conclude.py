@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
@@ -66,7 +66,6 @@ async def conclude(
     journal: Journal,
     results: Mapping[str, Json],
     *,
-    events: Sequence[e.Event] = (),
     reason: str = "",
 ) -> Run:
     """End a run that has nothing left to do: skip the rest, report, close."""
@@ -79,7 +78,7 @@ async def conclude(
         await journal.append(*rest)
     run = journal.run
     status = verdict(run)
-    text = report(run, status, results, events)
+    text = report(run, status, results, journal.events)
     names = [name for name, step in run.steps.items() if step.status is StepStatus.FAILED]
     reason = reason or (f"failed: {', '.join(names[:5])}" if names else "")
     await journal.append(

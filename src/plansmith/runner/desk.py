@@ -17,6 +17,7 @@ from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run, RunStatus
 from plansmith.planner.briefing.background import Search
 from plansmith.planner.check import check_plan
+from plansmith.planner.checking.catalogue import Catalogue
 from plansmith.planner.estimate import estimate
 from plansmith.planner.lint import lint_plan
 from plansmith.ports import Agent, Clock, PlanStore, Secrets, ToolSource
@@ -36,6 +37,7 @@ from plansmith.runner.templates import (
 )
 
 SUBMITTED: Final = {"origin": "submitted"}
+_MOST_BEGUN: Final = 1000
 
 
 class Desk:
@@ -71,6 +73,8 @@ class Desk:
             self._agents[agent.spec.name] = agent
         self._callees: Callees | None = None
         self._listed: list[list[ToolSpec]] = []
+        self._catalogue: tuple[Callees, Catalogue] | None = None
+        self._begun: dict[str, Journal] = {}
 
     async def begin(
         self, created: e.RunCreated, plan: Plan, *, by: str, kept: Sequence[e.StepReused] = ()
@@ -89,6 +93,9 @@ class Desk:
             about={"origin": "submitted"},
             by=person(by),
         )
+        self._begun[journal.id] = journal
+        while len(self._begun) > _MOST_BEGUN:
+            del self._begun[next(iter(self._begun))]
         return await self.whole(journal)
 
     async def usable(self, plan: Plan) -> list[Problem]:
@@ -100,12 +107,17 @@ class Desk:
 
     async def check(self, plan: Plan) -> list[Problem]:
         """Every problem of a plan, given today's tools, agents and templates."""
-        callees = await self.callees()
-        specs = list(callees.specs.values())
+        tools = self._catalogue_of(await self.callees())
         known = await self.load_templates() if runs_templates(plan) else dict[str, Template]()
-        problems = check_plan(plan, specs, agents=self.agents(), templates=known)
+        problems = check_plan(plan, tools, agents=self.agents(), templates=known)
         problems += template_problems(plan, known)
-        return [*problems, *secret_problems(plan, self._secrets), *lint_plan(plan, specs)]
+        return [*problems, *secret_problems(plan, self._secrets), *lint_plan(plan, tools)]
+
+    def _catalogue_of(self, callees: Callees) -> Catalogue:
+        """What can be called, as checks look it up; made anew when anything has changed."""
+        if self._catalogue is None or self._catalogue[0] is not callees:
+            self._catalogue = callees, Catalogue(list(callees.specs.values()))
+        return self._catalogue[1]
 
     async def load_templates(self) -> Mapping[str, Template]:
         """The templates there are now; runs of older plans also find those removed since."""
@@ -241,9 +253,17 @@ class Desk:
         """The journal of a run."""
         return await Journal.load(run_id, store=self.store, clock=self.clock)
 
-    async def whole(self, journal: Journal) -> Run:
-        """A run with its results and its report."""
-        return await whole_run(self.store, journal.run)
+    async def resumed_journal(self, run_id: str) -> Journal:
+        """The journal of a run; one just begun here is not read again, only what came since."""
+        journal = self._begun.pop(run_id, None)
+        if journal is None:
+            return await self.journal(run_id)
+        await journal.catch_up()
+        return journal
+
+    async def whole(self, journal: Journal, results: Mapping[str, Json] | None = None) -> Run:
+        """A run with its results, unless they are at hand already, and its report."""
+        return await whole_run(self.store, journal.run, results)
 
 
 def person(name: str) -> e.Actor:

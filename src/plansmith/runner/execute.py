@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from plansmith.errors import PlansmithError, ReferenceFailed, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json, content_hash, content_of
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.steps import AskStep, MapStep, PlanStep, ReplyStep
@@ -87,6 +87,11 @@ class Conductor:
         self._paused = by, reason
         self._outcomes.put_nowait(_NOTHING)
 
+    @property
+    def results(self) -> Mapping[str, Json]:
+        """What is known of results, by the names of steps and of their parts."""
+        return self._state.results
+
     async def conduct(self) -> Run:
         """Run until nothing more can be done now; the journal says how far it came."""
         self._loop_of = asyncio.get_running_loop()
@@ -118,15 +123,18 @@ class Conductor:
 
     async def _wait(self) -> None:
         """Wait for a call to end, or, when that takes long, for a word from another process."""
-        if self._follower is None:
-            try:
-                async with asyncio.timeout(FOLLOW_AFTER_S):
-                    self._outcomes.put_nowait(await self._outcomes.get())
-            except TimeoutError:
-                self._follower = asyncio.create_task(self._follow())
-            return
-        self._outcomes.put_nowait(await self._outcomes.get())
-        await self._catch_up()
+        loop = asyncio.get_running_loop()
+        timer = None if self._follower else loop.call_later(FOLLOW_AFTER_S, self._begin_to_follow)
+        try:
+            self._outcomes.put_nowait(await self._outcomes.get())
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if self._follower is not None:
+            await self._catch_up()
+
+    def _begin_to_follow(self) -> None:
+        self._follower = asyncio.create_task(self._follow())
 
     async def _follow(self) -> None:
         try:
@@ -280,9 +288,9 @@ class Conductor:
         self._state.attempts[unit.name] += 1
         attempt = self._state.attempts[unit.name]
         # The same for the same call, another one for other inputs: so a service can tell.
-        digest = content_hash(inputs)
-        key = f"{self._journal.id}/{unit.name}/{digest[:16]}"
-        batch.start(unit, attempt=attempt, key=key, inputs=inputs, digest=digest)
+        content = content_of(inputs)
+        key = f"{self._journal.id}/{unit.name}/{content.digest[:16]}"
+        batch.start(unit, attempt=attempt, key=key, inputs=content)
         self._busy[unit.callee] += 1
         call = Call(
             key=key,
@@ -292,7 +300,8 @@ class Conductor:
             advise=partial(self._words.advise, unit.name),
             reply=self._state.replies.get(unit.name),
         )
-        return Ready(unit, inputs, call)
+        # The callee gets what was recorded, and may do with it what it likes.
+        return Ready(unit, cast("dict[str, Json]", content.value()), call)
 
     def _wake(self) -> None:
         """Have the loop look again; calls in threads of their own come through here too."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from plansmith.errors import PlansmithError
-from plansmith.plan.data import Json
+from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Actor, AnyBody, Event, StepDone, StepReplied, next_event
 from plansmith.plan.fold import RunFold
-from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.ports import Clock, PlanStore, Reply
 
 SYSTEM: Final = Actor(kind="system")
@@ -32,7 +32,7 @@ class Journal:
         self._store = store
         self._clock = clock
         self._fold = RunFold(Run(id=run))
-        self._last: Event | None = None
+        self.events: list[Event] = []
 
     @classmethod
     async def load(
@@ -45,21 +45,20 @@ class Journal:
         """The journal of a run that is in the store."""
         journal = cls(run, store=store, clock=clock)
         await journal.catch_up()
-        if journal._last is None:
+        if not journal.events:
             raise PlansmithError(f"there is no run {run!r}", hint="plansmith runs lists all runs")
         return journal
 
     async def catch_up(self) -> Sequence[Event]:
         """Take in what others have written since, and return it."""
-        number = self._last.number if self._last else 0
-        events = await self._store.events(self.id, after=number)
+        events = await self._store.events(self.id, after=len(self.events))
         for event in events:
             self._take(event)
         return events
 
     async def wait(self) -> None:
         """Return when there is an event that was not taken in yet."""
-        await self._store.wait(self.id, after=self._last.number if self._last else 0)
+        await self._store.wait(self.id, after=len(self.events))
 
     async def value_of(self, body: AnyBody) -> Json:
         """The value that an event speaks of, if it speaks of one."""
@@ -70,14 +69,14 @@ class Journal:
                 return None
 
     async def append(
-        self, *bodies: Entry, by: Actor = SYSTEM, values: Sequence[Json] = ()
+        self, *bodies: Entry, by: Actor = SYSTEM, values: Sequence[Json | Content] = ()
     ) -> list[Event]:
         """Write events and the values they speak of, all or none, durable on return.
 
         An entry may name who caused it; for the others it is `by`.
         """
         events: list[Event] = []
-        last, now = self._last, self._clock.now()
+        last, now = self.events[-1] if self.events else None, self._clock.now()
         for entry in bodies:
             body, actor = entry if isinstance(entry, tuple) else (entry, by)
             last = next_event(body, run=self.id, by=actor, at=now, last=last)
@@ -94,7 +93,7 @@ class Journal:
 
     def _take(self, event: Event) -> None:
         self._fold.take(event)
-        self._last = event
+        self.events.append(event)
 
 
 async def load_results(store: PlanStore, run: Run) -> dict[str, Json]:
@@ -117,11 +116,16 @@ async def load_replies(store: PlanStore, run: Run) -> dict[str, Reply]:
     }
 
 
-async def whole_run(store: PlanStore, run: Run) -> Run:
-    """A run with its results and its report filled in."""
-    results = await load_results(store, run)
+def _has_result(name: str, step: StepState, results: Mapping[str, Json]) -> bool:
+    return step.status is StepStatus.DONE and name in results
+
+
+async def whole_run(store: PlanStore, run: Run, results: Mapping[str, Json] | None = None) -> Run:
+    """A run with its results, unless they are at hand already, and its report filled in."""
+    if results is None:
+        results = await load_results(store, run)
     steps = {
-        name: replace(step, result=results[name]) if name in results else step
+        name: replace(step, result=results[name]) if _has_result(name, step, results) else step
         for name, step in run.steps.items()
     }
     text = await store.get(run.report_hash) if run.report_hash else ""

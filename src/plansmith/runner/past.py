@@ -27,7 +27,7 @@ class Past:
     @property
     def costs(self) -> Mapping[str, Sequence[Cost]]:
         """What is known, by the name of what was called."""
-        return {name: tuple(costs) for name, costs in self._costs.items()}
+        return self._costs
 
     def learn(self, run: Run, templates: Mapping[str, Plan]) -> None:
         """Take in what the finished steps of a run took."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any, Final, cast
 
 from plansmith.errors import JournalDamaged, Misconfigured
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.steps import AnyStep
 from plansmith.planner.draft import OnStep
@@ -22,12 +24,13 @@ from plansmith.planner.transcript import Transcript
 from plansmith.planner.triage import Decision
 from plansmith.ports import ChatModel, ContextSource
 from plansmith.runner.batch import spending
+from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
 from plansmith.runner.compose import Composer
 from plansmith.runner.desk import person
 from plansmith.runner.early import EarlyReads
 from plansmith.runner.journal import Entry, Journal
-from plansmith.runner.runs import Runs
+from plansmith.runner.runs import UNDER_WAY, Runs
 from plansmith.runner.templates import runs_templates, template_problems
 
 CLARIFICATIONS: Final = 2
@@ -84,7 +87,7 @@ class Planning(Runs):
 
     async def plan_into(self, journal: Journal, request: PlanRequest) -> None:
         """Plan what a run was created for; also after a crash, and after the person said more."""
-        said = _said(await self.store.events(journal.id))
+        said = _said(journal.events)
         callees = await self.callees()
         early = self._early[journal.id] = EarlyReads(callees.tools, callees.specs)
         self._planning.add(journal.id)
@@ -110,10 +113,7 @@ class Planning(Runs):
         record = content_hash(said[0]) if said else ""
         triaged = e.Triaged.model_validate(head | spent | {"record": record})
         if planned.decision is Decision.ASK:
-            number = sum(
-                isinstance(event.body, e.QuestionAsked)
-                for event in await self.store.events(journal.id)
-            )
+            number = sum(isinstance(event.body, e.QuestionAsked) for event in journal.events)
             question = e.QuestionAsked(question=f"request:{number + 1}", text=planned.answer)
             await journal.append(triaged, question, values=said)
             return
@@ -137,6 +137,8 @@ class Planning(Runs):
         if said:
             about["record"] = content_hash(said[0])
         given = cast("dict[str, Any]", entries)
+        if _sees_first(journal.run) and "reviewed" not in given:
+            given["reviewed"] = await self.review(planned.plan) or [_shown_first(planned.plan)]
         await self.propose(
             journal, planned.plan, planned.problems, about=about, values=said, **given
         )
@@ -173,7 +175,7 @@ class Planning(Runs):
             sources=self._context,
             search=self.search(),
             ranker=self._ranker,
-            settings=self._planner,
+            settings=self._planner_for(request),
             past=(await self.past()).costs,
             price_per_million=self.price_per_million,
         )
@@ -184,6 +186,21 @@ class Planning(Runs):
         plan = await self.pinned(made.plan)
         found = template_problems(plan, await self.load_templates())
         return replace(made, plan=plan, problems=(*made.problems, *found))
+
+    def _planner_for(self, request: PlanRequest) -> PlannerSettings:
+        most = request.max_steps
+        return self._planner if most is None else self._planner.replace(max_steps=most)
+
+    def budget_of(self, run: Run) -> Budget:
+        """What a run may still take, by limits of its own where it was given some."""
+        own = cast("dict[str, Any] | None", run.options.get("budget"))
+        if not own:
+            return super().budget_of(run)
+        limits = BudgetLimits(**own)
+        if limits.money is not None:
+            limits = replace(limits, money=Decimal(limits.money))
+        price = self.price_per_million
+        return Budget.of_run(limits, run, parent=self._shared, price_per_million=price)
 
     def equip(self, callees: Callees, run: Run) -> Callees:
         """What a run can call: replies are worded by the model, in the run's language."""
@@ -206,23 +223,24 @@ class Planning(Runs):
             await self.drop_early(run_id)
         await super().close()
 
-    async def run(self, run_id: str) -> Run:
-        """Run a plan until it is over or waits; one that was not finished is made first."""
-        await self._finish_planning(run_id)
-        return await super().run(run_id)
+    async def _may_run(self, run: Run) -> bool:
+        """Who wants to see a plan first is waited for, also where the policy asks nothing."""
+        approved = run.plan is not None and run.approved == run.plan.hash
+        if _sees_first(run) and run.phase not in UNDER_WAY and not approved:
+            return False
+        return await super()._may_run(run)
 
     async def resume_all(self) -> list[Run]:
         """After a restart: plan what was not planned yet, and go on with all that was under way."""
-        for run_id in await self.store.runs() if self._model is not None else ():
+        for run_id in await self.store.open_runs() if self._model is not None else ():
             with suppress(JournalDamaged):  # told by what follows
-                await self._finish_planning(run_id)
+                await self.complete(await self.journal(run_id))
         return await super().resume_all()
 
-    async def _finish_planning(self, run_id: str) -> None:
+    async def complete(self, journal: Journal) -> None:
         """Make a plan whose making was cut off."""
-        if self._model is None or run_id in self._planning or run_id in self._active:
+        if self._model is None or journal.id in self._planning or journal.id in self._active:
             return
-        journal = await self.journal(run_id)
         run = journal.run
         if run.status.over or run.questions or run.paused:
             return
@@ -242,6 +260,14 @@ class Planning(Runs):
             if run.metrics is not None:
                 totals.add(PlanMetrics.of(run.metrics))
         return totals.to_json()
+
+
+def _sees_first(run: Run) -> bool:
+    return run.options.get("mode") == "review"
+
+
+def _shown_first(plan: Plan) -> e.ReviewAsked:
+    return e.ReviewAsked(hash=plan.hash, reasons=("you wanted to see the plan first",))
 
 
 def _said(events: Sequence[e.Event]) -> list[str]:

@@ -64,7 +64,7 @@ def make_report(
         request=run.request,
         locale=locale,
         status=status.value,
-        plan=plan.hash if plan else "",
+        plan=run.running_hash or (plan.hash if plan else ""),
         answer=answer,
         notes=notes,
         evidence=_evidence(run, results),

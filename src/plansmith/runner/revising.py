@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from plansmith.errors import Refused
 from plansmith.plan import events as e
+from plansmith.plan.data import Json
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.planner.kit import Planned, PlanRequest
@@ -75,7 +76,9 @@ class Revising(Planning):
         again = list(resets(run, kept.plan))
         await self.propose_made(journal, planned, start=resumed, then=again, cause=run.reason)
 
-    async def end(self, journal: Journal, *, reason: str = "") -> bool:
+    async def end(
+        self, journal: Journal, *, reason: str = "", results: Mapping[str, Json] | None = None
+    ) -> bool:
         """End a run, unless a new plan is called for: then it goes on, or asks."""
         await self.drop_early(journal.id)
         run = journal.run
@@ -83,7 +86,7 @@ class Revising(Planning):
         if run.phase is RunStatus.REPLANNING and cause is not None:
             cause = cause._replace(limit="")
         if cause is None or reason:
-            return await super().end(journal, reason=reason)
+            return await super().end(journal, reason=reason, results=results)
         if cause.limit:
             await journal.append(ask_about(run, cause))
             return False
@@ -117,7 +120,7 @@ class Revising(Planning):
         kept = keep_finished(run, planned.plan, iterating=cause.kind == "iteration")
         problems = [*await self.check(kept.plan), *kept.problems]
         circle = loop_in(
-            await self.store.events(journal.id),
+            journal.events,
             kept.plan,
             results=await load_results(self.store, run),
             statuses={name: state.status for name, state in run.steps.items()},

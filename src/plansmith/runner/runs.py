@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from plansmith.errors import (
@@ -147,12 +147,17 @@ class Runs(Desk):
     async def run(self, run_id: str) -> Run:
         """Run an approved plan until it is over or waits for a person."""
         if run_id not in self._active:
-            journal = await self.journal(run_id)
+            journal = await self.resumed_journal(run_id)
+            await self.complete(journal)
             await self._expire(journal)
             if not await self._may_run(journal.run) or not await self._conduct(journal):
                 return await self.get(run_id)
         _, future = self._active[run_id]
         return await asyncio.shield(future)
+
+    async def complete(self, journal: Journal) -> None:
+        """Finish what has to be there before a run can go on."""
+        del journal
 
     async def _may_run(self, run: Run) -> bool:
         if run.status.over or run.paused or run.plan is None:
@@ -224,23 +229,28 @@ class Runs(Desk):
                 if run.phase is RunStatus.RUNNING:
                     run = await conductor.conduct()
                 waits = is_waiting(run) or run.paused
-                if (waits and not run.cancel_asked) or not await self.end(journal):
+                results = conductor.results
+                if (waits and not run.cancel_asked) or not await self.end(journal, results=results):
                     break
                 conductor = await self._conductor(journal)
                 self._active[journal.id] = conductor, self._active[journal.id][1]
         except StaleWriter:
             await journal.catch_up()
+            return await self.whole(journal)
         except asyncio.CancelledError:
             if journal.id not in self._interrupted:
                 raise
             await journal.catch_up()
-        return await self.whole(journal)
+            return await self.whole(journal)
+        return await self.whole(journal, conductor.results)
 
-    async def end(self, journal: Journal, *, reason: str = "") -> bool:
+    async def end(
+        self, journal: Journal, *, reason: str = "", results: Mapping[str, Json] | None = None
+    ) -> bool:
         """End a run that has nothing left to do; true when it goes on after all."""
-        results = await load_results(self.store, journal.run)
-        events = await self.store.events(journal.id)
-        await conclude(journal, results, events=events, reason=reason)
+        if results is None:
+            results = await load_results(self.store, journal.run)
+        await conclude(journal, results, reason=reason)
         (await self.past()).learn(journal.run, self.templates)
         return False
 

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, content_of
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.steps import PlanStep
@@ -97,8 +97,10 @@ class State:
 
     def finish(self, unit: Unit, value: Json, batch: Batch) -> None:
         """A unit has a result: what waited for it alone becomes ready."""
-        batch.done(unit, value, self.purse.settle(unit.name))
-        self._done(unit, value, batch)
+        content = content_of(value)
+        batch.done(unit, content, self.purse.settle(unit.name))
+        # What is recorded is what later steps get, whatever the callee does to its own.
+        self._done(unit, content.value(), batch)
 
     def _done(self, unit: Unit, value: Json, batch: Batch) -> None:
         self.results[unit.name] = value

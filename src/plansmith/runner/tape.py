@@ -12,7 +12,7 @@ from typing import cast
 
 from plansmith.errors import InputNeeded, JournalDamaged, JournalError, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, canonical_json, content_hash
+from plansmith.plan.data import Content, Json, canonical_json, content_of
 from plansmith.ports import Call, News, PlanStore, Usage
 from plansmith.runner.call import Asks, Callees, Done, Failed, Outcome, Unsure
 from plansmith.runner.units import Unit
@@ -99,13 +99,14 @@ class TapeStore:
         self._tape = tape
         self._values: dict[str, bytes] = {}
 
-    async def append(self, events: Sequence[e.Event], values: Sequence[Json] = ()) -> None:
+    async def append(
+        self, events: Sequence[e.Event], values: Sequence[Json | Content] = ()
+    ) -> None:
         """Accept the events that are on the tape, in their place."""
         done = self._tape.position
         if events and events[0].number <= done:
             raise StaleWriter(f"event {events[0].number} does not follow event {done}")
-        for value in values:
-            await self.put(value)
+        self._values |= dict(map(content_of, values))
         self._tape.write(events)
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[e.Event]:
@@ -135,8 +136,7 @@ class TapeStore:
 
     async def put(self, value: Json) -> str:
         """Keep a value."""
-        digest = content_hash(value)
-        self._values[digest] = canonical_json(value)
+        digest, self._values[digest] = content_of(value)
         return digest
 
     async def get(self, digest: str) -> Json:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from plansmith.errors import JournalDamaged, StaleWriter, ToolFailed
+from plansmith.plan.chain import verify_chain
 from plansmith.plan.data import Json
 from plansmith.plan.events import (
     Actor,
@@ -27,7 +28,6 @@ from plansmith.plan.events import (
     RunFinished,
     RunPaused,
     next_event,
-    verify_chain,
 )
 from plansmith.ports import (
     Agent,

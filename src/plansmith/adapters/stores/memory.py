@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from typing import cast
 
 from plansmith.adapters.stores.news import ANY_RUN
+from plansmith.adapters.stores.schedules import ScheduleTable
 from plansmith.errors import JournalDamaged, StaleWriter
-from plansmith.plan.data import Json, canonical_json, content_hash
+from plansmith.plan.data import Content, Json, canonical_json, content_of
 from plansmith.plan.events import Event
+from plansmith.plan.schedules import Fire, Schedule
 from plansmith.ports import News
 
 
@@ -23,8 +25,9 @@ class MemoryStore:
         self._values: dict[str, bytes] = {}
         self._templates: dict[str, list[tuple[bytes, bool]]] = {}
         self._waiting: dict[str, list[asyncio.Event]] = {}
+        self._scheduled = ScheduleTable()
 
-    async def append(self, events: Sequence[Event], values: Sequence[Json] = ()) -> None:
+    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
         """Keep events that follow the last one of their run, and values, all or none."""
         if not events:
             return
@@ -36,8 +39,8 @@ class MemoryStore:
                     f"event {event.number} of run {event.run} does not follow event {number - 1}",
                     hint="read the run again and decide anew",
                 )
-        for value in values:
-            await self.put(value)
+        # Kept as text, so that nobody can change it through a shared dictionary.
+        self._values |= dict(map(content_of, values))
         self._events.setdefault(run, []).extend(events)
         start = len(self._news) + 1
         self._news += [News(at, run, each.number) for at, each in enumerate(events, start=start)]
@@ -78,9 +81,7 @@ class MemoryStore:
 
     async def put(self, value: Json) -> str:
         """Keep a value once, and return its content hash."""
-        digest = content_hash(value)
-        # Kept as text, so that nobody can change it through a shared dictionary.
-        self._values.setdefault(digest, canonical_json(value))
+        digest, self._values[digest] = content_of(value)
         return digest
 
     async def get(self, digest: str) -> Json:
@@ -116,6 +117,26 @@ class MemoryStore:
         for place in wanted:
             versions[place] = versions[place][0], True
         return len(wanted)
+
+    async def put_schedule(self, schedule: Schedule) -> bool:
+        """Keep the next version of a schedule; false when another one came first."""
+        return self._scheduled.put_schedule(schedule)
+
+    async def schedules(self) -> Sequence[Schedule]:
+        """All schedules, removed ones too, oldest first."""
+        return self._scheduled.schedules()
+
+    async def put_fire(self, fire: Fire) -> bool:
+        """Keep a fire, or its next version; false when another one came first."""
+        return self._scheduled.put_fire(fire)
+
+    async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
+        """The newest fires of a schedule, newest first."""
+        return self._scheduled.fires(schedule, limit)
+
+    async def open_fires(self) -> Sequence[Fire]:
+        """The fires of all schedules of which something may still come, oldest first."""
+        return self._scheduled.open_fires()
 
     async def close(self) -> None:
         """Nothing is held open."""

@@ -46,6 +46,25 @@ SQLITE: Final[Sequence[str]] = (
     """,
     # Where the newest events stood when they were removed: positions never come twice.
     "CREATE TABLE gone (position INTEGER NOT NULL)",
+    # Few fires are open, and those are looked for again and again.
+    """
+    CREATE TABLE schedule (
+        id TEXT PRIMARY KEY,
+        version INTEGER NOT NULL,
+        hash BLOB NOT NULL,
+        data BLOB NOT NULL
+    );
+    CREATE TABLE fire (
+        schedule TEXT NOT NULL,
+        due INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        open INTEGER NOT NULL,
+        hash BLOB NOT NULL,
+        data BLOB NOT NULL,
+        PRIMARY KEY (schedule, due)
+    ) WITHOUT ROWID;
+    CREATE INDEX open_fire ON fire (schedule, due) WHERE open = 1;
+    """,
 )
 
 # Storage EXTERNAL: rows are deflated already, the server need not try again.
@@ -93,6 +112,24 @@ POSTGRES: Final[Sequence[str]] = (
     INSERT INTO plansmith.counter SELECT coalesce(max(position), 0) FROM plansmith.event;
     CREATE INDEX event_position ON plansmith.event USING brin (position)
         WITH (pages_per_range = 8);
+    """,
+    """
+    CREATE TABLE plansmith.schedule (
+        id text PRIMARY KEY,
+        version integer NOT NULL,
+        hash bytea NOT NULL,
+        data bytea NOT NULL
+    );
+    CREATE TABLE plansmith.fire (
+        schedule text NOT NULL,
+        due bigint NOT NULL,
+        version integer NOT NULL,
+        open integer NOT NULL,
+        hash bytea NOT NULL,
+        data bytea NOT NULL,
+        PRIMARY KEY (schedule, due)
+    );
+    CREATE INDEX open_fire ON plansmith.fire (schedule, due) WHERE open = 1;
     """,
 )
 

@@ -21,7 +21,14 @@ from plansmith.adapters.stores.rows import (
     journal_start,
     read_journal,
     stale,
-    value_text,
+)
+from plansmith.adapters.stores.schedules import (
+    FIRES,
+    OPEN_FIRES,
+    SCHEDULES,
+    put_in_postgres,
+    read_fires,
+    read_schedules,
 )
 from plansmith.adapters.stores.statements import columns_of, units_of
 from plansmith.adapters.stores.templates import (
@@ -32,8 +39,9 @@ from plansmith.adapters.stores.templates import (
 )
 from plansmith.adapters.stores.together import Together
 from plansmith.adapters.stores.values import Values
-from plansmith.plan.data import Json
+from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import Event
+from plansmith.plan.schedules import Fire, Schedule
 from plansmith.ports import News
 
 _SOME: Final = 1000
@@ -65,10 +73,10 @@ class PostgresStore:
         self._journals = Together(self._read_journals)
         self._closed = False
 
-    async def append(self, events: Sequence[Event], values: Sequence[Json] = ()) -> None:
+    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
         """Keep events that follow the last one of their run, and values, all or none."""
         entries = entries_of(events)
-        texts = [value_text(value) for value in values]
+        texts = [content_of(value) for value in values]
         if entries or texts:
             run = events[0].run if events else ""
             await self._writer.submit(Request(run, entries, texts))
@@ -115,10 +123,10 @@ class PostgresStore:
 
     async def put(self, value: Json) -> str:
         """Keep a value once, and return its content hash."""
-        digest, text = value_text(value)
-        await self._writer.submit(Request(values=[(digest, text)]))
-        self._values.keep([(digest, text)])
-        return digest
+        content = content_of(value)
+        await self._writer.submit(Request(values=[content]))
+        self._values.keep([content])
+        return content.digest
 
     async def get(self, digest: str) -> Json:
         """The value of a content hash."""
@@ -137,6 +145,26 @@ class PostgresStore:
     async def drop_template(self, name: str, version: int | None = None) -> int:
         """Take one version or all out of use; returns how many there were."""
         return await self._change(lambda link: drop_from_postgres(link, name, version))
+
+    async def put_schedule(self, schedule: Schedule) -> bool:
+        """Keep the next version of a schedule; false when another one came first."""
+        return await self._change(lambda link: put_in_postgres(link, schedule)) > 0
+
+    async def schedules(self) -> Sequence[Schedule]:
+        """All schedules, removed ones too, oldest first."""
+        return read_schedules(await self._read(SCHEDULES.format("plansmith.schedule"), []))
+
+    async def put_fire(self, fire: Fire) -> bool:
+        """Keep a fire, or its next version; false when another one came first."""
+        return await self._change(lambda link: put_in_postgres(link, fire)) > 0
+
+    async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
+        """The newest fires of a schedule, newest first."""
+        return read_fires(await self._read(FIRES.format("plansmith.fire", "%s"), [schedule, limit]))
+
+    async def open_fires(self) -> Sequence[Fire]:
+        """The fires of all schedules of which something may still come, oldest first."""
+        return read_fires(await self._read(OPEN_FIRES.format("plansmith.fire"), []))
 
     async def _change(self, work: Callable[[Any], Awaitable[int]]) -> int:
         async def change(connection: Any, _: bool) -> int:  # noqa: FBT001 - Link's form

@@ -20,8 +20,8 @@ from typing import Final, NamedTuple, cast
 
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.chain import event_text, moment
-from plansmith.plan.data import Json, canonical_json
-from plansmith.plan.events import Event, read_event, texts_of
+from plansmith.plan.data import Json
+from plansmith.plan.events import Event, read_event
 
 WHOLE_HASH_EVERY: Final = 16
 MARK_BYTES: Final = 4
@@ -170,12 +170,6 @@ def hashes_in(rows: Iterable[tuple[str, int, bytes]]) -> Iterator[bytes]:
         yield from _in_pieces(hashes)
 
 
-def value_text(value: Json) -> tuple[str, bytes]:
-    """The content hash of a value and the text that has it."""
-    text = canonical_json(value)
-    return hashlib.sha256(text).hexdigest(), text
-
-
 def squeezed(text: bytes) -> bytes:
     """A value's text as it is stored: deflated where that is shorter."""
     short = zlib.compress(text, 1) if len(text) > 128 else text
@@ -219,7 +213,7 @@ def mark_of(digest: bytes) -> bytes:
 
 
 def _entry(event: Event) -> Entry:
-    body, who = texts = texts_of(event.body, event.by)
+    body, who = texts = event.texts
     text = event_text(event.run, event.number, moment(event.at), event.before, texts)
     digest = hashlib.sha256(text).digest()
     if digest.hex() != event.hash:

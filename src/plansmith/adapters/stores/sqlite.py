@@ -24,7 +24,14 @@ from plansmith.adapters.stores.rows import (
     header_of,
     journal_start,
     read_journal,
-    value_text,
+)
+from plansmith.adapters.stores.schedules import (
+    FIRES,
+    OPEN_FIRES,
+    SCHEDULES,
+    put_in_sqlite,
+    read_fires,
+    read_schedules,
 )
 from plansmith.adapters.stores.templates import (
     ALL,
@@ -35,8 +42,9 @@ from plansmith.adapters.stores.templates import (
 from plansmith.adapters.stores.together import Together
 from plansmith.adapters.stores.values import Values
 from plansmith.errors import JournalDamaged
-from plansmith.plan.data import Json
+from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import Event
+from plansmith.plan.schedules import Fire, Schedule
 from plansmith.ports import News
 
 _T = TypeVar("_T")
@@ -77,10 +85,10 @@ class SqliteStore:
         self._journals = Together(self._read_journals)
         self._closed = False
 
-    async def append(self, events: Sequence[Event], values: Sequence[Json] = ()) -> None:
+    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
         """Keep events that follow the last one of their run, and values, all or none."""
         entries = entries_of(events)
-        texts = [value_text(value) for value in values]
+        texts = [content_of(value) for value in values]
         if entries or texts:
             run = events[0].run if events else ""
             await self._writer.submit(Request(run, entries, texts))
@@ -128,10 +136,10 @@ class SqliteStore:
 
     async def put(self, value: Json) -> str:
         """Keep a value once, and return its content hash."""
-        digest, text = value_text(value)
-        await self._writer.submit(Request(values=[(digest, text)]))
-        self._values.keep([(digest, text)])
-        return digest
+        content = content_of(value)
+        await self._writer.submit(Request(values=[content]))
+        self._values.keep([content])
+        return content.digest
 
     async def get(self, digest: str) -> Json:
         """The value of a content hash."""
@@ -152,6 +160,31 @@ class SqliteStore:
     async def drop_template(self, name: str, version: int | None = None) -> int:
         """Take one version or all out of use; returns how many there were."""
         return await self._transact(lambda connection: drop_from_sqlite(connection, name, version))
+
+    async def put_schedule(self, schedule: Schedule) -> bool:
+        """Keep the next version of a schedule; false when another one came first."""
+        return await self._transact(lambda connection: put_in_sqlite(connection, schedule)) > 0
+
+    async def schedules(self) -> Sequence[Schedule]:
+        """All schedules, removed ones too, oldest first."""
+        query = SCHEDULES.format("schedule")
+        return await self._read(lambda connection: read_schedules(connection.execute(query)))
+
+    async def put_fire(self, fire: Fire) -> bool:
+        """Keep a fire, or its next version; false when another one came first."""
+        return await self._transact(lambda connection: put_in_sqlite(connection, fire)) > 0
+
+    async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
+        """The newest fires of a schedule, newest first."""
+        query = FIRES.format("fire", "?")
+        return await self._read(
+            lambda connection: read_fires(connection.execute(query, (schedule, limit)))
+        )
+
+    async def open_fires(self) -> Sequence[Fire]:
+        """The fires of all schedules of which something may still come, oldest first."""
+        query = OPEN_FIRES.format("fire")
+        return await self._read(lambda connection: read_fires(connection.execute(query)))
 
     async def wait(self, run: str, *, after: int = 0) -> None:
         """Return when the run has an event behind the number, whoever appends it."""

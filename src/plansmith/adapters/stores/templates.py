@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any, Final
 
-from plansmith.adapters.stores.rows import read_value, squeezed, value_text
-from plansmith.plan.data import Json
+from plansmith.adapters.stores.rows import read_value, squeezed
+from plansmith.plan.data import Json, content_of
 
 ALL: Final = "SELECT name, version, removed, hash, data FROM {} ORDER BY name, version"
 _SQLITE_LAST: Final = "SELECT version, hash FROM template WHERE name = ? ORDER BY version DESC"
@@ -46,7 +46,7 @@ def read_templates(rows: Iterable[Any]) -> list[tuple[str, int, bool, Json]]:
 
 def keep_in_sqlite(connection: sqlite3.Connection, name: str, value: Json) -> int:
     """Add a version, unless it is the last one again."""
-    digest, text = value_text(value)
+    digest, text = content_of(value)
     key = bytes.fromhex(digest)
     last = connection.execute(_SQLITE_LAST, (name,)).fetchone()
     if last is not None and bytes(last[1]) == key:
@@ -63,7 +63,7 @@ def drop_from_sqlite(connection: sqlite3.Connection, name: str, version: int | N
 
 async def keep_in_postgres(connection: Any, name: str, value: Json) -> int:
     """Add a version, unless it is the last one again."""
-    digest, text = value_text(value)
+    digest, text = content_of(value)
     given = {"name": name, "hash": bytes.fromhex(digest), "data": squeezed(text)}
     found = None
     while found is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from plansmith.plan.data import Json, Path, same
-from plansmith.plan.refs import FROM, LITERAL, Ref, find, pieces
+from plansmith.plan.refs import FROM, LITERAL, Ref, pieces, ref_of
 
 # Never equal to each other or to anything a plan holds by chance.
 _MARK: Final = "\ue000blank "
@@ -66,7 +66,7 @@ class Blanks:
         if not isinstance(template, dict):
             return template
         if FROM in template:
-            return self._blank(next((each.ref for each in find(template)), None), path)
+            return self._blank(ref_of(template), path)
         if len(template) == 1 and LITERAL in template:
             self._literals.add(path)
             return template[LITERAL]

@@ -12,6 +12,11 @@ from plansmith.planner.checking.schemas import Shape, shape
 class Catalogue:
     """Tools in any accepted form, ready to be looked up; cheap to make for 10,000 of them."""
 
+    @classmethod
+    def of(cls, tools: Tools | Catalogue) -> Catalogue:
+        """A catalogue of these tools; one that is there already knows its schemas by now."""
+        return tools if isinstance(tools, Catalogue) else cls(tools)
+
     def __init__(self, tools: Tools) -> None:
         if isinstance(tools, Mapping):
             self._entries: dict[str, Mapping[str, object] | ToolSpec] = {

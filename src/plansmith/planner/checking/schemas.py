@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple, cast
 
@@ -17,6 +18,7 @@ _TABLES: Final = ("properties", "patternProperties", "$defs", "definitions", "de
 _MOST_CUTS: Final = 16
 _MOST_FORMS: Final = 32
 _MOST_LINKS: Final = 24
+_MOST_KEPT: Final = 2048
 _CHOICES: Final = ("anyOf", "oneOf")
 # What may bring in properties that are not to be seen where the schema is read.
 _OPENERS: Final = ("if", "dependentSchemas", "dependencies", "$dynamicRef", "$recursiveRef")
@@ -43,11 +45,22 @@ def compiled(schema: Schema) -> Compiled:
     Published schemas have slips, such as an `enum` that is a text. What is no schema is left
     out, so that the rest still counts.
     """
+    known = _known.get(id(schema))
+    if known is not None and known[0] is schema:
+        return known[1]
     try:
         text = json.dumps(schema, sort_keys=True, allow_nan=False)
     except (ValueError, TypeError, RecursionError) as error:
         return Compiled(None, str(error))
-    return _compile(text)
+    made = _compile(text)
+    if len(_known) >= _MOST_KEPT:
+        _known.clear()
+    _known[id(schema)] = schema, made
+    return made
+
+
+# A tool's schema is the same object at every check; kept here, it is not another one's name.
+_known: Final[dict[int, tuple[Schema, Compiled]]] = {}
 
 
 @lru_cache(maxsize=2048)
@@ -85,12 +98,17 @@ def _cut(schema: Schema, place: list[str | int]) -> bool:
     return True
 
 
-class Shape(NamedTuple):
-    """What may stand at a place: one of several forms, each a schema without choices."""
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What may stand at a place: one of several forms, each a schema without choices.
+
+    What stands below is looked at once: the steps of a plan ask for the same places.
+    """
 
     forms: list[Schema]
     root: Schema
     undeclared: bool = False
+    below: dict[Path, Shape] = field(default_factory=dict["Path", "Shape"], repr=False)
 
     @property
     def known(self) -> bool:
@@ -215,6 +233,15 @@ def kinds_of(value: Json) -> tuple[str, ...]:
 
 def inside(place: Shape, path: Path) -> Shape:
     """The shape of what stands at a path below; `undeclared` if a key is not spoken of."""
+    known = place.below.get(path)
+    if known is None:
+        known = _inside(place, path)
+        if len(place.below) < _MOST_KEPT:
+            place.below[path] = known
+    return known
+
+
+def _inside(place: Shape, path: Path) -> Shape:
     undeclared = False
     for key in path:
         found = [_member(form, key) for form in place.forms]
@@ -224,7 +251,7 @@ def inside(place: Shape, path: Path) -> Shape:
         forms = [form for each in declared for form in _forms(each, place.root, _MOST_LINKS)]
         open_end = len(declared) < len(schemas) or len(forms) > _MOST_FORMS
         place = Shape([*forms[:_MOST_FORMS], *([{}] if open_end else [])], place.root)
-    return place._replace(undeclared=undeclared)
+    return Shape(place.forms, place.root, undeclared)
 
 
 _UNDECLARED: Final[Schema] = {"undeclared": True}

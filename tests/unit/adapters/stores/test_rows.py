@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from plansmith.adapters.stores import rows
 from plansmith.errors import JournalDamaged, StaleWriter
-from plansmith.plan.data import content_hash
+from plansmith.plan.data import content_hash, content_of
 from plansmith.plan.events import (
     EVENT_TYPES,
     Actor,
@@ -136,6 +136,6 @@ def test_a_stored_step_is_small() -> None:
 
 @given(st.text(max_size=400))
 def test_a_value_is_never_stored_longer_than_its_text(text: str) -> None:
-    digest, whole = rows.value_text(text)
+    digest, whole = content_of(text)
     assert len(rows.squeezed(whole)) <= len(whole)
     assert rows.read_value(digest, rows.squeezed(whole)) == text

@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from plansmith.adapters.stores import values as module
-from plansmith.adapters.stores.rows import key_of, value_text
+from plansmith.adapters.stores.rows import key_of
 from plansmith.adapters.stores.together import Together
 from plansmith.adapters.stores.values import Values
 from plansmith.errors import JournalDamaged, JournalError
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, content_of
 
 
 class Shelf:
     """What lies behind: values by key, and a note of every reading."""
 
     def __init__(self, *values: Json) -> None:
-        self.digests = [value_text(value)[0] for value in values]
-        self._kept = {key_of(digest): text for digest, text in map(value_text, values)}
+        self.digests = [content_of(value)[0] for value in values]
+        self._kept = {key_of(digest): text for digest, text in map(content_of, values)}
         self.readings: list[int] = []
         self.is_lost = False
 
@@ -35,7 +35,7 @@ class Shelf:
 async def test_what_was_just_kept_is_not_read_again() -> None:
     shelf = Shelf()
     values = Values(shelf.read)
-    digest, text = value_text({"a": [1]})
+    digest, text = content_of({"a": [1]})
     values.keep([(digest, text)])
     first = await values.get(digest)
     assert first == {"a": [1]}
@@ -55,7 +55,7 @@ async def test_values_asked_for_together_are_read_together() -> None:
 async def test_a_value_that_nobody_has_is_told_to_the_one_who_asked() -> None:
     shelf = Shelf("here")
     values = Values(shelf.read)
-    missing = value_text("not here")[0]
+    missing = content_of("not here")[0]
     found = await asyncio.gather(
         *map(values.get, [missing, *shelf.digests, "no hash at all"]), return_exceptions=True
     )
@@ -99,8 +99,8 @@ def test_a_loop_that_ended_in_the_middle_keeps_nobody_waiting() -> None:
 
 
 async def test_old_and_large_values_are_left_to_the_store() -> None:
-    texts = [value_text(f"{number:0100}") for number in range(5)]
-    large = value_text("x" * (module.LARGEST + 1))
+    texts = [content_of(f"{number:0100}") for number in range(5)]
+    large = content_of("x" * (module.LARGEST + 1))
     shelf = Shelf(*(f"{number:0100}" for number in range(5)), "x" * (module.LARGEST + 1))
     values = Values(shelf.read, most=300)
     values.keep([*texts, large])
@@ -113,7 +113,7 @@ async def test_old_and_large_values_are_left_to_the_store() -> None:
 async def test_after_forgetting_all_is_read_again(value: Json) -> None:
     shelf = Shelf(value)
     values = Values(shelf.read)
-    values.keep([value_text(value)])
+    values.keep([content_of(value)])
     values.forget()
     assert await values.get(shelf.digests[0]) == value
     assert shelf.readings == [1]

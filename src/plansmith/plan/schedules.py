@@ -1,0 +1,261 @@
+"""Schedules: what runs again and again without anybody there, and what came of each time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from enum import StrEnum
+from hashlib import sha256
+from itertools import islice, takewhile
+from typing import Annotated, Any, Final, NamedTuple, Self
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.data import Flag, Json, Number, Record, Whole
+from plansmith.plan.events import Instant
+from plansmith.plan.plan import Plan
+from plansmith.plan.steps import Inputs, Text
+from plansmith.plan.timing import Timing, due, last_due
+
+ORIGIN: Final = "schedule:"
+# Later than this is not late but missed: a scheduler that is there wakes within moments.
+GRACE: Final = timedelta(seconds=60)
+_COUNTED: Final = 1000
+_MOMENT: Final = timedelta(microseconds=1)
+
+
+class Overlap(StrEnum):
+    """What happens to a fire while the run before still goes on."""
+
+    SKIP = "skip"
+    QUEUE = "queue"
+    ALLOW = "allow"
+
+
+class Missed(StrEnum):
+    """What is made up for when nobody was there at the time."""
+
+    ONE = "one"
+    NONE = "none"
+    ALL = "all"
+
+
+class FireBudget(Record):
+    """What one fire may take before it stops and asks; nothing said is the usual limit."""
+
+    money: Annotated[str, Field(pattern=r"^\d{1,9}(\.\d{1,9})?$")] | None = None
+    tokens: Whole | None = Field(default=None, ge=1)
+    steps: Whole | None = Field(default=None, ge=1)
+    seconds: Number | None = Field(default=None, gt=0)
+
+
+def _name(text: str) -> str:
+    text = " ".join(text.split())
+    if not text or len(text) > 100 or not text.isprintable():
+        raise ValueError("a name is 1 to 100 printable characters")
+    return text
+
+
+class Schedule(Record):
+    """What runs when, under whose approval, and where it stands.
+
+    What runs is a plan, a template with its parameters, or a request that is planned anew each
+    time. Only a plan of the hash in `approved` runs without being asked about. Instants up to
+    `settled` are dealt with; failures are counted from `watched` on.
+    """
+
+    id: str
+    version: Whole = Field(default=1, ge=1)
+    name: Annotated[str, AfterValidator(_name)]
+    timing: Timing
+    request: Text = ""
+    plan: Plan | None = None
+    template: Text = ""
+    inputs: Inputs = Field(default_factory=dict)
+    options: Inputs = Field(default_factory=dict)
+    approved: str = ""
+    approved_by: str = ""
+    overlap: Overlap = Overlap.SKIP
+    missed: Missed = Missed.ONE
+    window_minutes: Whole = Field(default=1440, ge=1)
+    jitter_seconds: Whole = Field(default=0, ge=0, le=86_400)
+    max_failures: Whole = Field(default=3, ge=1)
+    budget: FireBudget = FireBudget()
+    paused: Flag = False
+    reason: str = ""
+    removed: Flag = False
+    by: str = ""
+    created: Instant
+    settled: Instant
+    watched: Instant
+
+    @model_validator(mode="after")
+    def _one_thing(self) -> Self:
+        if self.plan is not None and self.template:
+            raise ValueError("give a plan or a template, not both")
+        if self.plan is None and not self.template and not self.request.strip():
+            raise ValueError("give a plan, a template or a request")
+        return self
+
+    @property
+    def state(self) -> str:
+        """In one word: `active`, `paused`, or `over` when nothing is left to come."""
+        return "paused" if self.paused else "active" if self.upcoming() else "over"
+
+    def upcoming(self) -> datetime | None:
+        """The next instant that was not dealt with yet."""
+        found = due(self.timing, after=self.settled, until=_FAR, anchor=self.created)
+        return next(found, None)
+
+    def starts(self, at: datetime) -> datetime:
+        """When the fire of an instant starts: a little later, spread by the instant itself."""
+        # The same number in every process, so that all wait for the same moment.
+        mark = sha256(f"{self.id} {at.isoformat()}".encode()).digest()
+        number = int.from_bytes(mark[:8]) % (self.jitter_seconds + 1)
+        return at + timedelta(seconds=number)
+
+
+_FAR: Final = datetime.fromisoformat("9999-12-30T00:00:00+00:00")
+
+
+class FireState(StrEnum):
+    """Where one fire stands; the first four are open."""
+
+    CLAIMED = "claimed"
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+    MISSED = "missed"
+
+    @property
+    def open(self) -> bool:
+        """Whether something may still come of it."""
+        return self in _OPEN
+
+
+_OPEN: Final = frozenset(
+    {FireState.CLAIMED, FireState.QUEUED, FireState.RUNNING, FireState.WAITING}
+)
+
+
+class FireKind(StrEnum):
+    """Why there is a fire: it was due, it makes up for one, or a person wanted it."""
+
+    DUE = "due"
+    LATE = "late"
+    BACKFILL = "backfill"
+    NOW = "now"
+
+
+class Fire(Record):
+    """One row of a schedule's history; there is one an instant, and it names its run beforehand.
+
+    `seen` is the last sign of life of the process that carries it out.
+    """
+
+    schedule: str
+    due: Instant
+    version: Whole = Field(default=1, ge=1)
+    kind: FireKind = FireKind.DUE
+    state: FireState = FireState.CLAIMED
+    run: str = ""
+    note: str = ""
+    at: Instant
+    seen: Instant
+    ended: Instant | None = None
+
+    @property
+    def key(self) -> tuple[str, datetime]:
+        """What there is only one of."""
+        return self.schedule, self.due
+
+
+class Pending(NamedTuple):
+    """What has to be dealt with now: instants to fire, and a row for what is passed over."""
+
+    fires: tuple[tuple[datetime, FireKind], ...] = ()
+    passed: tuple[datetime, str] | None = None
+    settled: datetime | None = None
+
+
+def pending(schedule: Schedule, now: datetime) -> Pending:
+    """What of a schedule is due at a moment, by its policy on missed fires."""
+    last = _last(schedule, now)
+    if last is not None and schedule.starts(last) > now:
+        last = _last(schedule, last - _MOMENT)
+    if last is None:
+        return Pending()
+    if schedule.missed is Missed.ALL:
+        return _within_window(schedule, now)
+    late = now - schedule.starts(last) > GRACE
+    if late and schedule.missed is Missed.NONE:
+        return Pending((), _passed(schedule, last, "missed"), last)
+    before = _last(schedule, last - _MOMENT)
+    word = "missed" if schedule.missed is Missed.NONE else "missed; the next run makes up for it"
+    row = _passed(schedule, before, word) if before else None
+    return Pending(((last, FireKind.LATE if late else FireKind.DUE),), row, last)
+
+
+def _within_window(schedule: Schedule, now: datetime) -> Pending:
+    """Every instant within the window, in order; what is older is passed over."""
+    start = max(schedule.settled, now - timedelta(minutes=schedule.window_minutes))
+    started = takewhile(
+        lambda at: schedule.starts(at) <= now,
+        due(schedule.timing, after=start, until=now, anchor=schedule.created),
+    )
+    found = tuple(
+        (at, FireKind.LATE if now - schedule.starts(at) > GRACE else FireKind.DUE) for at in started
+    )
+    older = _last(schedule, start)
+    row = _passed(schedule, older, "missed, and older than the window") if older else None
+    return Pending(found, row, found[-1][0] if found else older)
+
+
+def passed_over(schedule: Schedule, now: datetime, word: str) -> tuple[datetime, str] | None:
+    """The row for instants that nobody deals with any more, if there are any."""
+    last = _last(schedule, now)
+    return _passed(schedule, last, word) if last else None
+
+
+def failures_in_a_row(schedule: Schedule, fires: Iterable[Fire]) -> int:
+    """How many fires failed since the last one that did not, or since a person looked at it."""
+    judged = (FireState.DONE, FireState.FAILED)
+    ended = [
+        (fire.ended, fire.state)
+        for fire in fires
+        if fire.state in judged and fire.ended is not None and fire.ended > schedule.watched
+    ]
+    states = [state for _, state in sorted(ended, reverse=True)]
+    return sum(1 for _ in takewhile(lambda state: state is FireState.FAILED, states))
+
+
+def _last(schedule: Schedule, until: datetime) -> datetime | None:
+    return last_due(schedule.timing, after=schedule.settled, until=until, anchor=schedule.created)
+
+
+def _passed(schedule: Schedule, last: datetime, word: str) -> tuple[datetime, str]:
+    some = due(schedule.timing, after=schedule.settled, until=last, anchor=schedule.created)
+    found = list(islice(some, _COUNTED))
+    if len(found) == 1:
+        return last, word
+    count = str(len(found)) if found[-1] == last else f"more than {_COUNTED}"
+    times = f"{found[0]:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
+    return last, f"{count} fires from {times}: {word}"
+
+
+def make_schedule(fields: dict[str, Any]) -> Schedule:
+    """A schedule from what a person gave; what is wrong with it is said."""
+    try:
+        return Schedule.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the schedule"
+        value: Json = first.get("input") if first["loc"] else None
+        said = f" cannot be {value!r}" if isinstance(value, str | int | float) else " is not right"
+        hint = str(first["msg"]).removeprefix("Value error, ")
+        raise Misconfigured(f"{place}{said}", hint=hint) from None

@@ -1,0 +1,255 @@
+"""Timing: when something runs again, and at which instants, clock changes and all."""
+
+from __future__ import annotations
+
+import difflib
+import heapq
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import islice, takewhile
+from typing import Any, Final, Self, cast
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from cronsim import CronSim, CronSimError
+from pydantic import Field, ValidationError, model_validator
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.data import Record, Whole
+
+MOST_MINUTES: Final = 10 * 366 * 24 * 60
+_WAYS: Final = ("every_minutes", "daily_at", "cron", "once_at")
+_FIELDS: Final = "minute hour day month weekday, such as 30 9 * * MON-FRI"
+_ISO: Final = "such as 2026-12-01T09:00 (in the time zone) or 2026-12-01T08:00:00Z"
+_LOOK_BACK: Final = tuple(timedelta(hours=hours) for hours in (1, 26, 32 * 24, 367 * 24))
+
+
+class Timing(Record):
+    """When something runs again: exactly one of four ways, in a time zone.
+
+    Only the form is checked here: which zones there are is a matter of the machine, and a stored
+    plan must be readable on every one. `check_timing` checks the rest.
+    """
+
+    every_minutes: Whole | None = Field(default=None, ge=1)
+    daily_at: str | None = Field(default=None, pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")
+    cron: str | None = Field(default=None, min_length=9)
+    once_at: str | None = Field(default=None, min_length=10)
+    timezone: str = "UTC"
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if sum(getattr(self, way) is not None for way in _WAYS) != 1:
+            raise ValueError(f"give exactly one of {', '.join(_WAYS)}")
+        return self
+
+    def __str__(self) -> str:
+        if self.every_minutes is not None:
+            return f"every {_length(self.every_minutes)}"
+        way = f"daily at {self.daily_at}" if self.daily_at else f"cron {self.cron}"
+        way = f"once at {self.once_at}" if self.once_at else way
+        return f"{way} {self.timezone}"
+
+
+def _length(minutes: int) -> str:
+    for size, unit in ((10080, "week"), (1440, "day"), (60, "hour")):
+        if minutes % size == 0:
+            return unit if minutes == size else f"{minutes // size} {unit}s"
+    return "minute" if minutes == 1 else f"{minutes} minutes"
+
+
+def make_timing(**fields: Any) -> Timing:
+    """A timing from what a person gave; what is wrong with it is said so that it can be mended."""
+    try:
+        timing = Timing.model_validate(fields)
+    except ValidationError as error:
+        raise _unusable(error, fields) from None
+    check_timing(timing)
+    return timing
+
+
+def _unusable(error: ValidationError, fields: dict[str, Any]) -> Misconfigured:
+    first = error.errors()[0]
+    name = str(first["loc"][0]) if first["loc"] else ""
+    hints = {
+        "every_minutes": "a whole number of minutes, 1 or more",
+        "daily_at": "HH:MM from 00:00 to 23:59, such as 07:15",
+        "cron": _FIELDS,
+        "once_at": _ISO,
+    }
+    if not name:
+        return Misconfigured(
+            "the timing is not clear", hint=f"give exactly one of {', '.join(_WAYS)}"
+        )
+    if name not in Timing.model_fields:
+        return Misconfigured(f"a timing has no {name!r}", hint=f"give one of {', '.join(_WAYS)}")
+    return Misconfigured(f"{name} cannot be {fields[name]!r}", hint=hints.get(name, "a name"))
+
+
+def check_timing(timing: Timing) -> None:
+    """Refuse, with what to do, a timing that this machine cannot compute or that never fires."""
+    zone_of(timing.timezone)
+    if (timing.every_minutes or 0) > MOST_MINUTES:
+        hint = f"at most {MOST_MINUTES}, which is ten years"
+        raise Misconfigured(f"every {timing.every_minutes} minutes is too rare", hint=hint)
+    if timing.once_at is not None:
+        _once(timing)
+    if timing.cron is not None:
+        _cron(timing.cron, datetime(2026, 1, 1))  # noqa: DTZ001 - local times have no zone
+        anchor = datetime(2026, 1, 1, tzinfo=UTC)
+        if next(fires(timing, after=anchor, anchor=anchor), None) is None:
+            raise Misconfigured(f"the cron expression {timing.cron!r} never fires", hint=_FIELDS)
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """The time zone of an IANA name."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise _no_zone(name) from None
+
+
+def _no_zone(name: str) -> Misconfigured:
+    known = available_timezones()
+    if not known:
+        hint = "this machine has no time zones: pip install tzdata"
+    else:
+        near = difflib.get_close_matches(name.replace(" ", "_"), known, n=1, cutoff=0.6)
+        hint = f"did you mean {near[0]}?" if near else "an IANA name such as Europe/Oslo"
+    return Misconfigured(f"there is no time zone {name[:60]!r}", hint=hint)
+
+
+def fires(timing: Timing, *, after: datetime, anchor: datetime) -> Iterator[datetime]:
+    """The instants behind `after` in UTC, in order; intervals count from `anchor`."""
+    after, anchor = after.astimezone(UTC), anchor.astimezone(UTC)
+    try:
+        if timing.every_minutes is not None:
+            yield from _every(timedelta(minutes=timing.every_minutes), after, anchor)
+        elif timing.once_at is not None:
+            at = _once(timing)
+            yield from (each for each in (at,) if each > after)
+        else:
+            yield from _by_clock(_expression(timing), zone_of(timing.timezone), after)
+    except OverflowError:
+        return  # the calendar ends
+
+
+def due(
+    timing: Timing, *, after: datetime, until: datetime, anchor: datetime
+) -> Iterator[datetime]:
+    """The instants behind `after` that have come by `until`."""
+    return takewhile(lambda at: at <= until, fires(timing, after=after, anchor=anchor))
+
+
+def last_due(
+    timing: Timing, *, after: datetime, until: datetime, anchor: datetime
+) -> datetime | None:
+    """The last instant that has come, without walking through all that came before it."""
+    for back in _LOOK_BACK:
+        start = max(after, until - back)
+        found = list(due(timing, after=start, until=until, anchor=anchor))
+        if found:
+            return found[-1]
+        if start == after:
+            return None
+    rest = list(due(timing, after=after, until=until, anchor=anchor))
+    return rest[-1] if rest else None
+
+
+def next_fires(
+    timing: Timing, *, after: datetime, anchor: datetime | None = None, count: int = 1
+) -> list[datetime]:
+    """The next instants; fewer when there are no more."""
+    return list(islice(fires(timing, after=after, anchor=anchor or after), count))
+
+
+def _every(step: timedelta, after: datetime, anchor: datetime) -> Iterator[datetime]:
+    at = anchor + step * max((after - anchor) // step + 1, 1)
+    while True:
+        yield at
+        at += step
+
+
+def _once(timing: Timing) -> datetime:
+    try:
+        at = datetime.fromisoformat(cast("str", timing.once_at))
+        if at.tzinfo is not None:
+            return at.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise Misconfigured(f"{timing.once_at!r} is not a time: {error}", hint=_ISO) from None
+    return _first_instant(at, zone_of(timing.timezone))
+
+
+def _expression(timing: Timing) -> str:
+    if timing.daily_at is None:
+        return cast("str", timing.cron)
+    hour, minute = timing.daily_at.split(":")
+    return f"{int(minute)} {int(hour)} * * *"
+
+
+def _cron(expression: str, local: datetime) -> CronSim:
+    if len(expression.split()) != 5:
+        count = len(expression.split())
+        raise Misconfigured(f"{expression!r} has {count} fields, not five", hint=_FIELDS)
+    try:
+        return CronSim(expression, local)
+    except CronSimError as error:
+        words = str(error).lower()
+        raise Misconfigured(f"the cron expression {expression!r}: {words}", hint=_FIELDS) from None
+
+
+def _by_clock(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    """Instants of the wall-clock times that an expression names.
+
+    The times are found on a clock without a zone and placed in it here. An hour that is named
+    runs once a day: the first time where the clocks go back, and at the end of the gap where they
+    skip it. Where any hour will do (`*`), it runs whenever the clock shows the minute.
+    """
+    any_hour = expression.split()[1].startswith("*")
+    local = after.astimezone(zone)
+    later = (after + timedelta(days=1)).astimezone(zone)
+    # Where the clocks are about to go back, times that were shown already will be shown again.
+    back = max(_offset(local) - _offset(later), timedelta(0))
+    waiting: list[datetime] = []
+    last = after
+    for wall in _cron(expression, local.replace(tzinfo=None) - back):
+        found = _instants(wall, zone) if any_hour else [_first_instant(wall, zone)]
+        while waiting and (not found or waiting[0] < found[0]):
+            at = heapq.heappop(waiting)
+            if at > last:
+                last = at
+                yield at
+        for at in found:
+            heapq.heappush(waiting, at)
+    yield from (at for at in sorted(waiting) if at > last)
+
+
+def _instants(wall: datetime, zone: ZoneInfo) -> list[datetime]:
+    """When a clock shows this time: once, twice, or never."""
+    twice = {wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)}
+    return sorted(at for at in twice if at.astimezone(zone).replace(tzinfo=None) == wall)
+
+
+def _first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
+    """When a clock first shows this time, or for a time it skips, the end of the gap."""
+    found = _instants(wall, zone)
+    return found[0] if found else _end_of_gap(wall, zone)
+
+
+@lru_cache(maxsize=256)
+def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
+    # The offset after the change puts a skipped time before the change, and the other way round.
+    low, high = sorted(wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+    before = _offset(low.astimezone(zone))
+    second = timedelta(seconds=1)
+    while high - low > second:
+        middle = low + (high - low) // 2 // second * second
+        if _offset(middle.astimezone(zone)) == before:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _offset(at: datetime) -> timedelta:
+    return at.utcoffset() or timedelta(0)

@@ -1,0 +1,338 @@
+"""Scheduling: schedules made, changed, paused and kept, each under a person's approval."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any, Final, TypedDict, Unpack
+
+from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecision
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import RunStatus
+from plansmith.plan.schedules import (
+    Fire,
+    FireBudget,
+    FireKind,
+    FireState,
+    Missed,
+    Overlap,
+    Schedule,
+    make_schedule,
+    passed_over,
+)
+from plansmith.plan.timing import Timing, check_timing, due, next_fires
+from plansmith.runner.desk import person
+from plansmith.runner.scheduling_fires import Firing
+from plansmith.runner.scheduling_scope import reasons_attended
+from plansmith.runner.templates import runs_templates
+
+LOOK_S: Final = 5.0
+MOST_BACKFILLED: Final = 1000
+_SHORTEST: Final = 4
+_NAME_LENGTH: Final = 60
+_AHEAD: Final = 50
+
+
+class ScheduleSettings(TypedDict, total=False):
+    """How a schedule behaves; all of it may be left out."""
+
+    overlap: Overlap | str
+    missed: Missed | str
+    window_minutes: int
+    jitter_seconds: int
+    max_failures: int
+    budget: FireBudget | Mapping[str, Json]
+    options: Mapping[str, Json]
+
+
+class Scheduling(Firing):
+    """Keeps schedules, and fires what is due for as long as it is told to."""
+
+    async def create_schedule(  # noqa: PLR0913 - all by name
+        self,
+        *,
+        timing: Timing | None = None,
+        plan: Plan | None = None,
+        run: str = "",
+        template: str = "",
+        inputs: Mapping[str, Json] | None = None,
+        request: str = "",
+        approve: str = "",
+        name: str = "",
+        by: str = "",
+        **settings: Unpack[ScheduleSettings],
+    ) -> Schedule:
+        """A schedule of a plan, of a run's plan, of a template, or of a request.
+
+        `approve` is the hash of the plan, which may then run unattended; nothing else may. A
+        request alone is planned anew each time, and each new plan waits for approval.
+        """
+        if run:
+            source = await self.get(run)
+            plan, request = source.plan, request or source.request
+        timing = timing or (plan.schedule if plan else None)
+        if timing is None:
+            raise Misconfigured("it is not said when", hint="give a timing, such as daily_at")
+        now = self.clock.now()
+        fields: dict[str, Any] = {
+            "id": self._ids(),
+            "name": name or "schedule",
+            "timing": timing,
+            "request": request,
+            "plan": plan,
+            "template": template,
+            "inputs": dict(inputs or {}),
+            "by": by,
+            **dict.fromkeys(("created", "settled", "watched"), now),
+            **settings,
+        }
+        schedule = self._timed(make_schedule(fields))
+        schedule = await self._approved(schedule, approve, by)
+        schedule = schedule.replace(name=await self._free_name(schedule, name))
+        await self.shelf.put_schedule(schedule)
+        self._stirred.set()
+        if run:
+            await self._hand_over(run, schedule, by)
+        return schedule
+
+    def _timed(self, schedule: Schedule) -> Schedule:
+        """The schedule, if its times can be computed, and are still to come."""
+        check_timing(schedule.timing)
+        ahead = next_fires(
+            schedule.timing, after=schedule.settled, anchor=schedule.created, count=_AHEAD
+        )
+        if not ahead:
+            raise Refused(f"{schedule.timing} lies in the past", hint="give a time to come")
+        gaps = [after - before for before, after in pairwise(ahead)]
+        if gaps and timedelta(seconds=schedule.jitter_seconds) >= min(gaps):
+            hint = f"less than {min(gaps).total_seconds():g} seconds, the time between two fires"
+            raise Misconfigured(f"a jitter of {schedule.jitter_seconds} is too much", hint=hint)
+        return schedule
+
+    async def _approved(self, schedule: Schedule, approve: str, by: str) -> Schedule:
+        """The schedule with a person's approval of exactly what it runs."""
+        plan = await self.plan_of(schedule)
+        if plan is None:
+            return schedule.replace(approved=approve, approved_by=by if approve else "")
+        await self.usable(plan)
+        reasons = await self.reasons_attended(plan)
+        if reasons:
+            raise Refused(
+                f"this plan cannot run unattended: {'; '.join(reasons)}",
+                hint="change the plan, or run it yourself",
+            )
+        if approve != plan.hash:
+            hint = f"look at it and approve its hash: {plan.hash}"
+            if approve:
+                raise StaleDecision("this is not the hash of the plan", hint=hint)
+            raise Refused("a schedule runs its plan unattended: it needs approval", hint=hint)
+        kept = plan if schedule.plan is not None else None
+        return schedule.replace(plan=kept, approved=approve, approved_by=by)
+
+    async def reasons_attended(self, plan: Plan) -> tuple[str, ...]:
+        """Why a plan cannot run while nobody is there; nothing when it can."""
+        if runs_templates(plan):
+            await self.load_templates()
+        return reasons_attended(
+            plan,
+            tools=(await self.callees()).specs,
+            agents={spec.name: spec for spec in self.agents()},
+            templates=self.templates,
+            limits=self.limits,
+        )
+
+    async def _free_name(self, schedule: Schedule, wanted: str) -> str:
+        taken = {each.name.lower() for each in await self.list_schedules()}
+        if wanted:
+            if " ".join(wanted.split()).lower() in taken:
+                raise Refused(f"there is a schedule {wanted!r} already", hint="take another name")
+            return wanted
+        said = schedule.request or (schedule.plan.goal if schedule.plan else "")
+        words = "".join(each if each.isprintable() else " " for each in said or schedule.template)
+        first = " ".join(words.split())[:_NAME_LENGTH].strip() or "schedule"
+        names = (first, *(f"{first} {number}" for number in range(2, len(taken) + 3)))
+        return next(each for each in names if each.lower() not in taken)
+
+    async def _hand_over(self, run: str, schedule: Schedule, by: str) -> None:
+        """End a run that was planned only to become a schedule."""
+        journal = await self.journal(run)
+        if journal.run.status in (RunStatus.PLANNING, RunStatus.REVIEWING):
+            reason = f"it runs as the schedule {schedule.name}"
+            ending = e.RunFinished(status="cancelled", reason=reason)
+            await journal.append(ending, by=person(by))
+
+    async def list_schedules(self) -> list[Schedule]:
+        """All schedules that are not removed, oldest first."""
+        return [each for each in await self.shelf.schedules() if not each.removed]
+
+    async def get_schedule(self, name: str) -> Schedule:
+        """A schedule by its name, its id, or how only one id begins."""
+        known = await self.list_schedules()
+        wanted = " ".join(name.split()).lower()
+        found = [each for each in known if wanted in (each.name.lower(), each.id)]
+        if not found and len(wanted) >= _SHORTEST:
+            found = [each for each in known if each.id.startswith(wanted)]
+        if not found:
+            hint = "plansmith schedule list lists them"
+            raise Misconfigured(f"there is no schedule {name!r}", hint=hint)
+        if len(found) > 1:
+            hint = f"give an id: {', '.join(each.id for each in found[:3])}"
+            raise Misconfigured(f"{len(found)} schedules are meant by {name!r}", hint=hint)
+        return found[0]
+
+    async def change_schedule(
+        self,
+        name: str,
+        *,
+        timing: Timing | None = None,
+        plan: Plan | None = None,
+        approve: str = "",
+        by: str = "",
+        **settings: Unpack[ScheduleSettings],
+    ) -> Schedule:
+        """A schedule with other times, another plan or another behaviour.
+
+        Another plan is approved like the first; `approve` alone is for a template or a request
+        whose plan is another one now. Other times count from now on.
+        """
+        schedule = await self.get_schedule(name)
+        fields: dict[str, Any] = {
+            each: getattr(schedule, each) for each in Schedule.model_fields
+        } | dict(settings)
+        if timing is not None:
+            fields |= {"timing": timing, "settled": self.clock.now()}
+        if plan is not None:
+            fields |= {"plan": plan, "template": "", "inputs": {}}
+        wanted = self._timed(make_schedule(fields))
+        if plan is not None or approve:
+            wanted = await self._approved(wanted, approve, by)
+        changes = {
+            each: getattr(wanted, each)
+            for each in Schedule.model_fields
+            if getattr(wanted, each) != getattr(schedule, each)
+        }
+        after = await self.changed(schedule, **changes)
+        self._stirred.set()
+        return after
+
+    async def pause_schedule(self, name: str, *, reason: str = "", by: str = "") -> Schedule:
+        """Fire nothing more until `resume_schedule`; runs under way go on."""
+        schedule = await self.get_schedule(name)
+        words = reason or (f"paused by {by}" if by else "paused")
+        return await self.changed(schedule, paused=True, reason=words)
+
+    async def resume_schedule(self, name: str) -> Schedule:
+        """Fire again from now on; what was due meanwhile is passed over, and said so."""
+        schedule = await self.get_schedule(name)
+        if not schedule.paused:
+            raise Refused(f"schedule {schedule.name} is not paused")
+        now = self.clock.now()
+        passed = passed_over(schedule, now, "passed while it was paused")
+        if passed is not None:
+            row = self._row(schedule, passed[0], now, state=FireState.MISSED, note=passed[1])
+            await self.shelf.put_fire(row.replace(ended=now))
+        fresh = {"paused": False, "reason": "", "settled": now, "watched": now}
+        after = await self.changed(schedule, **fresh)
+        self._stirred.set()
+        return after
+
+    async def remove_schedule(self, name: str) -> Schedule:
+        """Fire never again; its history and its runs stay."""
+        return await self.changed(await self.get_schedule(name), removed=True)
+
+    async def fire_now(self, name: str) -> Fire:
+        """Fire once, at once, whatever is due, paused or under way; `carried` waits for it."""
+        schedule = await self.get_schedule(name)
+        now = at = self.clock.now()
+        while True:
+            fire = self._row(schedule, at, now, kind=FireKind.NOW, run=self._ids())
+            if await self.shelf.put_fire(fire):
+                self._began(schedule, fire)
+                return fire
+            at += timedelta(microseconds=1)
+
+    async def backfill(self, name: str, *, since: datetime, until: datetime) -> list[Fire]:
+        """Queue a fire for every instant from `since` to `until` that had none, oldest first."""
+        schedule = await self.get_schedule(name)
+        now = self.clock.now()
+        if until > now or since >= until:
+            raise Misconfigured("a backfill is from one time in the past to a later one")
+        found: list[datetime] = []
+        for at in due(
+            schedule.timing,
+            after=since - timedelta(microseconds=1),
+            until=until,
+            anchor=schedule.created,
+        ):
+            found.append(at)
+            if len(found) > MOST_BACKFILLED:
+                hint = f"at most {MOST_BACKFILLED} at a time: take a shorter time"
+                raise Refused("that would be too many fires", hint=hint)
+        known = {each.due: each for each in await self.shelf.fires(schedule.id, limit=10**6)}
+        queued: list[Fire] = []
+        for at in found:
+            row = self._row(schedule, at, now, kind=FireKind.BACKFILL, state=FireState.QUEUED)
+            before = known.get(at)
+            if before is not None:
+                if before.state not in (FireState.MISSED, FireState.SKIPPED):
+                    continue
+                note = f"was {before.state}: {before.note}"
+                row = row.replace(version=before.version + 1, note=note)
+            row = row.replace(run=self._ids())
+            queued += [row] if await self.shelf.put_fire(row) else []
+        self._stirred.set()
+        return queued
+
+    def _row(self, schedule: Schedule, at: datetime, now: datetime, **fields: Any) -> Fire:
+        return Fire(schedule=schedule.id, due=at, at=now, seen=now, **fields)
+
+    async def fire_history(self, name: str, *, limit: int = 50) -> Sequence[Fire]:
+        """What came of the fires of a schedule, newest first."""
+        return await self.shelf.fires((await self.get_schedule(name)).id, limit=limit)
+
+    async def next_fires(self, name: str, *, count: int = 5) -> list[datetime]:
+        """The instants at which a schedule fires next, in UTC; none while it is paused."""
+        schedule = await self.get_schedule(name)
+        if schedule.paused:
+            return []
+        after = max(schedule.settled, self.clock.now())
+        return next_fires(schedule.timing, after=after, anchor=schedule.created, count=count)
+
+    async def keep_schedules(self, *, look_s: float = LOOK_S) -> None:
+        """Fire what is due until cancelled: wakes for the next instant, and looks for news.
+
+        Schedules of other processes are seen within `look_s` seconds.
+        """
+        while True:
+            self._stirred.clear()
+            wait = look_s
+            try:
+                await self.tick()
+                wait = min(look_s, await self._until_next())
+            except PlansmithError as error:
+                self.tell(f"schedules could not be looked at: {error}")
+            await self._rest(wait)
+
+    async def _until_next(self) -> float:
+        """The seconds until something is due; whoever is late by then looks again at once."""
+        now = self.clock.now()
+        active = [each for each in await self.list_schedules() if not each.paused]
+        coming = [(each, at) for each in active if (at := self.upcoming(each)) is not None]
+        first = min((each.starts(at) for each, at in coming), default=None)
+        return max((first - now).total_seconds(), 0.01) if first else LOOK_S
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait, unless something stirs: a run ended, or a schedule was made here."""
+        tasks = [
+            asyncio.ensure_future(self.clock.sleep(seconds)),
+            asyncio.ensure_future(self._stirred.wait()),
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()

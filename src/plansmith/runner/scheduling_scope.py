@@ -1,0 +1,83 @@
+"""Scope: what of a plan cannot be done while nobody is there, and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Final
+
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import RESERVED
+from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ToolStep
+from plansmith.review.policy import effects
+from plansmith.runner.limits import RunLimits
+
+_DEPTH: Final = 5
+# How the cards of agents say that they are made to work on their own.
+_ALONE: Final = re.compile(
+    r"\b(?:unattended|recurring|scheduled?|monitor\w*|notif\w*|remind\w*|alert\w*|watch\w*)\b"
+    r"|监控|監控|监测|監測|通知|提醒|定时|定時|预警|預警",
+    re.IGNORECASE,
+)
+
+
+def reasons_attended(
+    plan: Plan,
+    *,
+    tools: Mapping[str, ToolSpec],
+    agents: Mapping[str, AgentSpec],
+    templates: Mapping[str, Plan],
+    limits: RunLimits,
+) -> tuple[str, ...]:
+    """Why somebody would have to be there; nothing when the plan can run on its own."""
+    reasons = ["no usable plan was made: this one only stands in"] if plan.degraded else []
+    for step, data in _calls(plan, templates):
+        match step:
+            case AskStep():
+                reasons.append(f"{step.id} asks a person")
+            case AgentStep(agent=name) if not works_alone(agents.get(name)):
+                card = "its card shows no monitoring or notification skill"
+                reasons.append(f"{step.id} hands work to {name}, and {card}")
+            case ToolStep() | AgentStep() if data and limits.data != "show":
+                changes = [
+                    name
+                    for name, effect in effects(step, tools=tools, agents=agents)
+                    if effect is not Effect.READ
+                    and not any(fnmatchcase(name, each) for each in limits.data_free)
+                ]
+                word = "asked" if limits.data == "ask" else "denied"
+                reasons += [
+                    f"{step.id} gives {name} what {', '.join(data)} brings: {word} each time"
+                    for name in changes
+                ]
+            case _:
+                pass
+    return tuple(reasons)
+
+
+def works_alone(agent: AgentSpec | None) -> bool:
+    """Whether an agent may be called while nobody is there: it only reads, or its card says so."""
+    if agent is None:
+        return False
+    skills = [(each.name, each.description, *each.tags) for each in agent.skills]
+    texts = [*agent.tags, *(text for skill in skills for text in skill)]
+    return agent.effect is Effect.READ or any(_ALONE.search(text) for text in texts)
+
+
+def _calls(
+    plan: Plan, templates: Mapping[str, Plan], depth: int = 0
+) -> Iterator[tuple[AnyStep, list[str]]]:
+    """Every step that would run, each with the steps whose output reaches it."""
+    asked = {step.id for step in plan.steps if isinstance(step, AskStep)}
+    for step in plan.steps:
+        if step.disabled:
+            continue
+        inner: AnyStep = step.each if isinstance(step, MapStep) else step
+        # What a map step gives its inner step comes from where its list does.
+        names = dict.fromkeys(ref.step for ref in step.refs())
+        data = [name for name in names if name not in asked | RESERVED]
+        yield inner, data
+        if isinstance(inner, PlanStep) and inner.template in templates and depth < _DEPTH:
+            yield from _calls(templates[inner.template], templates, depth + 1)

@@ -1,0 +1,56 @@
+"""Skipping: a person leaves a step out of a run; what needs it will not run either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from plansmith.errors import Refused, StaleDecision, StaleWriter
+from plansmith.plan import events as e
+from plansmith.plan.run import Run, StepStatus
+from plansmith.runner.desk import person
+from plansmith.runner.runs import Runs
+
+_NOT_BEGUN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
+_ASKS: Final = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
+_OUT: Final = frozenset({StepStatus.SKIPPED, StepStatus.FAILED})
+_REASON: Final = "a person left it out"
+
+
+async def skip_step(runs: Runs, run_id: str, step: str, *, by: str = "") -> None:
+    """Leave a step out that has not begun, or that asks; nothing that runs is touched."""
+    journal = await runs.journal(run_id)
+    _check(journal.run, step)
+    was_paused = journal.run.paused
+    if not was_paused:
+        # Whoever conducts the run has to stop before the step would start.
+        await runs.pause(run_id, by=by, reason=_REASON)
+        await journal.catch_up()
+    resumed = [] if was_paused or journal.run.status.over else [e.RunResumed()]
+    try:
+        await journal.append(*_left_out(journal.run, step), *resumed, by=person(by))
+    except StaleWriter:
+        raise StaleDecision(f"run {run_id} went on meanwhile", hint="look at it again") from None
+    if journal.run.steps[step].status not in _OUT:
+        _check(journal.run, step)
+
+
+def _check(run: Run, step: str) -> None:
+    state = run.steps.get(step)
+    if state is None:
+        raise Refused(f"run {run.id} has no step {step!r}")
+    if run.status.over or state.status not in _NOT_BEGUN | _ASKS:
+        hint = "only a step that has not begun, or that asks, can be left out"
+        raise Refused(f"step {step!r} is {state.status}", hint=hint)
+
+
+def _left_out(run: Run, step: str) -> Iterator[e.AnyBody]:
+    """What leaves a step out, as it stands by now; nothing when it has begun meanwhile."""
+    status = run.steps[step].status
+    if status in _NOT_BEGUN:
+        yield e.StepSkipped(step=step, reason=_REASON)
+    elif status in _ASKS:
+        for name, asked in run.questions.items():
+            if asked.step == step:
+                yield e.QuestionWithdrawn(question=name, reason=_REASON)
+        yield e.StepFailed(step=step, error=_REASON, kind="person")
