@@ -14,12 +14,12 @@ from plansmith.config import Settings
 from plansmith.plan.run import Run
 from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
 from plansmith.runner.options import Options
-from plansmith.runner.revising import Revising
+from plansmith.runner.scheduling import Scheduling
 
 ToolLike = FunctionTool | Callable[..., Any] | ToolSource
 
 
-class Plansmith(Revising):
+class Plansmith(Scheduling):
     """Makes plans, has them approved, runs them, and forgets nothing.
 
     `tools` are functions (see `tool`) and tool sources, `store` a URL or a store of your own.

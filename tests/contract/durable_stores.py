@@ -12,7 +12,6 @@ from plansmith.adapters.stores.doctor import verify
 from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import JournalDamaged, JournalError, StaleWriter
-from plansmith.plan.chain import verify_chain
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import (
     Actor,
@@ -24,6 +23,7 @@ from plansmith.plan.events import (
     StepStarted,
     next_event,
 )
+from plansmith.plan.verify import verify_chain
 from plansmith.testing.contracts import journal
 
 Store = SqliteStore | PostgresStore

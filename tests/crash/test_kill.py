@@ -15,8 +15,8 @@ from tests.crash.worker import Service, twenty_steps
 from plansmith import RunStatus, StepStatus
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
-from plansmith.plan.chain import verify_chain
 from plansmith.plan.events import StepDone
+from plansmith.plan.verify import verify_chain
 
 ROOT = Path(__file__).parents[2]
 ORDINARY = [0, 1, 3, 6, 10, 15]

@@ -19,7 +19,7 @@ from plansmith.errors import (
     StaleDecision,
     ToolBusy,
 )
-from plansmith.plan.chain import verify_chain
+from plansmith.plan.verify import verify_chain
 from plansmith.review.policy import ReviewPolicy
 from plansmith.runner.limits import RunLimits
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel

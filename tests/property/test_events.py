@@ -10,10 +10,10 @@ from tests.property.strategies import plans
 from plansmith import RunStatus, StepStatus, fold
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
-from plansmith.plan.chain import verify_chain
 from plansmith.plan.events import Event, next_event, read_event
 from plansmith.plan.graph import needs, ready
 from plansmith.plan.plan import Plan
+from plansmith.plan.verify import verify_chain
 
 START = datetime(2026, 3, 29, 1, 59, tzinfo=UTC)
 PERSON = e.Actor(kind="person", name="ada")

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from plansmith import Effect, Plan, RunStatus, StepStatus, ToolSpec
 from plansmith.app import Plansmith
 from plansmith.errors import PlansmithError, ToolBusy, ToolFailed
-from plansmith.plan.chain import verify_chain
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event, StepDone, StepStarted
 from plansmith.plan.graph import needs
+from plansmith.plan.verify import verify_chain
 from plansmith.ports import Call
 from plansmith.runner.budget import BudgetLimits
 from plansmith.runner.limits import RunLimits

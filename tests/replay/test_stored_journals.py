@@ -11,8 +11,8 @@ from tests.replay.write_journal import journals, main
 
 from plansmith import fold
 from plansmith.plan.data import Json, canonical_json
-from plansmith.plan.chain import verify_chain
 from plansmith.plan.events import EVENT_TYPES, Event, read_event
+from plansmith.plan.verify import verify_chain
 from plansmith.runner.report import make_report
 from plansmith.runner.report_html import to_html
 from plansmith.runner.report_markdown import to_markdown

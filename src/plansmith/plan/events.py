@@ -6,14 +6,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Annotated, Literal, get_args
 
-from pydantic import (
-    AfterValidator,
-    AwareDatetime,
-    Field,
-    PrivateAttr,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, ValidationError
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan.chain import event_text, moment, texts_of
@@ -343,12 +336,18 @@ class Event(Record):
     body: Body
     before: str = ""
     hash: str
-    _texts: tuple[bytes, bytes] | None = PrivateAttr(None)
+    _texts: tuple[bytes, bytes] | None = None
 
     @property
     def texts(self) -> tuple[bytes, bytes]:
         """What happened and who caused it, as canonical text."""
-        return self._texts or texts_of(self.body, self.by)
+        return self._texts or _texts(self.body, self.by)
+
+    def fresh_hash(self) -> str:
+        """The hash of what the event says now, to be compared with the one it was given."""
+        texts = _texts(self.body, self.by)
+        text = event_text(self.run, self.number, moment(self.at), self.before, texts)
+        return sha256(text).hexdigest()
 
     def to_json(self) -> dict[str, Json]:
         """The event as it is stored, streamed and hashed."""
@@ -369,11 +368,15 @@ def next_event(
     """The event that follows the last one of a run."""
     number, before = (last.number + 1, last.hash) if last else (1, "")
     at = at.astimezone(UTC)
-    texts = texts_of(body, by)
+    texts = _texts(body, by)
     digest = sha256(event_text(run, number, moment(at), before, texts)).hexdigest()
     event = Event(run=run, number=number, at=at, by=by, body=body, before=before, hash=digest)
     event._texts = texts  # whoever stores it needs them again  # noqa: SLF001
     return event
+
+
+def _texts(body: AnyBody, by: Actor) -> tuple[bytes, bytes]:
+    return texts_of(body.type, body, (by.kind, by.name))
 
 
 def read_event(value: object) -> Event:

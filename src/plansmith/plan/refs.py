@@ -89,7 +89,7 @@ def _collect_in_object(template: dict[str, Json], where: Path, found: list[Found
             _collect(child, (*where, key), found)
 
 
-def ref_of(template: Mapping[str, Json]) -> Ref | None:
+def ref_of(template: dict[str, Json]) -> Ref | None:
     """The reference that an object is, if it is a well-formed one."""
     parsed = _parse(template)
     return parsed if isinstance(parsed, Ref) else None

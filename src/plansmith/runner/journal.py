@@ -87,6 +87,11 @@ class Journal:
         return events
 
     @property
+    def plan_hash(self) -> str:
+        """The hash of the run's plan as it was written."""
+        return self._fold.plan_hash
+
+    @property
     def run(self) -> Run:
         """The run as it stands."""
         return self._fold.result()

@@ -43,6 +43,8 @@ def to_markdown(report: Report) -> str:
 
 def plain(text: str) -> str:
     """A text that reads as itself wherever Markdown is read: no markup, no HTML, no links."""
+    if text.isascii() and text.isalnum():
+        return text
     shown = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     escaped = _ESCAPED.sub(lambda found: f"\\{found[0]}", shown)
     return _NUMBERED.sub(r"\1\\\2", _LINE_START.sub(r"\1\\\2", escaped))

@@ -196,7 +196,7 @@ class Runs(Desk):
     async def _conductor(self, journal: Journal) -> Conductor:
         run = journal.run
         if run.plan is not None and run.phase not in UNDER_WAY:
-            await journal.append(e.RunStarted(hash=run.plan.hash))
+            await journal.append(e.RunStarted(hash=journal.plan_hash))
         measured = run.estimate.measured if run.estimate else {}
         if runs_templates(run.plan):
             await self.load_templates()

@@ -25,6 +25,7 @@ from plansmith.plan.schedules import (
     passed_over,
 )
 from plansmith.plan.timing import Timing, check_timing, due, next_fires
+from plansmith.planner.recurrence import without_recurrence
 from plansmith.runner.desk import person
 from plansmith.runner.scheduling_fires import Firing
 from plansmith.runner.scheduling_scope import reasons_attended
@@ -73,7 +74,7 @@ class Scheduling(Firing):
         """
         if run:
             source = await self.get(run)
-            plan, request = source.plan, request or source.request
+            plan, request = source.plan, request or without_recurrence(source.request)
         timing = timing or (plan.schedule if plan else None)
         if timing is None:
             raise Misconfigured("it is not said when", hint="give a timing, such as daily_at")
@@ -118,13 +119,7 @@ class Scheduling(Firing):
         plan = await self.plan_of(schedule)
         if plan is None:
             return schedule.replace(approved=approve, approved_by=by if approve else "")
-        await self.usable(plan)
-        reasons = await self.reasons_attended(plan)
-        if reasons:
-            raise Refused(
-                f"this plan cannot run unattended: {'; '.join(reasons)}",
-                hint="change the plan, or run it yourself",
-            )
+        await self.require_unattended(plan)
         if approve != plan.hash:
             hint = f"look at it and approve its hash: {plan.hash}"
             if approve:
@@ -133,17 +128,22 @@ class Scheduling(Firing):
         kept = plan if schedule.plan is not None else None
         return schedule.replace(plan=kept, approved=approve, approved_by=by)
 
-    async def reasons_attended(self, plan: Plan) -> tuple[str, ...]:
-        """Why a plan cannot run while nobody is there; nothing when it can."""
+    async def require_unattended(self, plan: Plan) -> None:
+        """Refuse, with every reason, a plan that cannot run while nobody is there."""
+        await self.usable(plan)
         if runs_templates(plan):
             await self.load_templates()
-        return reasons_attended(
+        reasons = reasons_attended(
             plan,
             tools=(await self.callees()).specs,
             agents={spec.name: spec for spec in self.agents()},
             templates=self.templates,
             limits=self.limits,
         )
+        if reasons:
+            words = "; ".join(reasons)
+            hint = "change the plan, or run it yourself"
+            raise Refused(f"this plan cannot run unattended: {words}", hint=hint)
 
     async def _free_name(self, schedule: Schedule, wanted: str) -> str:
         taken = {each.name.lower() for each in await self.list_schedules()}

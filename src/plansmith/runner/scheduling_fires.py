@@ -107,10 +107,14 @@ class Firing(Revising):
 
     async def close(self) -> None:
         """Stop carrying out, leaving every fire to the next process at once."""
-        for task in self._carrying:
-            task.cancel()
-        await asyncio.gather(*self._carrying, return_exceptions=True)
-        for hold in list(self._holds.values()):
+        runs = {hold.fire.run for hold in self._holds.values()}
+        conducting = [future for run, (_, future) in self._active.items() if run in runs]
+        stopping: list[asyncio.Future[Any]] = [*self._carrying, *conducting]
+        for each in stopping:
+            each.cancel()
+        await asyncio.gather(*stopping, return_exceptions=True)
+        while self._holds:
+            _, hold = self._holds.popitem()
             await hold.mark(seen=_LONG_AGO)
         await super().close()
 
@@ -234,6 +238,7 @@ class Firing(Revising):
         try:
             await self._make_run(schedule, hold.fire)
             if await hold.mark(state=FireState.RUNNING, note="", seen=self.clock.now()):
+                self.tell(f"schedule {schedule.name}: run {hold.fire.run}")
                 await self._ended(schedule, hold, await self.run(hold.fire.run))
         except StaleWriter:
             pass  # another process was quicker: it carries this one out
@@ -314,6 +319,7 @@ class Firing(Revising):
         if run.status.over:
             state = _ENDS.get(run.status, FireState.FAILED)
             await hold.mark(state=state, note=run.reason, seen=now, ended=now)
+            self.tell(f"schedule {schedule.name}: {state.value} {run.reason}".rstrip())
             if state is FireState.FAILED:
                 await self.judged(schedule)
         elif run.status not in UNDER_WAY:

@@ -32,7 +32,7 @@ def reasons_attended(
     limits: RunLimits,
 ) -> tuple[str, ...]:
     """Why somebody would have to be there; nothing when the plan can run on its own."""
-    reasons = ["no usable plan was made: this one only stands in"] if plan.degraded else []
+    reasons: list[str] = []
     for step, data in _calls(plan, templates):
         match step:
             case AskStep():

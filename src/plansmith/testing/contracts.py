@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from plansmith.errors import JournalDamaged, StaleWriter, ToolFailed
-from plansmith.plan.chain import verify_chain
 from plansmith.plan.data import Json
 from plansmith.plan.events import (
     Actor,
@@ -29,6 +28,7 @@ from plansmith.plan.events import (
     RunPaused,
     next_event,
 )
+from plansmith.plan.verify import verify_chain
 from plansmith.ports import (
     Agent,
     Call,

@@ -15,8 +15,8 @@ from plansmith.adapters.stores.link import Link, schema_version
 from plansmith.adapters.stores.migrations import APPLICATION_ID, POSTGRES, SQLITE, refuse_newer
 from plansmith.adapters.stores.urls import is_postgres, open_store, sqlite_path
 from plansmith.errors import JournalDamaged, PlansmithError
-from plansmith.plan.chain import verify_chain
 from plansmith.plan.events import ReportMade, StepDone
+from plansmith.plan.verify import verify_chain
 from plansmith.ports import PlanStore
 
 _LITTLE_ROOM: Final = 100_000_000

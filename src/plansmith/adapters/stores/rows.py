@@ -58,7 +58,7 @@ _WORDS: Final = (
 _SMALL: Final = 2048
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_HEX_HASH: Final = re.compile(rb"[0-9a-f]{64}")
+_HEX_HASH: Final = re.compile(rb"([0-9a-f]{64})")
 _HASH_BYTES: Final = 32
 # JSON text has no raw control characters, so that one can stand for a hash, and another one for
 # the beginning of the first hash, with which idempotency keys end.
@@ -223,24 +223,21 @@ def _entry(event: Event) -> Entry:
     except ValueError:
         raise stale(event.run, event.number) from None
     content = who + b"\n" + body
-    hashes = _HEX_HASH.findall(content)
+    pieces = _HEX_HASH.split(content)
+    hashes, rest = pieces[1::2], _TAKEN_OUT.join(pieces[::2])
+    if hashes:
+        rest = rest.replace(hashes[0][:_BEGINNING_CHARS], _BEGINNING)
     microseconds = (event.at - _EPOCH) // _MICROSECOND
     data = b"".join(
         (
             digest[: _mark_length(event.number)],
             microseconds.to_bytes(8, signed=True),
             _type_bytes(event.body.type),
-            _deflated(_without(content, hashes), event.run),
+            _deflated(rest, event.run),
             *(bytes.fromhex(found.decode()) for found in hashes),
         )
     )
     return Entry(event.number, before, digest, data)
-
-
-def _without(content: bytes, hashes: Sequence[bytes]) -> bytes:
-    if not hashes:
-        return content
-    return _HEX_HASH.sub(_TAKEN_OUT, content).replace(hashes[0][:_BEGINNING_CHARS], _BEGINNING)
 
 
 def _checked(run: str, words: bytes, number: int, before: str, data: bytes) -> tuple[bytes, str]:

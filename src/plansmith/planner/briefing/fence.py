@@ -41,6 +41,8 @@ def fence(title: str, text: str, source: str = "") -> str:
 
 def visible(text: str) -> str:
     """A text in which every character can be seen; only line ends and tabs stay as they are."""
+    if text.isascii() and text.isprintable():
+        return text
     plain = _SURROGATES.sub("\ufffd", _LINE_ENDS.sub("\n", text))
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
 

@@ -1,4 +1,4 @@
-"""Skipping: a person leaves a step out of a run; what needs it will not run either."""
+"""Halting: a run is paused at once, and a step left out with all that needs it."""
 
 from __future__ import annotations
 
@@ -13,26 +13,38 @@ from plansmith.runner.runs import Runs
 
 _NOT_BEGUN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
 _ASKS: Final = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
-_OUT: Final = frozenset({StepStatus.SKIPPED, StepStatus.FAILED})
 _REASON: Final = "a person left it out"
 
 
+async def pause_at_once(runs: Runs, run_id: str, *, by: str = "", reason: str = "") -> None:
+    """Write down that nothing more starts, while calls still run; who conducts the run heeds it."""
+    while True:
+        journal = await runs.journal(run_id)
+        if journal.run.status.over or journal.run.paused:
+            raise Refused(f"run {run_id} is {journal.run.status}")
+        try:
+            await journal.append(e.RunPaused(reason=reason), by=person(by))
+        except StaleWriter:
+            continue  # it went on meanwhile: that changes nothing about the wish
+        return
+
+
 async def skip_step(runs: Runs, run_id: str, step: str, *, by: str = "") -> None:
-    """Leave a step out that has not begun, or that asks; nothing that runs is touched."""
+    """Leave a step out that has not begun, or that asks; nothing that runs is touched.
+
+    The run is paused for it, since whoever conducts it must not start the step meanwhile.
+    """
+    run = (await runs.journal(run_id)).run
+    _check(run, step)
+    if not run.paused:
+        await pause_at_once(runs, run_id, by=by, reason=_REASON)
+        await runs.pause(run_id, by=by)
     journal = await runs.journal(run_id)
-    _check(journal.run, step)
-    was_paused = journal.run.paused
-    if not was_paused:
-        # Whoever conducts the run has to stop before the step would start.
-        await runs.pause(run_id, by=by, reason=_REASON)
-        await journal.catch_up()
-    resumed = [] if was_paused or journal.run.status.over else [e.RunResumed()]
+    resumed = [] if run.paused or not journal.run.paused else [e.RunResumed()]
     try:
         await journal.append(*_left_out(journal.run, step), *resumed, by=person(by))
     except StaleWriter:
         raise StaleDecision(f"run {run_id} went on meanwhile", hint="look at it again") from None
-    if journal.run.steps[step].status not in _OUT:
-        _check(journal.run, step)
 
 
 def _check(run: Run, step: str) -> None:

@@ -1,0 +1,102 @@
+"""A process that keeps the schedules of a store on a clock sixty times as fast as the world's.
+
+python -m tests.crash.scheduler STORE SERVICE ZERO SECONDS never|claim|create|call
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from plansmith import Effect, Plan, ToolSpec
+from plansmith.adapters.stores.postgres import PostgresStore
+from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.app import Plansmith
+from plansmith.plan.data import Json
+from plansmith.plan.events import Event
+from plansmith.plan.schedules import Fire, FireState
+from plansmith.ports import Call
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+PLAN = Plan.model_validate({"goal": "mark", "steps": [{"id": "m", "tool": "mark"}]})
+
+
+class FastClock:
+    """A minute a second, counted from a moment that several processes share."""
+
+    def __init__(self, zero: float) -> None:
+        self._zero = zero
+
+    def now(self) -> datetime:
+        return START + timedelta(minutes=time.time() - self._zero)
+
+    def monotonic(self) -> float:
+        return time.monotonic() * 60
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 60)
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DyingStore(SqliteStore):
+    """Dies with SIGKILL once a fire is claimed, or once its run is there."""
+
+    when = "never"
+
+    async def put_fire(self, fire: Fire) -> bool:
+        won = await super().put_fire(fire)
+        if won and self.when == "claim" and fire.state is FireState.CLAIMED:
+            die()
+        return won
+
+    async def append(self, events: Sequence[Event], values: Sequence[Any] = ()) -> None:
+        await super().append(events, values)
+        if self.when == "create" and events and events[0].number == 1:
+            die()
+
+
+class Service:
+    """The world outside: one line a call."""
+
+    def __init__(self, path: Path, *, dies: bool = False) -> None:
+        self.path = path
+        self.dies = dies
+
+    async def tools(self) -> list[ToolSpec]:
+        return [ToolSpec(name="mark", effect=Effect.WRITE, idempotent=True)]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(descriptor, f"{call.key}\n".encode())
+        os.close(descriptor)
+        if self.dies:
+            die()
+        return None
+
+
+async def main(store: str, service: Path, zero: float, seconds: float, when: str) -> None:
+    kept: Any = PostgresStore(store) if "://" in store else DyingStore(Path(store))
+    kept.when = when
+    smith = Plansmith(
+        tools=[Service(service, dies=when == "call")], store=kept, clock=FastClock(zero)
+    )
+    keeping = asyncio.ensure_future(smith.keep_schedules())
+    await asyncio.sleep(seconds)
+    keeping.cancel()
+    await smith.carried()
+    await smith.close()
+
+
+if __name__ == "__main__":
+    _, store, service, zero, seconds, when = sys.argv
+    asyncio.run(main(store, Path(service), float(zero), float(seconds), when))

@@ -1,0 +1,118 @@
+"""S1: each due instant starts exactly one run, with two real processes, and through `kill -9`."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import signal
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.crash.scheduler import PLAN, START, DyingStore, FastClock, Service
+from tests.postgres import Server
+
+from plansmith.adapters.stores.postgres import PostgresStore
+from plansmith.app import Plansmith
+from plansmith.plan.schedules import FireState, Schedule
+from plansmith.plan.timing import Timing
+
+ROOT = Path(__file__).parents[2]
+_numbers = itertools.count(1)
+
+
+class Scene:
+    """A store with one schedule, a service, and processes that keep it."""
+
+    def __init__(self, store: str, folder: Path) -> None:
+        self.store = store
+        self.service = folder / "service.txt"
+        self.zero = time.time()
+
+    def smith(self) -> Plansmith:
+        kept = PostgresStore(self.store) if "://" in self.store else DyingStore(Path(self.store))
+        return Plansmith(tools=[Service(self.service)], store=kept, clock=FastClock(self.zero))
+
+    async def add(self, timing: Timing) -> Schedule:
+        smith = self.smith()
+        schedule = await smith.create_schedule(
+            timing=timing, plan=PLAN, approve=PLAN.hash, overlap="queue", missed="all"
+        )
+        await smith.close()
+        return schedule
+
+    async def keeper(self, seconds: float, when: str = "never") -> Process:
+        words = (self.store, str(self.service), str(self.zero), str(seconds), when)
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.crash.scheduler", *words),
+            cwd=ROOT,
+            stdout=PIPE,
+            stderr=PIPE,
+        )
+
+    def calls(self) -> Counter[str]:
+        lines = self.service.read_text().split() if self.service.exists() else []
+        return Counter(lines)
+
+
+async def ended(process: Process) -> int:
+    async with asyncio.timeout(60):
+        out = await process.communicate()
+    assert process.returncode in (0, -signal.SIGKILL), out
+    return process.returncode or 0
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_two_processes_on_one_store_start_each_instant_once(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    store = str(tmp_path / "store.db")
+    if kind == "postgres":
+        server: Server = request.getfixturevalue("postgres_server")
+        store = server.new_database(f"schedule_kills_{next(_numbers)}")
+    scene = Scene(store, tmp_path)
+    schedule = await scene.add(Timing(every_minutes=1))
+    keepers = [await scene.keeper(3.0) for _ in range(2)]
+    assert [await ended(each) for each in keepers] == [0, 0]
+    smith = scene.smith()
+    rows = await smith.shelf.fires(schedule.id, limit=1000)
+    runs = list(await smith.store.runs())
+    await smith.close()
+    fired = [each for each in rows if each.run]
+    assert len(fired) >= 3
+    assert {each.state for each in fired} <= {FireState.DONE, FireState.QUEUED}
+    done = [each for each in fired if each.state is FireState.DONE]
+    assert Counter(runs) == Counter(each.run for each in done)
+    assert all(
+        (each.due - schedule.created) % timedelta(minutes=1) == timedelta(0) for each in rows
+    )
+    assert sum(scene.calls().values()) == len(done)
+    assert set(scene.calls().values()) == {1}
+
+
+@pytest.mark.parametrize("when", ["claim", "create", "call"])
+async def test_a_process_killed_in_mid_fire_leaves_one_run_that_is_finished(
+    when: str, tmp_path: Path
+) -> None:
+    scene = Scene(str(tmp_path / "store.db"), tmp_path)
+    at = START + timedelta(minutes=1)
+    schedule = await scene.add(Timing(once_at=at.isoformat()))
+    assert await ended(await scene.keeper(30, when)) == -signal.SIGKILL
+    smith = scene.smith()
+    [row] = await smith.shelf.fires(schedule.id, limit=9)
+    assert row.state in (FireState.CLAIMED, FireState.RUNNING)
+    async with asyncio.timeout(60):
+        while row.state is not FireState.DONE:
+            await smith.tick()
+            await smith.carried()
+            [row] = await smith.shelf.fires(schedule.id, limit=9)
+            await asyncio.sleep(0.02)
+    assert list(await smith.store.runs()) == [row.run]
+    await smith.close()
+    # A call that was cut off is made again under its own key: the service tells them apart.
+    assert len(scene.calls()) == 1
+    assert sum(scene.calls().values()) == (2 if when == "call" else 1)

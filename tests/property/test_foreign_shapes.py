@@ -1,0 +1,83 @@
+"""Plans written in the shapes of ValueCell, DeerFlow and Spring AI Alibaba, and read again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.property.strategies import TEXT, plans
+
+from plansmith import Plan
+from plansmith.dialects.dialect import Reading, Writing
+from plansmith.dialects.spring import write_as
+from plansmith.dialects.table import dialect
+from plansmith.plan.refs import escape_text
+
+Writer = Callable[[Plan], Writing]
+Shape = tuple[str, Writer]
+SHAPES: dict[str, Shape] = {
+    "valuecell": ("valuecell", lambda plan: dialect("valuecell").write(plan, None)),
+    "deerflow": ("deerflow", lambda plan: dialect("deerflow").write(plan, None)),
+    "nl2sql": ("spring", lambda plan: write_as("nl2sql", plan)),
+    "jmanus": ("spring", lambda plan: write_as("jmanus", plan)),
+    "deepresearch": ("spring", lambda plan: write_as("deepresearch", plan)),
+}
+AGENTS = ["researcher", "coder", "sql_writer", "BROWSER_AGENT"]
+WORDS = TEXT.filter(lambda text: bool(text.strip()))
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> Plan:
+    """Plans for agents that see what came before them, or nothing."""
+    agents = draw(st.lists(st.sampled_from(AGENTS), max_size=4))
+    steps: list[dict[str, Any]] = []
+    for place, agent in enumerate(agents, start=1):
+        before = {str(step["id"]): {"$from": step["id"]} for step in steps}
+        inputs = before if draw(st.booleans()) else {}
+        task = escape_text(draw(WORDS))
+        steps.append({"id": f"s{place}", "agent": agent, "task": task, "inputs": inputs})
+    if draw(st.booleans()):
+        steps.append({"id": f"s{len(steps) + 1}", "instruction": escape_text(draw(WORDS))})
+    goal, enough = draw(TEXT), draw(st.booleans())
+    return Plan.model_validate({"goal": goal, "enough_context": enough, "steps": steps})
+
+
+def back(shape: str, written: Writing) -> Reading:
+    return dialect(SHAPES[shape][0]).read(json.loads(json.dumps(written.value)))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(plan=chains() | plans())
+def test_whatever_does_not_come_back_was_told(shape: str, plan: Plan) -> None:
+    written = SHAPES[shape][1](plan)
+    found = back(shape, written)
+    if not written.lost and plan.steps:
+        assert found.plan == plan.replace(revision=1)
+    told = {each.step for each in written.lost}
+    count = len(found.plan.steps) if found.plan else 0
+    # A report at the end goes without saying in the shapes of research.
+    assert count >= len([step for step in plan.steps if step.id not in told])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(plan=chains() | plans())
+def test_a_plan_that_was_written_and_read_once_loses_nothing_more(shape: str, plan: Plan) -> None:
+    first = back(shape, SHAPES[shape][1](plan)).plan
+    if first is None or not first.steps:
+        return
+    again = SHAPES[shape][1](first)
+    assert again.lost == ()
+    assert back(shape, again).plan == first
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(plan=plans())
+def test_every_loss_has_a_code_a_reason_and_what_to_do(shape: str, plan: Plan) -> None:
+    for each in SHAPES[shape][1](plan).lost:
+        assert each.code == "PS017"
+        assert each.message
+        assert each.hint
