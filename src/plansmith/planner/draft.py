@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from plansmith.dialects.native import schema
+from plansmith.dialects.table import dialect
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -39,8 +40,12 @@ def draft_messages(
     max_steps: int = 12,
     locale: str = "en",
     prompts: Path | None = None,
+    shape: str = "",
 ) -> list[Message]:
-    """The prompt: first what never changes, so that providers can reuse it, the request last."""
+    """The prompt: first what never changes, so that providers can reuse it, the request last.
+
+    `shape` is the dialect to draft in; nothing said is the plan language itself.
+    """
     user = render(
         "request",
         folder=prompts,
@@ -52,7 +57,8 @@ def draft_messages(
         context=context or "(no further context)",
         request=fence("request", request),
     )
-    return [Message("system", render("draft", folder=prompts)), Message("user", user)]
+    rules = render(dialect(shape).prompt if shape else "draft", folder=prompts)
+    return [Message("system", rules), Message("user", user)]
 
 
 async def draft(
@@ -61,6 +67,7 @@ async def draft(
     model: ChatModel,
     on_step: OnStep = lambda _: None,
     on_text: OnText = lambda _: None,
+    shape: str = "",
 ) -> Heard:
     """The model's text; `on_step` gets each readable step the moment it is complete."""
     steps = StepStream(on_step)
@@ -69,7 +76,8 @@ async def draft(
         on_text(piece)
         steps.feed(piece)
 
-    return await listen(model.stream(messages, schema=schema()), hear)
+    form = dialect(shape).schema() if shape else schema()
+    return await listen(model.stream(messages, schema=form), hear)
 
 
 class StepStream:

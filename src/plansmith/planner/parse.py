@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
 
 from plansmith.dialects.native import read
+from plansmith.dialects.table import dialect, recognise
 from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -25,18 +26,35 @@ class Parsed(NamedTuple):
     problems: list[Problem]
 
 
-def parse(text: str, *, goal: str = "", locale: str = "en") -> Parsed:
-    """The plan in a text; `goal` and `locale` fill what the text leaves out."""
+def parse(text: str, *, goal: str = "", locale: str = "en", shape: str = "") -> Parsed:
+    """The plan in a text; `goal` and `locale` fill what the text leaves out.
+
+    `shape` is the dialect that the text was asked for in; others are recognised all the same.
+    """
     try:
         value = read_json(text, fits=plan_fit)
     except UnreadableText as error:
         return Parsed(None, [_no_plan(text, error.message)])
+    if shape and (made := _in_shape(shape, value, goal, locale)):
+        return made
     return parse_value(value, goal=goal, locale=locale, text=text)
+
+
+def _in_shape(name: str, value: Json, goal: str, locale: str) -> Parsed | None:
+    """The plan in a value of another system's shape, if it is one."""
+    plan, problems = (reading := dialect(name).read(value)).plan, [*reading.problems]
+    if plan is None:
+        return None
+    told = {"goal": plan.goal or goal, "locale": locale if plan.locale == "en" else plan.locale}
+    return Parsed(plan.replace(**told), problems)
 
 
 def parse_value(value: Json, *, goal: str = "", locale: str = "en", text: str = "") -> Parsed:
     """The plan in a value of any of the usual shapes."""
     steps, head = _unwrap(value)
+    foreign = recognise(value) if not _speaks_ours(steps) else None
+    if foreign and (found := _in_shape(foreign, value, goal, locale)):
+        return found
     if steps is None or (steps and not any(isinstance(step, dict) for step in steps)):
         return Parsed(None, [_no_plan(text or str(value), "there is no list of steps in it")])
     shape = Shape()
@@ -45,20 +63,25 @@ def parse_value(value: Json, *, goal: str = "", locale: str = "en", text: str = 
     document: dict[str, Json] = {"goal": goal, "locale": locale}
     document |= fields
     document["steps"] = shape.settle([step for step in made if step is not None])
-    found = read(document)
-    if isinstance(found, Plan):
-        return Parsed(found, shape.notes)
-    return _without_bad_parts(document, found, shape.notes)
+    made_of = read(document)
+    if isinstance(made_of, Plan):
+        return Parsed(made_of, shape.notes)
+    return _without_bad_parts(document, made_of, shape.notes)
 
 
 def plan_fit(value: Json) -> float:
     """How much a value looks like a plan: the share of steps among its parts, and their number."""
     steps, head = _unwrap(value)
-    if not steps:
-        return 0.0
+    if not steps or not any(isinstance(step, dict) for step in steps):
+        return 1.0 if recognise(value) else 0.0
     good = sum(_looks_like_step(step) for step in steps)
     wrapped = value is not steps and isinstance(value, dict) and steps[0] is not value
     return good / len(steps) + min(good, 50) / 100 + wrapped / 2 + ("goal" in head) / 4
+
+
+def _speaks_ours(steps: Sequence[Json] | None) -> bool:
+    """Whether steps are in our own words, whatever stands around them."""
+    return any(isinstance(step, dict) and step.get("kind") in KINDS for step in steps or ())
 
 
 _MARKS: Final = ("tool", "agent", "question", "instruction", "over", "template", "tool_to_use")

@@ -49,8 +49,12 @@ async def make_plan(
     rounds = Rounds(request, decided.query, locale, kit, offer, context.text, watch)
     planned = await rounds.run(on_step, on_text)
     usage = total(decided.usage, context.usage, planned.metrics.usage)
+    plan = planned.plan
+    if plan is not None and decided.schedule is not None:
+        plan = plan.replace(schedule=decided.schedule)
     return replace(
         planned,
+        plan=plan,
         reason=decided.reason,
         picks=tuple(picks),
         problems=(*map(_told, context.notes), *planned.problems),
@@ -67,6 +71,7 @@ async def _triage(request: PlanRequest, kit: Kit, locale: str) -> Triage:
         agents=kit.agents,
         templates=kit.templates,
         locale=locale,
+        timezone=kit.settings.timezone,
         prompts=kit.settings.prompts,
     )
 

@@ -28,7 +28,7 @@ class Repaired(NamedTuple):
     usage: Usage
 
 
-async def repair(
+async def repair(  # noqa: PLR0913 - all that tells how by name
     messages: Sequence[Message],
     text: str,
     plan: Plan | None,
@@ -38,18 +38,20 @@ async def repair(
     goal: str,
     locale: str,
     prompts: Path | None = None,
+    shape: str = "",
 ) -> Repaired:
     """One round: request, tools, text and problems go to the model; its answer is read.
 
-    When only some steps are broken, only they are asked for, and put in their places.
+    When only some steps are broken, only they are asked for, and put in their places; a plan in
+    another system's shape is asked for whole, since steps have no ids there.
     """
     errors = [each for each in problems if each.severity is Severity.ERROR]
-    broken = _broken_steps(plan, errors)
+    broken = _broken_steps(plan, errors) if not shape else []
     what = _what(broken) if broken else _WHOLE
     told = render("repair", folder=prompts, problems=_problem_lines(errors), what=what)
     asked = [*messages, Message("assistant", text), Message("user", told)]
     heard = await listen(model.stream(asked))
-    parsed = parse(heard.text, goal=goal, locale=locale)
+    parsed = parse(heard.text, goal=goal, locale=locale, shape=shape)
     if broken and plan is not None and parsed.plan is not None:
         parsed = Parsed(_spliced(plan, parsed.plan, broken), parsed.problems)
     return Repaired(parsed, heard.text, heard.usage)

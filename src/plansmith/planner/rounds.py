@@ -21,6 +21,7 @@ from plansmith.planner.mend import mend
 from plansmith.planner.metrics import PlanMetrics
 from plansmith.planner.parse import Parsed, parse
 from plansmith.planner.repair import repair
+from plansmith.planner.shape import assigned
 from plansmith.planner.triage import Decision
 from plansmith.ports import Usage
 
@@ -53,6 +54,7 @@ class Rounds:
             max_steps=self.kit.settings.max_steps,
             locale=self.locale,
             prompts=self.kit.settings.prompts,
+            shape=self.request.dialect,
         )
 
     async def run(self, on_step: OnStep, on_text: OnText) -> Planned:
@@ -61,7 +63,9 @@ class Rounds:
             heard = await self._draft(on_step, on_text)
             self.text, self.usage = heard
             with self.watch("parse", f"{len(self.text):,} characters"):
-                parsed = parse(self.text, goal=self.query, locale=self.locale)
+                parsed = parse(
+                    self.text, goal=self.query, locale=self.locale, shape=self.request.dialect
+                )
             self.parsed_at_once = parsed.plan is not None
             self._check(parsed)
             while not self._usable and self.repairs < self.kit.settings.repairs:
@@ -80,14 +84,27 @@ class Rounds:
         for number in range(1, _DRAFTS):
             try:
                 with self.watch("draft", f"{model.name} writes"):
-                    return await draft(self.messages, model=model, on_step=on_step, on_text=on_text)
+                    return await self._write(on_step, on_text)
             except ModelBusy as busy:
                 with self.watch("draft", f"try {number} broke off: {busy.message}"):
                     continue
         with self.watch("draft", f"{model.name} writes, last try"):
-            return await draft(self.messages, model=model, on_step=on_step, on_text=on_text)
+            return await self._write(on_step, on_text)
+
+    async def _write(self, on_step: OnStep, on_text: OnText) -> Heard:
+        return await draft(
+            self.messages,
+            model=self.kit.plan_model,
+            on_step=on_step,
+            on_text=on_text,
+            shape=self.request.dialect,
+        )
 
     def _check(self, parsed: Parsed) -> None:
+        if parsed.plan is not None:
+            tags = self.request.dialect == "openmanus"
+            named = assigned(parsed.plan, self.kit.agents, tags=tags)
+            parsed = Parsed(named.plan, [*parsed.problems, *named.problems])
         self.plan, self.problems = parsed.plan, tuple(parsed.problems)
         if parsed.plan is None:
             return
@@ -108,6 +125,7 @@ class Rounds:
                 goal=self.query,
                 locale=self.locale,
                 prompts=self.kit.settings.prompts,
+                shape=self.request.dialect,
             )
         self.usage = total(self.usage, mended.usage)
         self.text = mended.text or self.text

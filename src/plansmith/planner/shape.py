@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
+from plansmith.dialects.openmanus import PRIMARY
+from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json, Path
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, LITERAL, PATH, STEP_ID, Ref, pieces
-from plansmith.plan.steps import KINDS, STEP_TYPES, kind_of
+from plansmith.plan.steps import KINDS, STEP_TYPES, AgentStep, AnyStep, kind_of
 
 _ALIASES: Final = {
     "type": "kind",
@@ -205,6 +208,35 @@ class Shape:
     def _note(self, message: str, *, step: str | None = None, path: Path = ()) -> None:
         hint = "look whether it is what was meant"
         self.notes.append(problem("PS013", message, hint=hint, step=step, path=path))
+
+
+class Assigned(NamedTuple):
+    """A plan whose steps all name somebody, and a note for each that did not."""
+
+    plan: Plan
+    problems: list[Problem]
+
+
+def assigned(plan: Plan, agents: Sequence[AgentSpec], *, tags: bool = False) -> Assigned:
+    """The plan with steps that name nobody given to the first agent there is.
+
+    Where names are `tags`, one that is no agent's says what kind of step it is, and stays a word.
+    """
+    usable = {each.name.lower(): each.name for each in agents if each.enabled and not each.hidden}
+    notes: list[Problem] = []
+    steps: list[AnyStep] = []
+    for step in plan.steps if usable else ():
+        given = step.agent if isinstance(step, AgentStep) else ""
+        nobody = given == PRIMARY or (tags and bool(given))
+        if not isinstance(step, AgentStep) or not nobody or given.lower() in usable:
+            steps.append(step)
+            continue
+        first = next(iter(usable.values()))
+        tag = "" if given == PRIMARY or f"[{given}]" in step.task else f"[{given}] "
+        steps.append(step.replace(agent=first, task=f"{tag}{step.task}"))
+        message, hint = f"it names no agent, so {first!r} gets it", "name another one if need be"
+        notes.append(problem("PS013", message, hint=hint, step=step.id, path=("agent",)))
+    return Assigned(plan.replace(steps=tuple(steps)) if notes else plan, notes)
 
 
 def _field_name(name: str, kind: str | None, value: dict[str, Json]) -> str:

@@ -12,10 +12,12 @@ from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text
+from plansmith.plan.timing import Timing
 from plansmith.planner.briefing.fence import fence
 from plansmith.planner.jsontext.read import read_json
 from plansmith.planner.listen import Heard, listen
 from plansmith.planner.prompting import render
+from plansmith.planner.recurrence import recurrence
 from plansmith.ports import ChatModel, Message, Usage
 
 SCHEMA: Final[dict[str, Json]] = {
@@ -41,7 +43,10 @@ class Decision(StrEnum):
 
 
 class Triage(NamedTuple):
-    """A decision with its reason; `plan` when no model is needed to make one."""
+    """A decision with its reason; `plan` when no model is needed to make one.
+
+    `schedule` is when the person wants it done again: a wish, until a person confirms it.
+    """
 
     decision: Decision
     reason: str
@@ -49,6 +54,7 @@ class Triage(NamedTuple):
     answer: str = ""
     plan: Plan | None = None
     usage: Usage = Usage()
+    schedule: Timing | None = None
 
 
 async def triage(
@@ -59,12 +65,28 @@ async def triage(
     agents: Sequence[AgentSpec] = (),
     templates: Mapping[str, Any] | Sequence[str] = (),
     locale: str = "en",
+    timezone: str = "UTC",
     prompts: Path | None = None,
 ) -> Triage:
-    """Decide. A failing triage means plan: a request is never lost here."""
+    """Decide. A failing triage means plan: a request is never lost here.
+
+    Words that say when to do it again are taken out of what is planned.
+    """
     fixed = _fixed(request, target, agents, templates, locale)
     if fixed is not None:
         return fixed
+    found = recurrence(request, timezone=timezone)
+    if found is None or found.timing is None or not found.rest:
+        return await _asked(request, model=model, locale=locale, prompts=prompts)
+    decided = await _asked(found.rest, model=model, locale=locale, prompts=prompts)
+    if decided.decision is Decision.ANSWER:  # one answer now is not what was wanted
+        decided = decided._replace(decision=Decision.PLAN, answer="")
+    return decided._replace(schedule=found.timing)
+
+
+async def _asked(
+    request: str, *, model: ChatModel | None, locale: str, prompts: Path | None
+) -> Triage:
     if model is None:
         return Triage(Decision.PLAN, "no model for triage is set", request)
     messages = [

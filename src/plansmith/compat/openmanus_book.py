@@ -1,0 +1,179 @@
+"""Book: plans that an agent keeps and marks by itself, each one a paused run of our store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from plansmith.dialects.openmanus import STATUSES, plan_steps, step_text, write
+from plansmith.plan import events as e
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.ports import Clock, PlanStore
+from plansmith.runner.journal import Journal, whole_run
+
+ORIGIN: Final = "planning"
+_PREFIX: Final = "openmanus"
+_DELETED: Final = "the plan was deleted"
+_KEPT: Final = "an agent keeps this plan and marks its steps by itself"
+_AGENT: Final = e.Actor(kind="model", name="planning")
+_OPEN: Final = frozenset({StepStatus.RUNNING, StepStatus.ASKING})
+
+
+def run_id(plan_id: str, edition: int = 1) -> str:
+    """The run of a plan; one that was deleted and made again is the next edition."""
+    return f"{_PREFIX}:{edition}:{plan_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A plan as the planning tool shows it."""
+
+    plan_id: str
+    title: str
+    steps: tuple[str, ...]
+    statuses: tuple[str, ...]
+    notes: tuple[str, ...]
+    own: bool
+
+    @property
+    def completed(self) -> int:
+        """How many steps are done."""
+        return self.statuses.count("completed")
+
+
+class PlanBook:
+    """Keeps plans under ids of the caller's choice; what another process wrote is seen too."""
+
+    def __init__(self, store: PlanStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def all(self) -> list[Kept]:
+        """Every plan, oldest first."""
+        names = [each for each in await self._store.runs() if each.startswith(f"{_PREFIX}:")]
+        found = [await self._read(name) for name in names]
+        return [await self._kept(each) for each in found if not _is_deleted(each.run)]
+
+    async def find(self, plan_id: str) -> Kept | None:
+        """The plan of an id."""
+        journal = await self._journal(plan_id)
+        return await self._kept(journal) if journal.run.plan is not None else None
+
+    async def create(self, plan_id: str, title: str, steps: Sequence[str]) -> None:
+        """A new plan."""
+        journal = await self._journal(plan_id)
+        texts = {f"s{place}": text for place, text in enumerate(steps, start=1)}
+        created = e.RunCreated(request=title, origin=ORIGIN, options={"dialect": _PREFIX})
+        proposed = e.PlanProposed(plan=_plan(plan_id, title, texts, {}), origin="submitted")
+        await journal.append(created, proposed, e.RunPaused(reason=_KEPT), by=_AGENT)
+
+    async def revise(self, plan_id: str, title: str | None, steps: Sequence[str] | None) -> None:
+        """Another title or other steps; a step whose text stays keeps its status and notes."""
+        journal = await self._journal(plan_id)
+        old = _plan_of(journal)
+        before = {step.id: step_text(step) for step in old.steps}
+        texts = before if steps is None else _matched(before, steps)
+        why = {step.id: step.why for step in old.steps}
+        plan = _plan(plan_id, title or old.goal, texts, why)
+        await self._propose(journal, plan)
+
+    async def mark(self, plan_id: str, index: int, status: str | None, notes: str | None) -> None:
+        """Another status or other notes for a step."""
+        journal = await self._journal(plan_id)
+        plan = _plan_of(journal)
+        step = plan.steps[index]
+        if notes:
+            steps = [s.replace(why=notes) if s.id == step.id else s for s in plan.steps]
+            await self._propose(journal, plan.replace(steps=tuple(steps)))
+        if status:
+            state = journal.run.steps[step.id]
+            bodies = list(_way(step.id, state, status, key=f"{journal.id}:{step.id}"))
+            if bodies:
+                await journal.append(*bodies, by=_AGENT, values=[None])
+
+    async def remove(self, plan_id: str) -> None:
+        """Take a plan out of use; its journal stays."""
+        journal = await self._journal(plan_id)
+        await journal.append(e.RunFinished(status="cancelled", reason=_DELETED), by=_AGENT)
+
+    async def _propose(self, journal: Journal, plan: Plan) -> None:
+        next_one = plan.replace(revision=_plan_of(journal).revision + 1)
+        await journal.append(e.PlanProposed(plan=next_one, origin="submitted"), by=_AGENT)
+
+    async def _journal(self, plan_id: str) -> Journal:
+        """The journal of a plan's last edition; a new one when there is none in use."""
+        edition = 1
+        while True:
+            journal = await self._read(run_id(plan_id, edition))
+            if not _is_deleted(journal.run):
+                return journal
+            edition += 1
+
+    async def _read(self, name: str) -> Journal:
+        journal = Journal(name, store=self._store, clock=self._clock)
+        await journal.catch_up()
+        return journal
+
+    async def _kept(self, journal: Journal) -> Kept:
+        run = await whole_run(self._store, journal.run)
+        value = cast("Mapping[str, list[str]]", write(_plan_of(journal), run).value)
+        return Kept(
+            plan_id=journal.id.split(":", 2)[2],
+            title=str(value["title"]),
+            steps=tuple(value["steps"]),
+            statuses=tuple(value["step_statuses"]),
+            notes=tuple(value["step_notes"]),
+            own=run.origin == ORIGIN,
+        )
+
+
+def _is_deleted(run: Run) -> bool:
+    return run.phase is RunStatus.CANCELLED and run.reason == _DELETED
+
+
+def _plan_of(journal: Journal) -> Plan:
+    return journal.run.plan or Plan()
+
+
+def _plan(plan_id: str, title: str, texts: Mapping[str, str], why: Mapping[str, str]) -> Plan:
+    notes = [why.get(name, "") for name in texts]
+    steps: list[Json] = [*plan_steps(texts, notes, references=False)]
+    return Plan.model_validate({"id": plan_id, "goal": title, "steps": steps})
+
+
+def _matched(before: Mapping[str, str], steps: Sequence[str]) -> dict[str, str]:
+    """New texts by id: a text that was there keeps its id, whatever its place."""
+    unused = list(before)
+    found: list[str | None] = []
+    for text in steps:
+        same = next((name for name in unused if before[name] == text), None)
+        found.append(same)
+        if same is not None:
+            unused.remove(same)
+    last = max((int(name[1:]) for name in before), default=0)
+    made: dict[str, str] = {}
+    for name, text in zip(found, steps, strict=True):
+        last += name is None
+        made[name or f"s{last}"] = text
+    return made
+
+
+def _way(step: str, state: StepState, status: str, *, key: str) -> Iterator[e.AnyBody]:
+    """What has to happen for a step to come from where it is to a status."""
+    if STATUSES[state.status] == status:
+        return
+    started = state.status in _OPEN
+    if state.status is not StepStatus.WAITING and not (started and status != "not_started"):
+        if started:
+            yield e.StepCancelled(step=step, reason="it was set back")
+        yield e.StepReset(step=step, reason="it was set back")
+        started = False
+    if status in ("in_progress", "completed") and not started:
+        yield e.StepStarted(step=step, key=key)
+    if status == "completed":
+        yield e.StepDone(step=step, result=content_hash(None))
+    if status == "blocked":
+        yield e.StepFailed(step=step, error="", kind="person")

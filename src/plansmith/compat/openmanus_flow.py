@@ -1,0 +1,222 @@
+"""OpenManus' planning flow: a request planned in words, worked through by agents, summed up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, Protocol, runtime_checkable
+
+from plansmith.adapters.models.refusing import RefusingModel
+from plansmith.adapters.stores.urls import open_store
+from plansmith.app import Plansmith
+from plansmith.compat.openmanus_book import run_id
+from plansmith.compat.openmanus_tokens import CountingModel
+from plansmith.compat.openmanus_tool import PlanningTool
+from plansmith.config import Settings
+from plansmith.errors import Misconfigured, ModelFailed, PlansmithError, ToolFailed
+from plansmith.plan.capability import AgentSpec
+from plansmith.plan.data import Json
+from plansmith.plan.ids import Ids
+from plansmith.plan.refs import value_text
+from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.planner.briefing.fence import fence
+from plansmith.planner.fallback import Fallback
+from plansmith.planner.listen import listen
+from plansmith.planner.prompting import render
+from plansmith.planner.settings import PlannerSettings
+from plansmith.ports import Call, ChatModel, Message, PlanStore
+from plansmith.runner.limits import Caps, RunLimits
+
+_CUT_OFF: Final = "Terminated: Reached max steps"
+_CALLER: Final = "who called the planning flow"
+_MOST_STEPS: Final = 100
+
+
+@runtime_checkable
+class Worker(Protocol):
+    """An agent as OpenManus has them; `name` and `description` are used where it has them."""
+
+    async def run(self, request: str) -> str:
+        """Do what is asked, and say what was done."""
+        ...
+
+
+Workers = Worker | Sequence[Worker] | Mapping[str, Worker]
+Review = Callable[[Run], bool]
+
+
+class PlanningFlow:
+    """Plans a request and has its agents work through the plan, one step after the other.
+
+    As in OpenManus, who calls `execute` approves the plan; with `review` you decide on it first.
+    Plans are kept in the store: `execute("")` goes on with the plan of `plan_id`.
+    """
+
+    def __init__(
+        self,
+        agents: Workers,
+        *,
+        executors: Sequence[str] | None = None,
+        plan_id: str | None = None,
+        model: ChatModel | None = None,
+        store: str | PlanStore = "memory",
+        review: Review = lambda _: True,
+        max_input_tokens: int | None = None,
+    ) -> None:
+        self.agents = _by_key(agents)
+        self.executor_keys = [key for key in executors or self.agents if key in self.agents]
+        self.active_plan_id = plan_id or f"plan_{Ids()()}"
+        missing = RefusingModel("none", why="there is no model to plan with", hint="give model=…")
+        self.llm = CountingModel(model or missing, max_input_tokens=max_input_tokens)
+        self._review = review
+        kept = open_store(store) if isinstance(store, str) else store
+        self.planning_tool = PlanningTool(store=kept)
+        self._smith = self._made(kept)
+
+    @property
+    def primary_agent(self) -> Worker:
+        """The first agent."""
+        return next(iter(self.agents.values()))
+
+    def get_executor(self, step_type: str | None = None) -> Worker:
+        """Who runs a step of this tag, in any case; else the first executor, else the primary."""
+        return self.agents[self._key(step_type)]
+
+    def _key(self, tag: str | None) -> str:
+        keys = {key.lower(): key for key in self.agents}
+        first = next(iter(self.executor_keys), next(iter(self.agents)))
+        return keys.get((tag or "").lower(), first)
+
+    async def execute(self, input_text: str) -> str:
+        """Plan a request and run the plan; with no text, go on with the plan there is."""
+        name = run_id(self.active_plan_id)
+        try:
+            if input_text:
+                await self._smith.plan(input_text, dialect="openmanus", by=_CALLER)
+            run = await self._smith.get(name)
+            if run.status is RunStatus.REVIEWING and not await self._approved(run):
+                return "Plan not approved: nothing was run."
+            run = await self._smith.run(name)
+            return "\n".join([*_said(run), await self._finalize(run)])
+        except PlansmithError as error:
+            return f"Execution failed: {error}"
+
+    async def run(self) -> Run:
+        """The run of the plan, with all that is known of it."""
+        return await self._smith.get(run_id(self.active_plan_id))
+
+    async def close(self) -> None:
+        """Let go of the store; what was under way can be gone on with."""
+        await self._smith.close()
+
+    async def _approved(self, run: Run) -> bool:
+        approved = self._review(run)
+        decision = {"approve": run.plan.hash} if approved and run.plan else {}
+        await self._smith.decide(run.id, reject=not approved, by=_CALLER, **decision)
+        return approved
+
+    async def _finalize(self, run: Run) -> str:
+        """The summary: by the model, else by an agent, and honest about what is not done."""
+        if run.questions:
+            asked = "; ".join(each.text for each in run.questions.values())
+            return f"Plan waits for an answer: {asked}"
+        done = run.status is RunStatus.DONE
+        head = "Plan completed" if done else "Plan not completed"
+        shown = await self.plan_text()
+        try:
+            return f"{head}:\n\n{await self._summary(shown, done=done)}"
+        except ModelFailed:
+            pass
+        try:
+            return f"{head}:\n\n{await self.primary_agent.run(_sum_up(shown, done=done))}"
+        except Exception:  # noqa: BLE001 - a summary that fails must not hide the results
+            return f"{head}. Error generating summary."
+
+    async def _summary(self, shown: str, *, done: bool) -> str:
+        told = fence("what to say, and the results", _sum_up(shown, done=done))
+        text = render("reply", locale="the language of the plan", instruction=told)
+        heard = await listen(self.llm.stream([Message("user", text)]))
+        if not heard.text.strip():
+            raise ModelFailed("the model said nothing")
+        return heard.text.strip()
+
+    async def plan_text(self) -> str:
+        """The plan and where it stands."""
+        shown = await self.planning_tool.execute(command="get", plan_id=self.active_plan_id)
+        return str(shown)
+
+    def _made(self, store: PlanStore) -> Plansmith:
+        first = self._key(None)
+        keys = [first, *(key for key in self.agents if key != first)]
+        planner = PlannerSettings(
+            fallback=Fallback.THREE_STEPS,
+            triage=False,
+            top_k=max(6, len(keys)),
+            max_steps=_MOST_STEPS,
+        )
+        return Plansmith(
+            model=self.llm,
+            agents=[FlowAgent(self, key) for key in keys],
+            store=store,
+            settings=Settings(planner=planner),
+            caps=Caps(replans=0),
+            limits=RunLimits(data="show"),
+            ids=lambda: run_id(self.active_plan_id),
+        )
+
+
+class FlowAgent:
+    """An agent of OpenManus behind our port: told the whole plan and the one step it has."""
+
+    def __init__(self, flow: PlanningFlow, key: str) -> None:
+        worker = flow.agents[key]
+        about = str(getattr(worker, "description", "") or "")
+        self.spec = AgentSpec(name=key, description=about)
+        self._flow = flow
+        self._worker = worker
+
+    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+        """What the agent says it did; an agent that ran out of turns has not done its step."""
+        del inputs, call
+        said = str(await self._worker.run(await self._prompt(task)))
+        last = said.strip().rsplit("\n", 1)[-1]
+        if last.startswith(_CUT_OFF):
+            raise ToolFailed(f"the agent was cut off: {last}", hint="give it more turns")
+        return said
+
+    async def _prompt(self, task: str) -> str:
+        shown = await self._flow.plan_text()
+        return (
+            f"The plan so far:\n{shown}\n"
+            f"Your step, marked [→] above: {task}\n\n"
+            "Do this one step and no other. When it is done, say in short what you did and found."
+        )
+
+
+def _by_key(agents: Workers) -> dict[str, Worker]:
+    if isinstance(agents, Mapping):
+        found = dict(agents)
+    elif isinstance(agents, Worker):
+        found = {"default": agents}
+    else:
+        names = [str(getattr(each, "name", "") or f"agent_{n}") for n, each in enumerate(agents)]
+        unique = len({name.lower() for name in names}) == len(names)
+        keys = names if unique else [f"agent_{place}" for place in range(len(names))]
+        found = dict(zip(keys, agents, strict=True))
+    if not found:
+        raise Misconfigured("a planning flow needs an agent", hint="give one, a list or a table")
+    return found
+
+
+def _said(run: Run) -> Iterator[str]:
+    """What came of each step that was tried, in the order of the plan."""
+    for place, step in enumerate(run.plan.steps if run.plan else ()):
+        state = run.steps[step.id]
+        if state.status is StepStatus.DONE:
+            yield value_text(state.result)
+        elif state.status in (StepStatus.FAILED, StepStatus.UNKNOWN):
+            yield f"Error executing step {place}: {state.error}"
+
+
+def _sum_up(shown: str, *, done: bool) -> str:
+    how = "has been completed" if done else "has NOT been completed; say plainly what is missing"
+    return f"The plan {how}. Sum up what was accomplished.\n\n{shown}"

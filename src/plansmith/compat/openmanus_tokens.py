@@ -1,0 +1,62 @@
+"""Tokens counted as OpenManus counts them: read and written, with a limit before each call."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from plansmith.adapters.models.streams import closing
+from plansmith.adapters.models.tokens import count_prompt_tokens, count_tokens
+from plansmith.errors import ModelFailed
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import ArgumentsDelta, ChatModel, Delta, Message, ModelDone, TextDelta
+
+
+class TokenLimitExceeded(ModelFailed):
+    """The call would read more than all calls together may."""
+
+
+class CountingModel:
+    """Counts what the model behind reads and writes; past the limit it is not asked any more."""
+
+    def __init__(self, model: ChatModel, *, max_input_tokens: int | None = None) -> None:
+        self._model = model
+        self.max_input_tokens = max_input_tokens
+        self.total_input_tokens = 0
+        self.total_completion_tokens = 0
+
+    @property
+    def name(self) -> str:
+        """The name of the model behind."""
+        return self._model.name
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        tools: Sequence[ToolSpec] = (),
+    ) -> AsyncIterator[Delta]:
+        """What the model behind says; `TokenLimitExceeded`, unasked, past the limit."""
+        needed = count_prompt_tokens(messages, schema=schema, tools=tools)
+        self._check(needed)
+        said: list[str] = []
+        pieces = self._model.stream(messages, schema=schema, tools=tools)
+        async with closing(pieces):
+            async for delta in pieces:
+                if isinstance(delta, (TextDelta, ArgumentsDelta)):
+                    said.append(delta.text)
+                if isinstance(delta, ModelDone):
+                    # A provider that does not say what a call took is believed by our count.
+                    self.total_input_tokens += delta.usage.input_tokens or needed
+                    written = delta.usage.output_tokens or count_tokens("".join(said))
+                    self.total_completion_tokens += written
+                yield delta
+
+    def _check(self, needed: int) -> None:
+        most, so_far = self.max_input_tokens, self.total_input_tokens
+        if most is not None and so_far + needed > most:
+            raise TokenLimitExceeded(
+                f"the call needs {needed} tokens, {so_far} of {most} are used up",
+                hint="raise max_input_tokens, or give the model less",
+            )

@@ -1,0 +1,262 @@
+"""OpenManus' planning tool: seven commands, its very texts, and plans that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from plansmith.adapters.clock import SystemClock
+from plansmith.adapters.stores.urls import open_store
+from plansmith.compat.openmanus_book import Kept, PlanBook
+from plansmith.errors import PlansmithError, StaleWriter
+from plansmith.plan.data import Json
+from plansmith.ports import Clock, PlanStore
+
+COMMANDS: Final = ("create", "update", "list", "get", "set_active", "mark_step", "delete")
+STATUSES: Final = ("not_started", "in_progress", "completed", "blocked")
+_MARKS: Final = {"not_started": "[ ]", "in_progress": "[→]", "completed": "[✓]", "blocked": "[!]"}
+_TOLD: Final = ("completed", "in_progress", "blocked", "not_started")
+_TRIES: Final = 5
+_NO_ACTIVE: Final = "No active plan. Please specify a plan_id or set an active plan."
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a command gave: `output`, or `error` when it could not be done."""
+
+    output: str = ""
+    error: str | None = None
+
+    def __str__(self) -> str:
+        return f"Error: {self.error}" if self.error else self.output
+
+
+class ToolError(PlansmithError):
+    """A command that cannot be done; its text is for the agent that gave it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """What a command may be given."""
+
+    command: str
+    plan_id: str | None = None
+    title: str | None = None
+    steps: Sequence[str] | None = None
+    step_index: int | None = None
+    step_status: str | None = None
+    step_notes: str | None = None
+
+
+class PlanningTool:
+    """Keeps plans in a store for an agent that marks their steps by itself.
+
+    Without a store plans last as long as the tool. Which plan is active is the tool's own.
+    """
+
+    name: Final = "planning"
+    description: Final = "Creates plans with steps in words, changes them, and marks their steps."
+
+    def __init__(self, *, store: str | PlanStore = "memory", clock: Clock | None = None) -> None:
+        kept = open_store(store) if isinstance(store, str) else store
+        self._store = kept
+        self._book = PlanBook(kept, clock or SystemClock())
+        self._active: str | None = None
+
+    @property
+    def parameters(self) -> dict[str, Json]:
+        """The JSON Schema of what `execute` takes."""
+        texts = {name: {"type": "string"} for name in ("plan_id", "title", "step_notes")}
+        return cast(
+            "dict[str, Json]",
+            {
+                "type": "object",
+                "properties": {
+                    "command": {"type": "string", "enum": list(COMMANDS)},
+                    "steps": {"type": "array", "items": {"type": "string"}},
+                    "step_index": {"type": "integer"},
+                    "step_status": {"type": "string", "enum": list(STATUSES)},
+                    **texts,
+                },
+                "required": ["command"],
+                "additionalProperties": False,
+            },
+        )
+
+    def to_param(self) -> dict[str, Any]:
+        """The tool as function calling describes it."""
+        function = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self.parameters,
+        }
+        return {"type": "function", "function": function}
+
+    async def execute(self, *, command: str, **given: Any) -> ToolResult:
+        """Do a command; what is wrong with it comes back as `error`."""
+        try:
+            wanted = _arguments(command, given)
+            return ToolResult(output=await self._tried(wanted))
+        except ToolError as error:
+            return ToolResult(error=error.message)
+
+    async def close(self) -> None:
+        """Let go of the store."""
+        await self._store.close()
+
+    async def _tried(self, wanted: Arguments) -> str:
+        """The command again when another process wrote to the same plan first."""
+        for _ in range(_TRIES - 1):
+            try:
+                return await self._done(wanted)
+            except StaleWriter:
+                continue
+        return await self._done(wanted)
+
+    async def _done(self, wanted: Arguments) -> str:
+        match wanted.command:
+            case "create":
+                return await self._create(wanted)
+            case "update":
+                return await self._update(wanted)
+            case "list":
+                return await self._list()
+            case "get":
+                return plan_text(await self._plan(wanted.plan_id or self._current()))
+            case "set_active":
+                return await self._set_active(wanted)
+            case "mark_step":
+                return await self._mark(wanted)
+            case _:
+                return await self._delete(wanted)
+
+    async def _create(self, wanted: Arguments) -> str:
+        plan_id = _needed(wanted, "plan_id")
+        if await self._book.find(plan_id) is not None:
+            told = f"A plan with ID '{plan_id}' already exists."
+            raise ToolError(f"{told} Use 'update' to modify existing plans.")
+        title = _needed(wanted, "title")
+        steps = _texts(wanted.steps)
+        if not steps:
+            told = "must be a non-empty list of strings for command: create"
+            raise ToolError(f"Parameter `steps` {told}")
+        await self._book.create(plan_id, title, steps)
+        self._active = plan_id
+        shown = plan_text(await self._plan(plan_id))
+        return f"Plan created successfully with ID: {plan_id}\n\n{shown}"
+
+    async def _update(self, wanted: Arguments) -> str:
+        plan_id = _needed(wanted, "plan_id")
+        await self._own(plan_id)
+        steps = _texts(wanted.steps) if wanted.steps else None
+        if wanted.steps and steps is None:
+            raise ToolError("Parameter `steps` must be a list of strings for command: update")
+        if wanted.title or steps:
+            await self._book.revise(plan_id, wanted.title, steps)
+        shown = plan_text(await self._plan(plan_id))
+        return f"Plan updated successfully: {plan_id}\n\n{shown}"
+
+    async def _list(self) -> str:
+        plans = await self._book.all()
+        if not plans:
+            return "No plans available. Create a plan with the 'create' command."
+        return "Available plans:\n" + "".join(map(self._row, plans))
+
+    def _row(self, plan: Kept) -> str:
+        active = " (active)" if plan.plan_id == self._active else ""
+        progress = f"{plan.completed}/{len(plan.steps)} steps completed"
+        return f"• {plan.plan_id}{active}: {plan.title} - {progress}\n"
+
+    async def _set_active(self, wanted: Arguments) -> str:
+        plan_id = _needed(wanted, "plan_id")
+        plan = await self._plan(plan_id)
+        self._active = plan_id
+        return f"Plan '{plan_id}' is now the active plan.\n\n{plan_text(plan)}"
+
+    async def _mark(self, wanted: Arguments) -> str:
+        plan_id = wanted.plan_id or self._current()
+        plan, index = await self._own(plan_id), wanted.step_index
+        if index is None:
+            raise ToolError("Parameter `step_index` is required for command: mark_step")
+        if index not in range(len(plan.steps)):
+            told = f"Valid indices range from 0 to {len(plan.steps) - 1}."
+            raise ToolError(f"Invalid step_index: {index}. {told}")
+        status = wanted.step_status
+        if status and status not in STATUSES:
+            told = f"Valid statuses are: {', '.join(STATUSES)}"
+            raise ToolError(f"Invalid step_status: {status}. {told}")
+        await self._book.mark(plan_id, index, status, wanted.step_notes)
+        shown = plan_text(await self._plan(plan_id))
+        return f"Step {index} updated in plan '{plan_id}'.\n\n{shown}"
+
+    async def _delete(self, wanted: Arguments) -> str:
+        plan_id = _needed(wanted, "plan_id")
+        await self._own(plan_id)
+        await self._book.remove(plan_id)
+        if self._active == plan_id:
+            self._active = None
+        return f"Plan '{plan_id}' has been deleted."
+
+    def _current(self) -> str:
+        if self._active is None:
+            raise ToolError(_NO_ACTIVE)
+        return self._active
+
+    async def _plan(self, plan_id: str) -> Kept:
+        plan = await self._book.find(plan_id)
+        if plan is None:
+            raise ToolError(f"No plan found with ID: {plan_id}")
+        return plan
+
+    async def _own(self, plan_id: str) -> Kept:
+        """A plan that may be changed here: one that a flow runs is marked by its run alone."""
+        plan = await self._plan(plan_id)
+        if not plan.own:
+            raise ToolError(f"Plan '{plan_id}' is run by a flow: only its run changes it.")
+        return plan
+
+
+def _arguments(command: str, given: dict[str, Any]) -> Arguments:
+    if command not in COMMANDS:
+        allowed = f"Allowed commands are: {', '.join(COMMANDS)}"
+        raise ToolError(f"Unrecognized command: {command}. {allowed}")
+    known = Arguments.__dataclass_fields__.keys() - {"command"}
+    unknown = sorted(given.keys() - known)
+    if unknown:
+        allowed = f"Allowed parameters are: {', '.join(sorted(known))}"
+        raise ToolError(f"Unrecognized parameter: {unknown[0]}. {allowed}")
+    return Arguments(command=command, **given)
+
+
+def _needed(wanted: Arguments, name: str) -> str:
+    value: str | None = getattr(wanted, name)
+    if not value:
+        raise ToolError(f"Parameter `{name}` is required for command: {wanted.command}")
+    return value
+
+
+def _texts(steps: object) -> list[str] | None:
+    if not isinstance(steps, (list, tuple)):
+        return None
+    texts = [step for step in cast("list[object]", steps) if isinstance(step, str) and step.strip()]
+    return texts if len(texts) == len(cast("list[object]", steps)) else None
+
+
+def plan_text(plan: Kept) -> str:
+    """A plan as people and agents read it."""
+    head = f"Plan: {plan.title} (ID: {plan.plan_id})\n"
+    total = len(plan.steps)
+    share = f"{plan.completed / total * 100:.1f}%" if total else "0%"
+    counts = {status: plan.statuses.count(status) for status in STATUSES}
+    standing = ", ".join(f"{counts[name]} {name.replace('_', ' ')}" for name in _TOLD)
+    lines = [
+        head + "=" * len(head) + "\n",
+        f"Progress: {plan.completed}/{total} steps completed ({share})",
+        f"Status: {standing}\n",
+        "Steps:",
+    ]
+    for place, step in enumerate(plan.steps):
+        lines.append(f"{place}. {_MARKS[plan.statuses[place]]} {step}")
+        lines += [f"   Notes: {plan.notes[place]}"] if plan.notes[place] else []
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,79 @@
+"""SAGE's generators as models: anything with `execute([query, messages])`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Protocol, cast
+
+from plansmith.errors import ModelFailed, PlansmithError
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import ChatModel, Delta, Message, ModelDone, TextDelta, Usage
+
+
+class Generator(Protocol):
+    """A generator of SAGE: gets a query and messages, gives the query and a text."""
+
+    def execute(self, data: Any) -> Any:
+        """The answer; a pair of query and text, or the text alone."""
+        ...
+
+
+class GeneratorModel:
+    """A generator behind our model port; it is called in a thread, since it blocks.
+
+    As with SAGE's own planner the first message is the whole prompt, the second the query.
+    """
+
+    def __init__(self, generator: Generator, query: str) -> None:
+        self._generator = generator
+        self._query = query
+
+    @property
+    def name(self) -> str:
+        """The kind of the generator."""
+        return type(self._generator).__name__
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        tools: Sequence[ToolSpec] = (),
+    ) -> AsyncIterator[Delta]:
+        """The generator's answer, in one piece; what it raises is a failure of the model."""
+        del schema, tools
+        given = [self._query, self._told(messages)]
+        try:
+            answer = await asyncio.to_thread(self._generator.execute, given)
+        except PlansmithError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a generator may raise anything
+            raise ModelFailed(f"the generator failed: {type(error).__name__}: {error}") from None
+        yield TextDelta(_text(answer))
+        yield ModelDone(Usage(), self.name)
+
+    def _told(self, messages: Sequence[Message]) -> list[dict[str, str]]:
+        system = [each.text for each in messages[:2] if each.role != "assistant"]
+        rest = messages[2:]
+        told = {"role": "system", "content": "\n\n".join(system)}
+        query = {"role": "user", "content": self._query}
+        return [told, query, *({"role": each.role, "content": each.text} for each in rest)]
+
+
+def _text(answer: object) -> str:
+    if isinstance(answer, (tuple, list)):
+        parts = cast("Sequence[object]", answer)
+        answer = parts[-1] if parts else ""
+    return answer if isinstance(answer, str) else str(answer)
+
+
+def model_of(generator: Generator | ChatModel, query: str) -> ChatModel:
+    """A generator or a model of ours, as a model."""
+    if hasattr(generator, "stream"):
+        return cast("ChatModel", generator)
+    given: Any = generator
+    if not callable(getattr(given, "execute", None)):
+        raise TypeError("a generator has execute([query, messages]), a model has stream(…)")
+    return GeneratorModel(given, query)

@@ -1,0 +1,278 @@
+"""DeerFlow's and deer-go's shape: research and processing steps, and a report of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from plansmith.dialects.carry import id_losses, in_order
+from plansmith.dialects.dialect import Dialect, Reading, Writing
+from plansmith.dialects.habits import (
+    Ids,
+    Notes,
+    losses,
+    no_such_step,
+    not_a_plan,
+    objects,
+    result_text,
+    seen,
+    snake,
+    step_losses,
+    text_of,
+    words_of,
+)
+from plansmith.dialects.native import read as read_native
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import escape_text
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
+
+REPORT: Final = "report"
+RESEARCHER: Final = "researcher"
+CODER: Final = "coder"
+AGENTS: Final = {"research": RESEARCHER, "processing": CODER, "analysis": CODER}
+_HINT: Final = 'give {"has_enough_context", "thought", "title", "steps": [{"title", …}]}'
+_PLAN_FIELDS: Final = frozenset({"locale", "has_enough_context", "thought", "title", "steps"})
+_STEP_FIELDS: Final = frozenset(
+    {"need_web_search", "title", "description", "step_type", "execution_res", "execution_status"}
+)
+_ALIASES: Final = {
+    "enough_context": "has_enough_context",
+    "goal": "title",
+    "plan": "steps",
+    "needs_web_search": "need_web_search",
+    "need_search": "need_web_search",
+    "type": "step_type",
+    "task": "description",
+    "result": "execution_res",
+}
+_STEP_MARKS: Final = frozenset({"need_web_search", "step_type", "execution_res"})
+_OURS: Final = frozenset({"kind", "tool", "agent", "inputs", "instruction", "question"})
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How one system runs such a plan: all steps in turn, or the research side by side."""
+
+    title: str
+    in_turn: bool
+
+
+DEERFLOW: Final = Manner("DeerFlow", in_turn=True)
+
+
+def recognises(value: Json) -> bool:
+    """Whether a value bears DeerFlow's marks."""
+    if isinstance(value, list):
+        return _are_steps(value)
+    if not isinstance(value, dict):
+        return False
+    if "has_enough_context" in {snake(name) for name in value}:
+        return True
+    steps = value.get("steps")
+    return isinstance(steps, list) and _are_steps(steps)
+
+
+def _are_steps(values: Sequence[Json]) -> bool:
+    """Whether one of them bears a mark, and none is a step of our own language."""
+    names = [{snake(name) for name in each} for each in values if isinstance(each, dict)]
+    return any(each & _STEP_MARKS for each in names) and not any(each & _OURS for each in names)
+
+
+def read(value: Json) -> Reading:
+    """The plan in a value: the plan as such, or a bare list of its steps."""
+    return read_research(value, DEERFLOW)
+
+
+def read_research(value: Json, manner: Manner) -> Reading:
+    """A plan of research; what a step needs to know of earlier ones becomes its inputs."""
+    notes = Notes()
+    head: dict[str, Json] | None = {"steps": value} if isinstance(value, list) else None
+    if isinstance(value, dict):
+        head = notes.fields(value, _PLAN_FIELDS, aliases=_ALIASES)
+    # A plan that has enough context may leave the list of steps out altogether.
+    given = objects(head.get("steps", [])) if head else None
+    if not head or given is None or (not given and not head.keys() - {"steps"}):
+        return Reading(None, not_a_plan(manner.title, _HINT))
+    enough = notes.flag(head.get("has_enough_context", False), "has_enough_context")
+    steps = _steps(given, manner, notes)
+    title, thought = text_of(head.get("title")), text_of(head.get("thought"))
+    ids = [str(step["id"]) for step in steps]
+    report: dict[str, Json] = {
+        "id": REPORT,
+        "kind": "reply",
+        "instruction": report_instruction(title or thought, ids),
+    }
+    document: dict[str, Json] = {
+        "goal": title,
+        "thought": thought,
+        "enough_context": bool(enough),
+        "steps": [*steps, report],
+    }
+    if text_of(head.get("locale")):
+        document["locale"] = text_of(head["locale"])
+    made = read_native(document)
+    if isinstance(made, Plan):
+        return Reading(made, tuple(notes.problems))
+    return Reading(None, (*notes.problems, *made))
+
+
+def report_instruction(about: str, names: Sequence[str]) -> str:
+    """What the reporter is told: the subject, and the result of every step."""
+    subject = f": {escape_text(about)}" if about else "."
+    if not names:
+        return f"Answer from what is known already{subject}"
+    results = "\n".join("{{" + name + "}}" for name in names)
+    return f"Write the report{subject}\nRest it on these results:\n{results}"
+
+
+def _steps(given: Sequence[Json], manner: Manner, notes: Notes) -> list[dict[str, Json]]:
+    ids, steps = Ids(), list[dict[str, Json]]()
+    for place, each in enumerate(given, start=1):
+        if isinstance(each, str) and each.strip():
+            notes.say(f"step {place} is a text: it is read as its description")
+            each = {"description": each}  # noqa: PLW2901 - the same step, written out
+        if not isinstance(each, dict):
+            hint = "write each step as an object with a title and a description"
+            notes.drop(f"entry {place} is not a step: {str(each)[:80]!r}", hint=hint)
+            continue
+        name = ids.make(f"s{place}", place)
+        fields = notes.fields(each, _STEP_FIELDS, aliases=_ALIASES, step=name)
+        title, words = text_of(fields.get("title")), text_of(fields.get("description"))
+        if not (title or words):
+            notes.drop(f"step {place} says nothing of what to do", hint="give its description")
+            continue
+        if fields.get("execution_res") is not None:
+            notes.say("its result belongs to a run: it is left out", step=name)
+        step: dict[str, Json] = {
+            "id": name,
+            "title": title,
+            "agent": _agent(fields, name, notes),
+            "task": escape_text(words or title),
+        }
+        earlier = _earlier(steps, str(step["agent"]), manner)
+        if earlier:
+            step["inputs"] = seen(earlier)
+        steps.append(step)
+    return steps
+
+
+def _earlier(steps: Sequence[Mapping[str, Json]], agent: str, manner: Manner) -> list[str]:
+    """The steps whose results a step of this agent has to see."""
+    if not manner.in_turn and agent == RESEARCHER:
+        return []
+    return [str(step["id"]) for step in steps]
+
+
+def _agent(fields: Mapping[str, Json], step: str, notes: Notes) -> str:
+    """Who does a step: by its type, or by whether it needs a search when no type is usable."""
+    kind = text_of(fields.get("step_type")).lower()
+    search = notes.flag(fields.get("need_web_search"), "need_web_search", step=step)
+    if kind not in AGENTS:
+        guess = "research" if search else "processing"
+        told = f"the step type {kind!r} is" if kind else "there is no step type: it is"
+        notes.say(f"{told} read as {guess!r}", step=step, path=("step_type",))
+        return AGENTS[guess]
+    if kind == "analysis":
+        notes.say("a step of analysis is done by the coder", step=step, path=("step_type",))
+    if search is not None and search is not (kind == "research"):
+        message = f"need_web_search is {search}, and the type {kind!r} decides"
+        notes.say(message, step=step, path=("need_web_search",))
+    return AGENTS[kind]
+
+
+def write(plan: Plan, run: Run | None = None) -> Writing:
+    """The plan in DeerFlow's shape; with a run, with the results of the steps that are done."""
+    notes = Notes()
+    return Writing(write_research(plan, run, DEERFLOW, notes), tuple(notes.problems))
+
+
+def write_research(plan: Plan, run: Run | None, manner: Manner, notes: Notes) -> dict[str, Json]:
+    """The plan's research and processing; the report at its end goes without saying."""
+    held = ("goal", "locale", "thought", "enough_context")
+    losses(plan, held, title=manner.title, notes=notes)
+    ordered = in_order(plan)
+    work = [step for step in ordered if is_work(step)]
+    names = [step.id for step in work]
+    notes.problems += id_losses(work, title=manner.title)
+    steps: list[Json] = []
+    for step in ordered:
+        if isinstance(step, AgentStep) and is_work(step):
+            steps.append(_written(step, names[: names.index(step.id)], run, manner, notes))
+        elif not _is_report(step, plan, names):
+            no_such_step(step, title=manner.title, notes=notes)
+    return {
+        "locale": plan.locale,
+        "has_enough_context": plan.enough_context,
+        "thought": plan.thought,
+        "title": plan.goal,
+        "steps": steps,
+    }
+
+
+def is_work(step: AnyStep) -> bool:
+    """Whether a step is for the research team."""
+    return isinstance(step, AgentStep) and step.agent in (RESEARCHER, CODER)
+
+
+def _is_report(step: AnyStep, plan: Plan, names: Sequence[str]) -> bool:
+    """Whether a step is the report that reading would put there again."""
+    about = plan.goal or plan.thought
+    return isinstance(step, ReplyStep) and step.instruction == report_instruction(about, names)
+
+
+def _written(
+    step: AgentStep, before: Sequence[str], run: Run | None, manner: Manner, notes: Notes
+) -> Json:
+    implied = seen(before) if manner.in_turn or step.agent == CODER else {}
+    held = ("title", "agent", "task", *(("inputs",) if step.inputs == implied else ()))
+    step_losses(step, held, title=manner.title, notes=notes)
+    state = run.steps.get(step.id) if run else None
+    if state is not None and state.status is StepStatus.FAILED:
+        notes.lose(f"{manner.title} has no place for its error: {state.error}", step=step.id)
+    return {
+        "need_web_search": step.agent == RESEARCHER,
+        "title": step.title,
+        "description": words_of(step.task, notes, step=step.id),
+        "step_type": "research" if step.agent == RESEARCHER else "processing",
+        "execution_res": result_text(run, step.id),
+    }
+
+
+def schema() -> dict[str, Json]:
+    """The JSON Schema of a plan in this shape."""
+    text: Json = {"type": "string"}
+    step: dict[str, Json] = {
+        "need_web_search": {"type": "boolean"},
+        "title": text,
+        "description": text,
+        "step_type": {"type": "string", "enum": ["research", "processing"]},
+    }
+    fields: dict[str, Json] = {
+        "locale": text,
+        "has_enough_context": {"type": "boolean"},
+        "thought": text,
+        "title": text,
+        "steps": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": step,
+                "required": [*step],
+                "additionalProperties": False,
+            },
+        },
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "DeerFlow plan",
+        "type": "object",
+        "properties": fields,
+        "required": [*fields],
+        "additionalProperties": False,
+    }
+
+
+DIALECT: Final = Dialect("deerflow", DEERFLOW.title, recognises, read, write, schema, "deerflow")

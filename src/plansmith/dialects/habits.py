@@ -1,0 +1,174 @@
+"""Habits: how other systems' JSON is written, read generously, with a note for every guess."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from plansmith.dialects.carry import left_behind, plain_text
+from plansmith.plan.data import Json, Path
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, problem
+from plansmith.plan.refs import FROM, Ref, pieces, value_text
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.steps import AnyStep, StepFields
+
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_TRUE: Final = frozenset({"true", "yes", "y", "1", "on", "是"})
+_FALSE: Final = frozenset({"false", "no", "n", "0", "off", "否", ""})
+_HINT: Final = "look whether it is what was meant"
+
+
+class Notes:
+    """What is to be said of one reading or writing."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def say(self, message: str, *, step: str | None = None, path: Path = ()) -> None:
+        """Something was read although it is written in another way, or was left out."""
+        self.problems.append(problem("PS013", message, hint=_HINT, step=step, path=path))
+
+    def lose(self, message: str, *, step: str | None = None, path: Path = ()) -> None:
+        """Something has no place in the shape that is written."""
+        self.problems.append(left_behind(message, step=step, path=path))
+
+    def drop(self, message: str, *, hint: str, path: Path = ()) -> None:
+        """A step cannot be read."""
+        self.problems.append(problem("PS014", message, hint=hint, path=path))
+
+    def fields(
+        self,
+        value: Mapping[str, Json],
+        known: Collection[str],
+        *,
+        aliases: Mapping[str, str] | None = None,
+        step: str | None = None,
+    ) -> dict[str, Json]:
+        """The known fields, whatever the habit they are named by; others are told and left out."""
+        found: dict[str, Json] = {}
+        for name, each in value.items():
+            plain = snake(name)
+            field = plain if plain in known else (aliases or {}).get(plain, plain)
+            if field not in known:
+                self.say(f"the field {name!r} has no place in a plan and is left out", step=step)
+            elif field in found:
+                self.say(f"the field {name!r} says {field!r} again and is left out", step=step)
+            else:
+                found[field] = each
+        return found
+
+    def flag(self, value: Json, name: str, *, step: str | None = None) -> bool | None:
+        """A truth, also when it is written as a word or a number; None when there is none."""
+        if value is None or isinstance(value, bool):
+            return value
+        word = str(value).strip().lower()
+        if word in _TRUE or word in _FALSE:
+            self.say(f"{value!r} is read as {word in _TRUE}", step=step, path=(name,))
+            return word in _TRUE
+        self.say(f"{value!r} is neither true nor false", step=step, path=(name,))
+        return None
+
+    def whole(self, value: Json, name: str, *, step: str | None = None) -> int | None:
+        """A whole number, also when it is written as a text; None when there is none."""
+        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+            return value
+        try:
+            number = float(str(value).strip())
+        except ValueError:
+            number = 0.5
+        if not number.is_integer():
+            self.say(f"{value!r} is not a whole number", step=step, path=(name,))
+            return None
+        self.say(f"{value!r} is read as {int(number)}", step=step, path=(name,))
+        return int(number)
+
+
+class Ids:
+    """Ids for steps out of whatever the other side calls them; none is given twice."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def make(self, wanted: Json, place: int) -> str:
+        """An id like the wanted one, or one after the place."""
+        plain = _NOT_SLUG.sub("_", str(wanted)).strip("_-")[:60] if wanted else ""
+        name = free = plain or f"s{place}"
+        number = 2
+        while free in self._taken:
+            free, number = f"{name}_{number}", number + 1
+        self._taken.add(free)
+        return free
+
+
+def snake(name: str) -> str:
+    """A field's name in lower case with underscores, however it was written."""
+    return _CAMEL.sub("_", name.strip()).replace("-", "_").replace(" ", "_").lower()
+
+
+def text_of(value: Json) -> str:
+    """A text, also when it is written as something else."""
+    return "" if value is None else value_text(value).strip()
+
+
+def objects(value: Json) -> list[Json] | None:
+    """The list in a value: itself, or its JSON when it is written as a text; else None."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, list) else None
+
+
+def not_a_plan(title: str, hint: str) -> tuple[Problem, ...]:
+    """That a value is no plan of a shape."""
+    return (problem("PS001", f"this is not a plan of {title}", hint=hint),)
+
+
+def result_text(run: Run | None, step: str) -> str | None:
+    """What a step that is done has given, as text; None for every other."""
+    state = run.steps.get(step) if run else None
+    if state is None or state.status is not StepStatus.DONE:
+        return None
+    value = state.result
+    inner = value.get("text") if isinstance(value, dict) else None
+    return inner if isinstance(inner, str) else text_of(value)
+
+
+def losses(plan: Plan, held: Iterable[str], *, title: str, notes: Notes) -> None:
+    """Tell which fields of the plan itself a shape has no place for."""
+    kept = {"schema_version", "steps", "revision", *held}
+    for name, given in plan.to_json().items():
+        if given and name not in kept:
+            notes.lose(f"{title} has no place for the plan's {name!r}", path=(name,))
+
+
+def step_losses(step: StepFields, held: Iterable[str], *, title: str, notes: Notes) -> None:
+    """Tell which fields of a step a shape has no place for."""
+    kept = {"id", "kind", *held}
+    for name in step.to_json():
+        if name not in kept:
+            told = f"{title} has no place for a step's {name!r}"
+            notes.lose(told, step=step.id, path=(name,))
+
+
+def no_such_step(step: AnyStep, *, title: str, notes: Notes) -> None:
+    """Tell that a shape has no place for a step of this kind."""
+    notes.lose(f"{title} has no step like this {step.kind} step: it is left out", step=step.id)
+
+
+def seen(names: Iterable[str]) -> dict[str, Json]:
+    """Inputs that show a step the results of earlier ones, and so make it wait for them."""
+    return {name: {FROM: name} for name in names}
+
+
+def words_of(text: str, notes: Notes, *, step: str) -> str:
+    """A text as the other side reads it; references have no meaning there and are told."""
+    refs = [str(piece) for piece in pieces(text) if isinstance(piece, Ref)]
+    if refs:
+        notes.lose(f"references stand as text: {', '.join(refs)}", step=step)
+    return plain_text(text)

@@ -1,0 +1,261 @@
+"""OpenManus' shape: a title and steps in words, each with a status, notes and maybe an agent."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, cast
+
+from plansmith.dialects.carry import (
+    by_place,
+    data_of,
+    field_losses,
+    id_losses,
+    in_order,
+    left_behind,
+    order_losses,
+    place_id,
+    plain_text,
+    reference_losses,
+)
+from plansmith.dialects.dialect import Dialect, Reading, Writing
+from plansmith.dialects.habits import Notes, not_a_plan, objects, text_of
+from plansmith.dialects.native import read as read_native
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem
+from plansmith.plan.refs import value_text
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ReplyStep, ToolStep
+
+TITLE: Final = "OpenManus"
+PRIMARY: Final = "primary"  # who runs a step that names nobody
+NOT_STARTED: Final = "not_started"
+STATUSES: Final[Mapping[StepStatus, str]] = {
+    StepStatus.WAITING: NOT_STARTED,
+    StepStatus.READY: NOT_STARTED,
+    StepStatus.RUNNING: "in_progress",
+    StepStatus.DONE: "completed",
+    StepStatus.ASKING: "blocked",
+    StepStatus.FAILED: "blocked",
+    StepStatus.SKIPPED: "blocked",
+    StepStatus.CANCELLED: "blocked",
+    StepStatus.UNKNOWN: "blocked",
+}
+_HINT: Final = 'give {"title": …, "steps": ["[agent] what to do", …]}'
+_FIELDS: Final = frozenset(
+    {"command", "plan_id", "title", "steps", "step_statuses", "step_notes", "name"}
+)
+_TEXTS: Final = ("step", "text", "title", "description", "content", "name")
+_LONGEST_NOTE: Final = 2000
+_NUMBERED: Final = re.compile(r"^\s*(?:[-*•]|\d+[.)、:])\s+")
+_LEADING_TAG: Final = re.compile(r"\[([^\W\d][\w-]*)\] (?=\S)")
+_CAPITAL_TAG: Final = re.compile(r"\[([A-Z][A-Z_]+)\]")
+
+
+def recognises(value: Json) -> bool:
+    """Whether a value bears the marks of the planning tool: steps in words, under a title."""
+    fields = _fields(value) if isinstance(value, dict) else None
+    if fields is None:
+        return False
+    steps = fields.get("steps")
+    named = any(fields.get(name) for name in ("title", "plan_id", "command"))
+    return named and isinstance(steps, list) and bool(steps) and all(map(_is_text, steps))
+
+
+def _is_text(value: Json) -> bool:
+    return isinstance(value, str)
+
+
+def _fields(value: Json) -> dict[str, Json] | None:
+    """The arguments of the planning function, also inside a call of it."""
+    for _ in range(4):
+        if isinstance(value, str):
+            value = _json(value)
+        if not isinstance(value, dict):
+            return None
+        calls = value.get("tool_calls")
+        inner = value.get("function", value.get("arguments"))
+        if isinstance(calls, list) and calls:
+            value = calls[0]
+        elif "steps" not in value and inner is not None:
+            value = value["arguments"] if isinstance(inner, str) and "arguments" in value else inner
+        else:
+            return value
+    return None
+
+
+def _json(text: str) -> Json:
+    try:
+        return cast("Json", json.loads(text))
+    except ValueError:
+        return None
+
+
+def read(value: Json) -> Reading:
+    """The plan in a call of the planning function, a stored plan, or a list of steps."""
+    fields = {"steps": value} if isinstance(value, list) else _fields(value)
+    notes = Notes()
+    texts = _texts(fields.get("steps"), notes) if fields is not None else None
+    if fields is None or texts is None:
+        return Reading(None, not_a_plan(TITLE, _HINT))
+    for name in fields.keys() - _FIELDS:
+        notes.say(f"the field {name!r} has no place in a plan: it is left out", path=(name,))
+    if any(each != NOT_STARTED for each in objects(fields.get("step_statuses")) or ()):
+        notes.say("'step_statuses' belong to a run and not to a plan: they are left out")
+    remarks = objects(fields.get("step_notes")) or []
+    document: dict[str, Json] = {"goal": text_of(fields.get("title")), "steps": []}
+    if fields.get("plan_id"):
+        document["id"] = text_of(fields["plan_id"])
+    document["steps"] = [*plan_steps(texts, [text_of(each) for each in remarks])]
+    found = read_native(document)
+    if isinstance(found, Plan):
+        return Reading(found, tuple(notes.problems))
+    return Reading(None, (*notes.problems, *found))
+
+
+def _texts(steps: Json, notes: Notes) -> dict[str, str] | None:
+    """The steps in words by their ids, from texts, objects or one text with a line a step."""
+    if isinstance(steps, str):
+        lines = [_NUMBERED.sub("", line).strip() for line in steps.splitlines()]
+        steps = [line for line in lines if line]
+        notes.say("the steps are one text: a line is read as a step", path=("steps",))
+    if not isinstance(steps, list):
+        return None
+    found: dict[str, str] = {}
+    for place, step in enumerate(steps, start=1):
+        text = step if isinstance(step, str) else _text_in(step, place, notes)
+        if text.strip():
+            found[place_id(place)] = text
+        else:
+            notes.drop(f"step {place} says nothing", hint=_HINT, path=("steps", place - 1))
+    return found
+
+
+def _text_in(step: Json, place: int, notes: Notes) -> str:
+    if not isinstance(step, dict):
+        return text_of(step)
+    name = next((each for each in _TEXTS if text_of(step.get(each))), None)
+    if name is not None:
+        notes.say(f"step {place} is an object: its {name!r} is read", path=("steps", place - 1))
+    agent = text_of(step.get("agent") or step.get("agent_name"))
+    return (f"[{agent}] " if agent else "") + text_of(step.get(name) if name else "")
+
+
+def plan_steps(
+    texts: Mapping[str, str], notes: Sequence[str] = (), *, references: bool = True
+) -> list[dict[str, Json]]:
+    """Steps in words, by id and in order, as agent steps that follow each other.
+
+    Without `references` braces are words too, and the words come back exactly.
+    """
+    made: list[dict[str, Json]] = []
+    for place, (name, text) in enumerate(texts.items()):
+        agent, task = split_tag(text)
+        ids = [str(each["id"]) for each in made]
+        step: dict[str, Json] = {"id": name, "kind": "agent", "agent": agent or PRIMARY}
+        known = ids if references else ()
+        step |= {"task": data_of(task, known), "after": [*ids[-1:]]}
+        step |= {"why": notes[place]} if place < len(notes) and notes[place] else {}
+        made.append(step)
+    return made
+
+
+def split_tag(text: str) -> tuple[str, str]:
+    """The agent that a step names, if any, and the task; a tag in the middle stays in the text."""
+    leading = _LEADING_TAG.match(text)
+    if leading:
+        agent, rest = leading.group(1), text[leading.end() :]
+        # What cannot be put in front again, as it was, stays where it is.
+        return agent, text if agent == PRIMARY or f"[{agent}]" in rest else rest
+    inside = _CAPITAL_TAG.search(text)
+    return (inside.group(1) if inside else ""), text
+
+
+def step_text(step: AnyStep, *, degraded: bool = False) -> str:
+    """A step in words, with its agent in front where the words do not name it.
+
+    The general steps of a plan that only stands in are their titles, for whoever runs them.
+    """
+    if degraded and step.title:
+        return step.title
+    words = plain_text(_words(step))
+    if not isinstance(step, AgentStep) or step.agent == PRIMARY:
+        return words
+    return words if f"[{step.agent}]" in words else f"[{step.agent}] {words}"
+
+
+def _words(step: AnyStep) -> str:
+    match step:
+        case AgentStep():
+            return step.task
+        case ToolStep():
+            return f"Call {step.tool} with {value_text(step.inputs)}"
+        case AskStep():
+            return f"Ask: {step.question}"
+        case ReplyStep():
+            return step.instruction
+        case PlanStep():
+            return f"Run {step.template} with {value_text(step.inputs)}"
+        case MapStep():
+            return f"For each of {value_text(step.over)}: {_words(step.each)}"
+
+
+def write(plan: Plan, run: Run | None = None) -> Writing:
+    """The plan as the planning tool keeps it; with a run, statuses, results and errors too."""
+    steps = [step for step in in_order(plan) if not step.disabled]
+    off = [step.id for step in plan.steps if step.disabled]
+    lost = [left_behind("it is switched off: the step is left out", step=name) for name in off]
+    lost += order_losses(plan, steps, title=TITLE)
+    lost += id_losses(steps, title=TITLE)
+    head = {key: each for key, each in plan.to_json().items() if key != "steps"}
+    lost += field_losses(head, ("schema_version", "revision", "goal", "id"), title=TITLE)
+    for step in steps:
+        lost += _step_losses(step)
+    states = [run.steps.get(step.id, StepState()) if run else StepState() for step in steps]
+    texts: list[Json] = [step_text(step, degraded=bool(plan.degraded)) for step in by_place(steps)]
+    statuses: list[Json] = [STATUSES[state.status] for state in states]
+    notes: list[Json] = [_note(*each) for each in zip(steps, states, strict=True)]
+    value: dict[str, Json] = {
+        "plan_id": plan.id or (run.id if run else ""),
+        "title": plan.goal,
+        "steps": texts,
+        "step_statuses": statuses,
+        "step_notes": notes,
+    }
+    return Writing(value, tuple(lost))
+
+
+def _step_losses(step: AnyStep) -> Iterator[Problem]:
+    held: tuple[str, ...] = ("id", "kind", "after", "agent", "task", "why")
+    if not isinstance(step, AgentStep):
+        yield left_behind(f"a {step.kind} step becomes words for an agent", step=step.id)
+        held = tuple(name for name in step.to_json() if name not in ("title", "timeout_s"))
+    yield from field_losses(step.to_json(), held, title=TITLE, step=step.id)
+    yield from reference_losses(step, title=TITLE)
+
+
+def _note(step: AnyStep, state: StepState) -> str:
+    """What a person noted, or else what came of the step."""
+    said = step.why or state.error or text_of(state.result)
+    return said if len(said) <= _LONGEST_NOTE else f"{said[:_LONGEST_NOTE]}…"
+
+
+def schema() -> dict[str, Json]:
+    """The JSON Schema of what the planning function is called with to make a plan."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "OpenManus plan",
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "enum": ["create"]},
+            "title": {"type": "string"},
+            "steps": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["command", "title", "steps"],
+        "additionalProperties": False,
+    }
+
+
+DIALECT: Final = Dialect("openmanus", TITLE, recognises, read, write, schema, "openmanus")

@@ -1,0 +1,263 @@
+"""SAGE's shape: a list of tool calls and replies, run one after the other."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from plansmith.dialects.carry import (
+    by_place,
+    data_of,
+    field_losses,
+    id_losses,
+    in_order,
+    left_behind,
+    order_losses,
+    place_id,
+    plain_text,
+    reference_losses,
+    refers_to,
+)
+from plansmith.dialects.dialect import Dialect, Reading, Writing
+from plansmith.dialects.habits import Notes, not_a_plan, text_of
+from plansmith.dialects.native import read as read_native
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem
+from plansmith.plan.refs import Ref, find
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.steps import AnyStep, AskStep, ReplyStep, ToolStep
+
+TITLE: Final = "SAGE"
+_HINT: Final = (
+    'give [{"type": "tool", "name": …, "arguments": {…}}, …, {"type": "reply", "text": …}]'
+)
+_WRAPPERS: Final = ("steps", "plan")
+_OF_THE_RUN: Final = frozenset({"observations", "answer"})
+# A step that has one of these is a step of our own language, in other words.
+_NATIVE: Final = frozenset({"id", "kind", "inputs", "instruction", "tool", "after"})
+_RESULTS: Final = re.compile(r"\n\n\{\{[\w-]+\}\}(?:\n\{\{[\w-]+\}\})*\Z")
+
+
+def recognises(value: Json) -> bool:
+    """Whether a value bears SAGE's marks."""
+    steps = [each for each in _steps(value) or () if isinstance(each, dict)]
+    return bool(steps) and all(map(_is_step, steps))
+
+
+def _is_step(step: dict[str, Json]) -> bool:
+    return step.get("type") in ("tool", "reply") and not step.keys() & _NATIVE
+
+
+def _steps(value: Json) -> Sequence[Json] | None:
+    if isinstance(value, list):
+        return value
+    if not isinstance(value, dict):
+        return None
+    inner = (value[key] for key in _WRAPPERS if isinstance(value.get(key), list))
+    return next((each for each in inner if isinstance(each, list)), None)
+
+
+def read(value: Json) -> Reading:
+    """The plan in a list of SAGE's steps, bare or wrapped; its order is kept."""
+    steps, notes = _steps(value), Notes()
+    if steps is None:
+        return Reading(None, not_a_plan(TITLE, _HINT))
+    if isinstance(value, dict):
+        _tell_head(value, notes)
+    made: list[dict[str, Json]] = []
+    for place, raw in enumerate(steps, start=1):
+        step = _step(raw, place, notes, [str(each["id"]) for each in made])
+        if step is not None:
+            made.append(_behind(step, made))
+    found = read_native({"steps": [*made]})
+    if isinstance(found, Plan):
+        return Reading(found, tuple(notes.problems))
+    return Reading(None, (*notes.problems, *found))
+
+
+def _tell_head(value: dict[str, Json], notes: Notes) -> None:
+    for name in value:
+        if name in _OF_THE_RUN:
+            notes.say(f"{name!r} belongs to a run and not to a plan: it is left out", path=(name,))
+        elif name not in _WRAPPERS:
+            notes.say(f"the field {name!r} has no place in a plan: it is left out", path=(name,))
+
+
+def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[str, Json] | None:
+    """One step, its kind told by its fields when it does not say; None with a problem."""
+    path = ("steps", place - 1)
+    if not isinstance(raw, dict):
+        notes.drop(f"entry {place} is not a step: {str(raw)[:80]!r}", hint=_HINT, path=path)
+        return None
+    kind = raw.get("type") or ("reply" if "text" in raw else "tool")
+    if "type" not in raw:
+        notes.say(f"step {place} does not say its type; it is read as {kind!r}", path=path)
+    if kind == "reply" and text_of(raw.get("text")):
+        return _reply(raw, place, before)
+    name, arguments = text_of(raw.get("name")), _arguments(raw.get("arguments"))
+    if kind != "tool" or not name or arguments is None:
+        why = "its arguments are no object" if arguments is None else "it is neither call nor reply"
+        notes.drop(f"step {place} cannot be used: {why}", hint=_HINT, path=path)
+        return None
+    inputs = {key: data_of(each, before) for key, each in arguments.items()}
+    return {"id": place_id(place), "kind": "tool", "tool": name, "inputs": inputs}
+
+
+def _arguments(value: Json) -> dict[str, Json] | None:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value or "{}")
+        except ValueError:
+            return None
+    return {} if value is None else value if isinstance(value, dict) else None
+
+
+def _reply(raw: dict[str, Json], place: int, before: Sequence[str]) -> dict[str, Json]:
+    """A reply that is worded once the steps before it have run, from what they gave."""
+    text = data_of(text_of(raw.get("text")), before)
+    refers = any(found.ref is not None for found in find(text))
+    if before and not refers:
+        text = f"{text}\n\n" + "\n".join(str(Ref(each)) for each in before)
+    return {"id": place_id(place), "kind": "reply", "instruction": text}
+
+
+def _behind(step: dict[str, Json], made: Sequence[dict[str, Json]]) -> dict[str, Json]:
+    """The step after the one before it: SAGE has no other order."""
+    if not made:
+        return step
+    last = str(made[-1]["id"])
+    given = step.get("inputs") or step.get("instruction")
+    known = {found.ref.step for found in find(given) if found.ref is not None}
+    after: dict[str, Json] = {"after": [last]} if last not in known else {}
+    return step | after
+
+
+def write(plan: Plan, run: Run | None = None) -> Writing:
+    """SAGE's list of steps; with a run, the observations of its steps and the answer too."""
+    steps = in_order(plan)
+    kept, lost = _kept(steps)
+    lost += order_losses(plan, kept, title=TITLE)
+    lost += id_losses(kept, title=TITLE)
+    head = {key: each for key, each in plan.to_json().items() if key != "steps"}
+    lost += field_losses(head, ("schema_version", "revision"), title=TITLE)
+    value: list[Json] = [_written(step) for step in by_place(kept)]
+    if run is None:
+        return Writing(value, tuple(lost))
+    observations: list[Json] = list(_observations(kept, run))
+    told: dict[str, Json] = {"plan": value, "observations": observations}
+    return Writing(told | {"answer": _answer(kept, run)}, tuple(lost))
+
+
+def _kept(steps: Sequence[AnyStep]) -> tuple[list[AnyStep], list[Problem]]:
+    """The steps that SAGE has, and a word on the others and on all that they lose."""
+    kept: list[AnyStep] = []
+    lost: list[Problem] = []
+    gone: set[str] = set()
+    for step in steps:
+        why = _why_not(step, gone)
+        if isinstance(step, AskStep) or why:
+            gone.add(step.id)
+        if why:
+            lost.append(left_behind(f"{why}: the step is left out", step=step.id))
+            continue
+        kept.append(step)
+        lost += _step_losses(step)
+    return kept, lost
+
+
+def _why_not(step: AnyStep, gone: set[str]) -> str:
+    if step.disabled:
+        return "it is switched off"
+    if refers_to(step, gone):
+        return "it needs what SAGE cannot give it"
+    if not isinstance(step, (ToolStep, ReplyStep, AskStep)):
+        return f"{TITLE} has no {step.kind} steps"
+    return ""
+
+
+def _step_losses(step: AnyStep) -> Iterator[Problem]:
+    held = ("id", "kind", "after", "tool", "inputs", "instruction", "question")
+    yield from field_losses(step.to_json(), held, title=TITLE, step=step.id)
+    if isinstance(step, AskStep):
+        yield left_behind(f"{TITLE} asks nothing: the question is a reply", step=step.id)
+    elif not isinstance(step, ReplyStep):
+        yield from reference_losses(step, title=TITLE)
+
+
+def _written(step: AnyStep) -> Json:
+    if isinstance(step, ToolStep):
+        arguments = {key: _value(each) for key, each in step.inputs.items()}
+        return {"type": "tool", "name": step.tool, "arguments": arguments}
+    said = step.question if isinstance(step, AskStep) else str(getattr(step, "instruction", ""))
+    return {"type": "reply", "text": plain_text(_RESULTS.sub("", said))}
+
+
+def _value(template: Json) -> Json:
+    """An argument as others read it: data that was kept apart from references is data again."""
+    if isinstance(template, str):
+        return plain_text(template)
+    if isinstance(template, dict) and template.keys() == {"$literal"}:
+        return template["$literal"]
+    return template
+
+
+def _observations(steps: Sequence[AnyStep], run: Run) -> Iterator[Json]:
+    """One for every tool step that came to an end."""
+    for place, step in enumerate(steps):
+        state = run.steps.get(step.id, StepState())
+        ended = state.status in (StepStatus.DONE, StepStatus.FAILED, StepStatus.UNKNOWN)
+        if isinstance(step, ToolStep) and ended:
+            ok = state.status is StepStatus.DONE
+            outcome: dict[str, Json] = {"result": state.result} if ok else {"error": state.error}
+            yield {
+                "step": place,
+                "tool": step.tool,
+                "ok": ok,
+                "latency_ms": _milliseconds(state),
+                **outcome,
+                "arguments": {key: _value(each) for key, each in step.inputs.items()},
+            }
+
+
+def _milliseconds(state: StepState) -> int:
+    if state.started_at is None or state.finished_at is None:
+        return 0
+    return round((state.finished_at - state.started_at).total_seconds() * 1000)
+
+
+def _answer(steps: Sequence[AnyStep], run: Run) -> str:
+    """What was replied, or else the report."""
+    for step in reversed(steps):
+        state = run.steps.get(step.id, StepState())
+        if isinstance(step, ReplyStep) and state.status is StepStatus.DONE:
+            return text_of(state.result)
+    return run.report
+
+
+def schema() -> dict[str, Json]:
+    """The JSON Schema of a SAGE plan, wrapped: many decoders want an object at the top."""
+    step: Json = {
+        "type": "object",
+        "properties": {
+            "type": {"type": "string", "enum": ["tool", "reply"]},
+            "name": {"type": "string"},
+            "arguments": {"type": "object"},
+            "text": {"type": "string"},
+        },
+        "required": ["type"],
+        "additionalProperties": False,
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "SAGE plan",
+        "type": "object",
+        "properties": {"steps": {"type": "array", "items": step}},
+        "required": ["steps"],
+        "additionalProperties": False,
+    }
+
+
+DIALECT: Final = Dialect("sage", TITLE, recognises, read, write, schema, "sage")

@@ -1,0 +1,75 @@
+"""Spring AI Alibaba's three shapes as one dialect: NL2SQL, JManus and deepresearch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from plansmith.dialects import spring_jmanus, spring_nl2sql, spring_research
+from plansmith.dialects.deerflow import CODER, RESEARCHER
+from plansmith.dialects.deerflow import recognises as is_research
+from plansmith.dialects.dialect import Dialect, Reading, Writing
+from plansmith.dialects.habits import Notes, not_a_plan
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run
+from plansmith.plan.steps import AgentStep
+
+TITLE: Final = "Spring AI Alibaba"
+
+
+class Shape(NamedTuple):
+    """One of the three."""
+
+    recognises: Callable[[Json], bool]
+    read: Callable[[Json], Reading]
+    write: Callable[[Plan, Run | None, Notes], dict[str, Json]]
+
+
+SHAPES: Final = {
+    "nl2sql": Shape(spring_nl2sql.recognises, spring_nl2sql.read, spring_nl2sql.write),
+    "jmanus": Shape(spring_jmanus.recognises, spring_jmanus.read, spring_jmanus.write),
+    "deepresearch": Shape(spring_research.recognises, spring_research.read, spring_research.write),
+}
+_HINT: Final = "give a plan of NL2SQL (execution_plan), JManus (stepRequirement) or deepresearch"
+
+
+def shape_of(value: Json) -> str | None:
+    """Which of the three shapes a value has."""
+    return next((name for name, shape in SHAPES.items() if shape.recognises(value)), None)
+
+
+def shape_for(plan: Plan) -> str:
+    """The shape in which a plan is at home, by who does its steps."""
+    agents = {step.agent for step in plan.steps if isinstance(step, AgentStep)}
+    if spring_nl2sql.AGENTS[spring_nl2sql.SQL] in agents:
+        return "nl2sql"
+    return "deepresearch" if agents and agents <= {RESEARCHER, CODER} else "jmanus"
+
+
+def recognises(value: Json) -> bool:
+    """Whether a value has one of the three shapes."""
+    return shape_of(value) is not None
+
+
+def read(value: Json) -> Reading:
+    """The plan of a value of any of the three shapes."""
+    # Research without a mark of its own is DeerFlow's too; whoever asks here means this one.
+    name = shape_of(value) or ("deepresearch" if is_research(value) else None)
+    if name is None:
+        return Reading(None, not_a_plan(TITLE, _HINT))
+    return SHAPES[name].read(value)
+
+
+def write(plan: Plan, run: Run | None = None) -> Writing:
+    """The plan in the shape in which it is at home."""
+    return write_as(shape_for(plan), plan, run)
+
+
+def write_as(shape: str, plan: Plan, run: Run | None = None) -> Writing:
+    """The plan in the shape of this name."""
+    notes = Notes()
+    return Writing(SHAPES[shape].write(plan, run, notes), tuple(notes.problems))
+
+
+DIALECT: Final = Dialect("spring", TITLE, recognises, read, write, spring_nl2sql.schema, "spring")

@@ -1,0 +1,210 @@
+"""JManus' plans and templates: steps in words with `[AGENT]` in front and `<<places>>` in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from plansmith.dialects.carry import id_losses, in_order
+from plansmith.dialects.dialect import Reading
+from plansmith.dialects.habits import (
+    Notes,
+    losses,
+    no_such_step,
+    not_a_plan,
+    objects,
+    result_text,
+    seen,
+    snake,
+    step_losses,
+    text_of,
+)
+from plansmith.dialects.native import read as read_native
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import PARAMS, Ref, escape_text, pieces
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.steps import AgentStep, ReplyStep
+
+TITLE: Final = "JManus"
+DEFAULT_AGENT: Final = "DEFAULT_AGENT"
+COLUMNS: Final = "terminate_columns"
+PLACE: Final = re.compile(r"<<\s*([A-Za-z_]\w{0,63})\s*>>", re.ASCII)
+_TAG: Final = re.compile(r"\s*[\[【]\s*([^\[\]【】]{1,80}?)\s*[\]】]\s*(.*)", re.DOTALL)
+_HINT: Final = 'give {"title", "steps": [{"stepRequirement": "[AGENT] what to do"}]}'
+_PLAN_FIELDS: Final = frozenset(
+    {"title", "steps", "plan_id", "thought", "user_request", "direct_response", "response"}
+)
+_STEP_FIELDS: Final = frozenset({"step_requirement", "agent_name", COLUMNS})
+# What JManus keeps beside a plan: how it is shown, and how it went.
+_ASIDE: Final = frozenset(
+    {
+        *("step_index", "status", "result", "model_name", "tool_config", "selected_tool_keys"),
+        *("root_plan_id", "current_plan_id", "summary", "finished"),
+    }
+)
+_FORM: Final = frozenset({"plan_type", "command", "version"})
+_ALIASES: Final = {
+    "plan_template_id": "plan_id",
+    "id": "plan_id",
+    "planning_thinking": "thought",
+    "requirement": "step_requirement",
+    "description": "step_requirement",
+    "text": "step_requirement",
+    "agent": "agent_name",
+}
+_MARKS: Final = frozenset(
+    {"plan_template_id", "plan_type", "direct_response", "planning_thinking", "root_plan_id"}
+)
+STATUSES: Final[Mapping[StepStatus, str]] = {
+    StepStatus.WAITING: "not_started",
+    StepStatus.READY: "not_started",
+    StepStatus.RUNNING: "in_progress",
+    StepStatus.DONE: "completed",
+}
+
+
+def recognises(value: Json) -> bool:
+    """Whether a value bears JManus' marks; steps in words alone are also others' habit."""
+    if not isinstance(value, dict):
+        return False
+    steps = value.get("steps")
+    return bool({snake(name) for name in value} & _MARKS) or (
+        isinstance(steps, list) and bool(steps) and all(map(_is_step, steps))
+    )
+
+
+def _is_step(value: Json) -> bool:
+    return isinstance(value, dict) and "step_requirement" in {snake(name) for name in value}
+
+
+def read(value: Json) -> Reading:
+    """The plan of a value; each step sees the results of those before it."""
+    notes = Notes()
+    head = _shown(value, _PLAN_FIELDS, notes) if isinstance(value, dict) else {"steps": value}
+    given = objects(head.get("steps", []))
+    direct = head.get("direct_response")
+    if given is None or (not given and not direct):
+        return Reading(None, not_a_plan(TITLE, _HINT))
+    steps = [_answer(head, direct)] if direct and not given else _steps(given, notes)
+    document: dict[str, Json] = {
+        "goal": text_of(head.get("title") or head.get("user_request")),
+        "thought": text_of(head.get("thought")),
+        "steps": [*steps],
+    }
+    if head.get("title") and head.get("user_request"):
+        notes.say("the title is the goal: 'userRequest' is left out")
+    if head.get("plan_id"):
+        document["id"] = text_of(head["plan_id"])
+    made = read_native(document)
+    if isinstance(made, Plan):
+        return Reading(made, tuple(notes.problems))
+    return Reading(None, (*notes.problems, *made))
+
+
+def _shown(
+    value: Mapping[str, Json], known: frozenset[str], notes: Notes, step: str | None = None
+) -> dict[str, Json]:
+    """The known fields; what JManus keeps beside them is told in one note."""
+    aside = [name for name, each in value.items() if snake(name) in _ASIDE and each]
+    if aside:
+        notes.say(f"left out, since a plan is the same without it: {', '.join(aside)}", step=step)
+    rest = {name: each for name, each in value.items() if snake(name) not in _ASIDE | _FORM}
+    return notes.fields(rest, known, aliases=_ALIASES, step=step)
+
+
+def _answer(head: Mapping[str, Json], direct: Json) -> dict[str, Json]:
+    """Small talk that is answered at once."""
+    said = direct if isinstance(direct, str) else head.get("response") or head.get("thought")
+    words = escape_text(text_of(said or head.get("user_request"))) or "?"
+    return {"id": "s1", "kind": "reply", "instruction": words}
+
+
+def _steps(given: Sequence[Json], notes: Notes) -> list[dict[str, Json]]:
+    steps: list[dict[str, Json]] = []
+    for place, each in enumerate(given, start=1):
+        fields: dict[str, Json] = {"step_requirement": each}
+        if isinstance(each, dict):
+            fields = _shown(each, _STEP_FIELDS, notes, f"s{place}")
+        words = text_of(fields.get("step_requirement"))
+        tag = _TAG.fullmatch(words)
+        agent = text_of(fields.get("agent_name")) or (tag[1] if tag else "")
+        # An agent that is named beside the text leaves a tag in it as it is.
+        task = tag[2] if tag and tag[1] == agent else words
+        if not task.strip():
+            notes.drop(f"step {place} says nothing of what to do", hint="write what is to be done")
+            continue
+        if not agent:
+            notes.say(f"no agent is named: {DEFAULT_AGENT} takes the step", step=f"s{place}")
+        before = [str(step["id"]) for step in steps]
+        inputs = seen(before)
+        if text_of(fields.get(COLUMNS)):
+            inputs |= {COLUMNS: text_of(fields[COLUMNS])}
+        step: dict[str, Json] = {"id": f"s{place}", "agent": agent or DEFAULT_AGENT}
+        step |= {"task": _with_parameters(task)}
+        if inputs:
+            step["inputs"] = inputs
+        steps.append(step)
+    return steps
+
+
+def _with_parameters(text: str) -> str:
+    """A text in which `<<name>>` is a reference to a parameter, and nothing else is one."""
+    return PLACE.sub(lambda place: str(Ref(PARAMS, (place[1],))), escape_text(text))
+
+
+def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
+    """The plan in JManus' shape; with a run, with the status and the result of each step."""
+    losses(plan, ("goal", "thought", "id"), title=TITLE, notes=notes)
+    value: dict[str, Json] = {"planType": "simple", "title": plan.goal}
+    value |= {"planTemplateId": plan.id} if plan.id else {}
+    value |= {"planningThinking": plan.thought} if plan.thought else {}
+    only = plan.steps[0] if len(plan.steps) == 1 else None
+    if isinstance(only, ReplyStep):
+        step_losses(only, ("instruction",), title=TITLE, notes=notes)
+        return value | {"directResponse": _words(only.instruction, only.id, notes), "steps": []}
+    held = [step for step in in_order(plan) if isinstance(step, AgentStep)]
+    notes.problems += id_losses(held, title=TITLE)
+    for step in in_order(plan):
+        if not isinstance(step, AgentStep):
+            no_such_step(step, title=TITLE, notes=notes)
+    value["steps"] = [
+        _written(step, [each.id for each in held[:place]], run, notes)
+        for place, step in enumerate(held)
+    ]
+    if run is not None and run.status.over:
+        value |= {"finished": True, "summary": run.report}
+    return value
+
+
+def _written(step: AgentStep, before: Sequence[str], run: Run | None, notes: Notes) -> Json:
+    columns = step.inputs.get(COLUMNS)
+    rest = {name: each for name, each in step.inputs.items() if name != COLUMNS}
+    held = ("agent", "task", *(("inputs",) if rest == seen(before) else ()))
+    step_losses(step, held, title=TITLE, notes=notes)
+    words = f"[{step.agent}] {_words(step.task, step.id, notes)}"
+    value: dict[str, Json] = {"stepRequirement": words}
+    value |= {"terminateColumns": columns} if isinstance(columns, str) else {}
+    if run is None:
+        return value
+    state = run.steps.get(step.id, StepState())
+    return value | {
+        "stepIndex": len(before),
+        "status": STATUSES.get(state.status, "blocked"),
+        "result": result_text(run, step.id) if not state.error else state.error,
+    }
+
+
+def _words(text: str, step: str, notes: Notes) -> str:
+    """A text with `<<name>>` for parameters; other references have no meaning there."""
+    parts: list[str] = []
+    for piece in pieces(text):
+        if isinstance(piece, str):
+            parts.append(piece)
+        elif piece.step == PARAMS and len(piece.path) == 1:
+            parts.append(f"<<{piece.path[0]}>>")
+        else:
+            notes.lose(f"references stand as text: {piece}", step=step)
+            parts.append(str(piece))
+    return "".join(parts)

@@ -1,0 +1,241 @@
+"""The plan of Spring AI Alibaba's NL2SQL (DataAgent): SQL, Python and a report, in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from plansmith.dialects.carry import id_losses, in_order
+from plansmith.dialects.dialect import Reading
+from plansmith.dialects.habits import (
+    Notes,
+    losses,
+    no_such_step,
+    not_a_plan,
+    objects,
+    seen,
+    snake,
+    step_losses,
+    text_of,
+    words_of,
+)
+from plansmith.dialects.native import read as read_native
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import problem
+from plansmith.plan.refs import escape_text, literal
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
+
+TITLE: Final = "Spring AI Alibaba's NL2SQL"
+SQL: Final = "SQL_GENERATE_NODE"
+PYTHON: Final = "PYTHON_GENERATE_NODE"
+REPORT: Final = "REPORT_GENERATOR_NODE"
+TOOLS: Final = (SQL, PYTHON, REPORT)
+AGENTS: Final = {SQL: "sql_writer", PYTHON: "coder"}
+PARAMETERS: Final = {
+    SQL: "instruction",
+    PYTHON: "instruction",
+    REPORT: "summary_and_recommendations",
+}
+_NODES: Final = {agent: node for node, agent in AGENTS.items()}
+_HINT: Final = 'give {"thought_process", "execution_plan": [{"step", "tool_to_use", …}]}'
+_PLAN_FIELDS: Final = frozenset({"thought_process", "execution_plan"})
+_STEP_FIELDS: Final = frozenset({"step", "tool_to_use", "tool_parameters"})
+_ALIASES: Final = {
+    "thought": "thought_process",
+    "plan": "execution_plan",
+    "steps": "execution_plan",
+    "tool": "tool_to_use",
+    "tool_name": "tool_to_use",
+    "parameters": "tool_parameters",
+    "description": "instruction",
+    "sql": "sql_query",
+    "summary": "summary_and_recommendations",
+}
+_REST: Final = "\nRest it on these results:\n"
+
+
+def recognises(value: Json) -> bool:
+    """Whether a value is such a plan, or the list of its steps."""
+    if isinstance(value, dict):
+        return "execution_plan" in {snake(name) for name in value}
+    return isinstance(value, list) and bool(value) and all(map(_is_step, value))
+
+
+def _is_step(value: Json) -> bool:
+    return isinstance(value, dict) and "tool_to_use" in {snake(name) for name in value}
+
+
+def read(value: Json) -> Reading:
+    """The plan; a step of Python and the report see every earlier result, SQL needs none."""
+    notes = Notes()
+    head: dict[str, Json] = {"execution_plan": value} if isinstance(value, list) else {}
+    if isinstance(value, dict):
+        head = notes.fields(value, _PLAN_FIELDS, aliases=_ALIASES)
+    given = objects(head.get("execution_plan"))
+    if given is None:
+        return Reading(None, not_a_plan(TITLE, _HINT))
+    steps: list[dict[str, Json]] = []
+    for place, each in enumerate(_by_number(given, notes), start=1):
+        step = _step(each, place, [str(step["id"]) for step in steps], notes)
+        steps += [step] if step else []
+    _report_last(steps, notes)
+    thought = text_of(head.get("thought_process"))
+    made = read_native({"thought": thought, "steps": [*steps]})
+    if isinstance(made, Plan):
+        return Reading(made, tuple(notes.problems))
+    return Reading(None, (*notes.problems, *made))
+
+
+def _by_number(given: Sequence[Json], notes: Notes) -> list[Json]:
+    """The steps in the order of their numbers, where all have one."""
+    numbers = [
+        notes.whole(each.get("step"), "step") if isinstance(each, dict) else None for each in given
+    ]
+    if any(number is None for number in numbers):
+        return list(given)
+    ranked = sorted(range(len(given)), key=lambda place: (numbers[place] or 0, place))
+    if ranked != list(range(len(given))):
+        notes.say("the steps are put in the order of their numbers", path=("execution_plan",))
+    return [given[place] for place in ranked]
+
+
+def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[str, Json] | None:
+    name = f"s{place}"
+    if not isinstance(value, dict):
+        hint = "write each step as an object"
+        notes.drop(f"entry {place} is not a step: {str(value)[:80]!r}", hint=hint)
+        return None
+    fields = notes.fields(value, _STEP_FIELDS, aliases=_ALIASES, step=name)
+    node = _node(text_of(fields.get("tool_to_use")), name, notes)
+    given = fields.get("tool_parameters")
+    parameters = given if isinstance(given, dict) else dict[str, Json]()
+    if node not in PARAMETERS:
+        return {"id": name, "kind": "tool", "tool": node or "?", "inputs": literal(parameters)}
+    known = (PARAMETERS[node], "sql_query")
+    parameters = notes.fields(parameters, known, aliases=_ALIASES, step=name)
+    words = escape_text(text_of(parameters.get(PARAMETERS[node])))
+    if not words:
+        _missing(PARAMETERS[node], name, notes)
+        words = "?"
+    if node == REPORT:
+        results = "\n".join("{{" + each + "}}" for each in before)
+        return {"id": name, "kind": "reply", "instruction": words + _REST * bool(before) + results}
+    inputs = seen(before) if node == PYTHON else {}
+    if parameters.get("sql_query"):
+        inputs |= {"sql_query": literal(parameters["sql_query"])}
+    step: dict[str, Json] = {"id": name, "agent": AGENTS[node], "task": words}
+    if inputs:
+        step["inputs"] = inputs
+    return step
+
+
+def _node(name: str, step: str, notes: Notes) -> str:
+    """The node of a tool's name, also when the name is not quite the usual one."""
+    if name in TOOLS:
+        return name
+    word = name.upper()
+    near = next((node for node in TOOLS if node.partition("_")[0] == word.partition("_")[0]), name)
+    if near != name:
+        notes.say(f"the tool {name!r} is read as {near!r}", step=step, path=("tool_to_use",))
+    return near
+
+
+def _missing(field: str, step: str, notes: Notes) -> None:
+    path = ("tool_parameters", field)
+    message, hint = f"the field {field!r} of tool_parameters is missing", f"add {field!r}"
+    notes.problems.append(problem("PS004", message, hint=hint, step=step, path=path))
+
+
+def _report_last(steps: Sequence[Mapping[str, Json]], notes: Notes) -> None:
+    early = [str(step["id"]) for step in steps[:-1] if step.get("kind") == "reply"]
+    for name in early:
+        message, hint = f"{REPORT} is not the last step", "put the report behind all other steps"
+        path = ("tool_to_use",)
+        notes.problems.append(problem("PS005", message, hint=hint, step=name, path=path))
+
+
+def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
+    """The plan in this shape; with a run, results and the next step under the state's keys."""
+    losses(plan, ("thought",), title=TITLE, notes=notes)
+    held = [step for step in in_order(plan) if node_of(step)]
+    notes.problems += id_losses(held, title=TITLE)
+    steps: list[Json] = []
+    for step in in_order(plan):
+        node = node_of(step)
+        if node is None:
+            no_such_step(step, title=TITLE, notes=notes)
+            continue
+        before = [each.id for each in held[: held.index(step)]]
+        parameters = _parameters(step, before, notes)
+        steps.append({"step": len(steps) + 1, "tool_to_use": node, "tool_parameters": parameters})
+    value: dict[str, Json] = {"thought_process": plan.thought, "execution_plan": steps}
+    return value | (_state(held, run) if run else {})
+
+
+def node_of(step: AnyStep) -> str | None:
+    """The node that does what a step does, if there is one."""
+    if isinstance(step, ReplyStep):
+        return REPORT
+    return _NODES.get(step.agent) if isinstance(step, AgentStep) else None
+
+
+def _parameters(step: AnyStep, before: Sequence[str], notes: Notes) -> dict[str, Json]:
+    if isinstance(step, ReplyStep):
+        step_losses(step, ("instruction",), title=TITLE, notes=notes)
+        results = _REST + "\n".join("{{" + each + "}}" for each in before)
+        words = step.instruction.removesuffix(results) if before else step.instruction
+        return {PARAMETERS[REPORT]: words_of(words, notes, step=step.id)}
+    assert isinstance(step, AgentStep)  # noqa: S101 - `node_of` knows no other
+    statement = step.inputs.get("sql_query")
+    rest = {name: each for name, each in step.inputs.items() if name != "sql_query"}
+    implied = rest == (seen(before) if step.agent == AGENTS[PYTHON] else {})
+    held = ("agent", "task", *(("inputs",) if implied else ()))
+    step_losses(step, held, title=TITLE, notes=notes)
+    given: dict[str, Json] = {"instruction": words_of(step.task, notes, step=step.id)}
+    return given | ({"sql_query": statement} if isinstance(statement, str) else {})
+
+
+def _state(steps: Sequence[AnyStep], run: Run) -> dict[str, Json]:
+    states = [run.steps.get(step.id) for step in steps]
+    done = [state is not None and state.status is StepStatus.DONE for state in states]
+    results: dict[str, Json] = {
+        f"step_{place}": state.result
+        for place, state in enumerate(states, start=1)
+        if state is not None and state.status is StepStatus.DONE
+    }
+    following = done.index(False) + 1 if False in done else len(done) + 1
+    return {"SQL_EXECUTE_NODE_OUTPUT": results, "PLAN_CURRENT_STEP": following}
+
+
+def schema() -> dict[str, Json]:
+    """The JSON Schema of such a plan."""
+    text: Json = {"type": "string"}
+    parameters: Json = {
+        "type": "object",
+        "properties": dict.fromkeys((*dict.fromkeys(PARAMETERS.values()), "sql_query"), text),
+        "additionalProperties": False,
+    }
+    step: dict[str, Json] = {
+        "step": {"type": "integer", "minimum": 1},
+        "tool_to_use": {"type": "string", "enum": [*TOOLS]},
+        "tool_parameters": parameters,
+    }
+    items: Json = {
+        "type": "object",
+        "properties": step,
+        "required": [*step],
+        "additionalProperties": False,
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "NL2SQL plan",
+        "type": "object",
+        "properties": {
+            "thought_process": text,
+            "execution_plan": {"type": "array", "minItems": 1, "items": items},
+        },
+        "required": ["thought_process", "execution_plan"],
+        "additionalProperties": False,
+    }

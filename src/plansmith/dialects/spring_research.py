@@ -1,0 +1,54 @@
+"""The plan of Spring AI Alibaba's deepresearch: DeerFlow's, with research side by side."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from plansmith.dialects.carry import in_order
+from plansmith.dialects.deerflow import Manner, is_work, read_research, write_research
+from plansmith.dialects.deerflow import recognises as is_research
+from plansmith.dialects.dialect import Reading
+from plansmith.dialects.habits import Notes, snake
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run, StepState, StepStatus
+
+MANNER: Final = Manner("Spring AI Alibaba's deepresearch", in_turn=False)
+_MARKS: Final = frozenset({"hasEnoughContext", "executionRes", "executionStatus"})
+_STATUSES: Final = {
+    StepStatus.WAITING: "pending",
+    StepStatus.READY: "pending",
+    StepStatus.RUNNING: "processing",
+    StepStatus.ASKING: "waiting",
+    StepStatus.UNKNOWN: "waiting",
+    StepStatus.DONE: "completed",
+    StepStatus.FAILED: "error",
+    StepStatus.SKIPPED: "skipped",
+    StepStatus.CANCELLED: "cancelled",
+}
+
+
+def recognises(value: Json) -> bool:
+    """Whether a value is such a plan and not DeerFlow's, which has the same fields."""
+    if not is_research(value):
+        return False
+    head = value if isinstance(value, dict) else {"steps": value}
+    steps = head.get("steps")
+    inner = [each for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
+    names = {name for each in [head, *inner] for name in each}
+    return bool(names & _MARKS) or "execution_status" in {snake(name) for name in names}
+
+
+def read(value: Json) -> Reading:
+    """The plan; researchers work side by side, and whoever processes sees what they found."""
+    return read_research(value, MANNER)
+
+
+def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
+    """The plan in this shape, with status and result of each step."""
+    value = write_research(plan, run, MANNER, notes)
+    held = [step for step in in_order(plan) if is_work(step)]
+    for step, written in zip(held, cast("list[dict[str, Json]]", value["steps"]), strict=True):
+        state = run.steps.get(step.id, StepState()) if run else StepState()
+        written["execution_status"] = _STATUSES[state.status]
+    return value

@@ -1,0 +1,316 @@
+"""ValueCell's shapes: what its planner answers, and the execution plan with its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final, cast
+
+from plansmith.dialects.carry import in_order
+from plansmith.dialects.dialect import Dialect, Reading, Writing
+from plansmith.dialects.habits import (
+    Ids,
+    Notes,
+    losses,
+    no_such_step,
+    not_a_plan,
+    objects,
+    snake,
+    step_losses,
+    text_of,
+    words_of,
+)
+from plansmith.dialects.native import read as read_native
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import problem
+from plansmith.plan.refs import escape_text
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.steps import AgentStep, AskStep
+
+TITLE: Final = "ValueCell"
+GUIDANCE: Final = "guidance"
+STATUSES: Final[Mapping[StepStatus, str]] = {
+    StepStatus.WAITING: "pending",
+    StepStatus.READY: "pending",
+    StepStatus.RUNNING: "running",
+    StepStatus.ASKING: "waiting_input",
+    StepStatus.UNKNOWN: "waiting_input",
+    StepStatus.DONE: "completed",
+    StepStatus.FAILED: "failed",
+    StepStatus.SKIPPED: "cancelled",
+    StepStatus.CANCELLED: "cancelled",
+}
+_HINT: Final = 'give {"tasks": [{"title", "query", "agent_name"}], "adequate", "reason"}'
+_PLAN_FIELDS: Final = frozenset(
+    {"tasks", "adequate", "reason", "guidance_message", "plan_id", "orig_query"}
+)
+_TASK_FIELDS: Final = frozenset(
+    {"task_id", "title", "query", "agent_name", "pattern", "schedule_config"}
+)
+# What belongs to a run and its conversation; a plan is the same without it.
+_OF_THE_RUN: Final = frozenset(
+    {
+        *("conversation_id", "thread_id", "user_id", "session_id", "status", "created_at"),
+        *("started_at", "completed_at", "updated_at", "error_message", "remote_task_ids"),
+        "handoff_from_super_agent",
+    }
+)
+_ALIASES: Final = {
+    "agent": "agent_name",
+    "target_agent_name": "agent_name",
+    "task": "query",
+    "id": "task_id",
+    "schedule": "schedule_config",
+    "plan": "tasks",
+    "steps": "tasks",
+}
+
+
+def recognises(value: Json) -> bool:
+    """Whether a value bears ValueCell's marks."""
+    if isinstance(value, list):
+        return bool(value) and all(_is_task(each) for each in value)
+    if not isinstance(value, dict):
+        return False
+    names = {snake(name) for name in value}
+    tasks = value.get("tasks")
+    if not isinstance(tasks, list):
+        return False
+    marks = {"adequate", "guidance_message", "orig_query"}
+    return bool(names & marks) or (bool(tasks) and all(_is_task(each) for each in tasks))
+
+
+def _is_task(value: Json) -> bool:
+    names = {snake(name) for name in value} if isinstance(value, dict) else set[str]()
+    return "agent_name" in names and bool(names & {"query", "pattern", "task_id"})
+
+
+def read(value: Json) -> Reading:
+    """The plan in an answer of ValueCell's planner, an execution plan, or a list of tasks."""
+    notes = Notes()
+    head = _head(value, notes)
+    tasks = objects(head.get("tasks")) if head is not None else None
+    if head is None or (tasks is None and not head.get("guidance_message")):
+        return Reading(None, not_a_plan(TITLE, _HINT))
+    steps, schedules = _tasks(tasks or [], notes)
+    adequate = notes.flag(head.get("adequate", True), "adequate")
+    guidance = text_of(head.get("guidance_message"))
+    if not steps and not notes.problems and not guidance:
+        guidance = text_of(head.get("reason"))
+    if guidance and (adequate is False or not steps):
+        steps.append({"id": GUIDANCE, "kind": "ask", "question": escape_text(guidance)})
+    document: dict[str, Json] = {
+        "goal": text_of(head.get("orig_query")),
+        "thought": text_of(head.get("reason")),
+        "enough_context": adequate is not False and bool(tasks),
+        "steps": [*steps],
+    }
+    if head.get("plan_id"):
+        document["id"] = text_of(head["plan_id"])
+    document |= _one_schedule(schedules, notes)
+    made = read_native(document)
+    if isinstance(made, Plan):
+        return Reading(made, tuple(notes.problems))
+    return Reading(None, (*notes.problems, *made))
+
+
+def _head(value: Json, notes: Notes) -> dict[str, Json] | None:
+    if isinstance(value, list):
+        return {"tasks": value}
+    if not isinstance(value, dict):
+        return None
+    if _is_task(value):
+        return {"tasks": [value]}
+    return notes.fields(_without_run(value, notes), _PLAN_FIELDS, aliases=_ALIASES)
+
+
+def _without_run(
+    value: Mapping[str, Json], notes: Notes, step: str | None = None
+) -> dict[str, Json]:
+    """The object without what belongs to a run, which is told once."""
+    of_run = [name for name, each in value.items() if snake(name) in _OF_THE_RUN and each]
+    if of_run:
+        told = ", ".join(of_run)
+        notes.say(f"left out, since it belongs to a run and not to a plan: {told}", step=step)
+    return {name: each for name, each in value.items() if snake(name) not in _OF_THE_RUN}
+
+
+def _tasks(
+    tasks: Sequence[Json], notes: Notes
+) -> tuple[list[dict[str, Json]], list[dict[str, Json]]]:
+    """The steps, and the schedule of each; an empty one for a task that runs once."""
+    ids, steps, schedules = Ids(), list[dict[str, Json]](), list[dict[str, Json]]()
+    for place, task in enumerate(tasks, start=1):
+        if not isinstance(task, dict):
+            hint = "write each task as an object"
+            notes.drop(f"task {place} is not a task: {str(task)[:80]!r}", hint=hint)
+            continue
+        fields = notes.fields(_without_run(task, notes), _TASK_FIELDS, aliases=_ALIASES)
+        title, query = text_of(fields.get("title")), text_of(fields.get("query"))
+        agent, name = text_of(fields.get("agent_name")), ids.make(fields.get("task_id"), place)
+        if not agent or not (query or title):
+            missing = "agent_name" if not agent else "query"
+            notes.drop(f"task {place} has no {missing!r}", hint=f"give its {missing}")
+            continue
+        if not query:
+            notes.say("the task has no query: its title is taken", step=name, path=("query",))
+        steps.append(
+            {"id": name, "title": title, "agent": agent, "task": escape_text(query or title)}
+        )
+        schedules.append(_schedule(fields, name, notes))
+    return steps, schedules
+
+
+def _schedule(fields: Mapping[str, Json], step: str, notes: Notes) -> dict[str, Json]:
+    pattern = text_of(fields.get("pattern")).lower() or "once"
+    config = fields.get("schedule_config")
+    if pattern not in ("once", "recurring"):
+        notes.say(f"the pattern {pattern!r} is read as 'once'", step=step, path=("pattern",))
+    if pattern != "recurring":
+        if config:
+            notes.say("a task that runs once has no schedule: it is left out", step=step)
+        return {}
+    if not isinstance(config, dict) or not any(config.values()):
+        message, hint = "a recurring task has no schedule", "give interval_minutes or daily_time"
+        path = ("schedule_config",)
+        notes.problems.append(problem("PS004", message, hint=hint, step=step, path=path))
+        return {}
+    known = ("interval_minutes", "daily_time", "timezone")
+    given = notes.fields(config, known, step=step)
+    every = notes.whole(given.get("interval_minutes"), "interval_minutes", step=step)
+    daily = text_of(given.get("daily_time"))
+    made: dict[str, Json] = {"every_minutes": every} if every is not None else {}
+    made |= {"daily_at": daily.zfill(5)} if daily else {}
+    return made | ({"timezone": given["timezone"]} if given.get("timezone") else {})
+
+
+def _one_schedule(schedules: Sequence[dict[str, Json]], notes: Notes) -> dict[str, Json]:
+    """The one schedule of a plan; tasks that differ in it cannot be one plan."""
+    if any(each != schedules[0] for each in schedules[1:]):
+        message = "the tasks run on different schedules, and a plan has one"
+        hint = "make a plan of each"
+        notes.problems.append(problem("PS005", message, hint=hint, path=("tasks",)))
+        return {}
+    return {"schedule": schedules[0]} if schedules and schedules[0] else {}
+
+
+def write(plan: Plan, run: Run | None = None) -> Writing:
+    """What its planner would have answered; with a run, the execution plan with its tasks."""
+    notes = Notes()
+    losses(plan, ("goal", "thought", "enough_context", "schedule", "id"), title=TITLE, notes=notes)
+    timing = _timing(plan, notes)
+    tasks: list[Json] = []
+    guidance = ""
+    for step in in_order(plan):
+        if isinstance(step, AgentStep):
+            tasks.append(_task(step, timing, run, notes))
+        elif isinstance(step, AskStep) and step.id == GUIDANCE:
+            guidance = words_of(step.question, notes, step=step.id)
+        else:
+            no_such_step(step, title=TITLE, notes=notes)
+    if run is not None:
+        return Writing(_execution_plan(plan, run, tasks, guidance), tuple(notes.problems))
+    value: dict[str, Json] = {
+        "tasks": tasks,
+        "adequate": bool(tasks) and not guidance,
+        "reason": plan.thought,
+        "guidance_message": guidance or None,
+    }
+    if plan.goal or plan.id:
+        value |= {"orig_query": plan.goal} | ({"plan_id": plan.id} if plan.id else {})
+    return Writing(value, tuple(notes.problems))
+
+
+def _task(step: AgentStep, timing: dict[str, Json], run: Run | None, notes: Notes) -> Json:
+    step_losses(step, ("title", "agent", "task"), title=TITLE, notes=notes)
+    task: dict[str, Json] = {
+        "task_id": step.id,
+        "title": step.title,
+        "query": words_of(step.task, notes, step=step.id),
+        "agent_name": step.agent,
+        "pattern": "recurring" if timing else "once",
+        "schedule_config": timing or None,
+    }
+    if run is not None:
+        task |= _standing(run.steps.get(step.id, StepState()))
+    return task
+
+
+def _standing(state: StepState) -> dict[str, Json]:
+    return {
+        "status": STATUSES[state.status],
+        "started_at": _moment(state.started_at),
+        "completed_at": _moment(state.finished_at),
+        "error_message": state.error or None,
+    }
+
+
+def _execution_plan(plan: Plan, run: Run, tasks: list[Json], guidance: str) -> Json:
+    return {
+        "plan_id": plan.id or run.id,
+        "orig_query": run.request or plan.goal,
+        "tasks": tasks,
+        "created_at": _moment(run.created_at),
+        "guidance_message": guidance or None,
+    }
+
+
+def _timing(plan: Plan, notes: Notes) -> dict[str, Json]:
+    schedule = plan.schedule
+    if schedule is None:
+        return {}
+    if schedule.every_minutes is not None:
+        timing: dict[str, Json] = {"interval_minutes": schedule.every_minutes}
+    elif schedule.daily_at is not None:
+        timing = {"daily_time": schedule.daily_at}
+    else:
+        notes.lose(f"{TITLE} knows intervals and daily times only", path=("schedule",))
+        return {}
+    return timing | ({"timezone": schedule.timezone} if schedule.timezone != "UTC" else {})
+
+
+def _moment(at: datetime | None) -> Json:
+    return None if at is None else at.isoformat()
+
+
+def schema() -> dict[str, Json]:
+    """The JSON Schema of what ValueCell's planner answers."""
+    text: Json = {"type": "string"}
+    config: Json = {
+        "type": "object",
+        "properties": {
+            "interval_minutes": {"type": "integer", "minimum": 1},
+            "daily_time": {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"},
+        },
+        "additionalProperties": False,
+    }
+    names = ("title", "query", "agent_name")
+    task: dict[str, Json] = dict.fromkeys(names, text)
+    task |= {"pattern": {"type": "string", "enum": ["once", "recurring"]}}
+    task |= {"schedule_config": config}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "ValueCell planner response",
+        "type": "object",
+        "properties": {
+            "tasks": {"type": "array", "items": _object(task, names)},
+            "adequate": {"type": "boolean"},
+            "reason": text,
+            "guidance_message": text,
+        },
+        "required": ["tasks", "adequate", "reason"],
+        "additionalProperties": False,
+    }
+
+
+def _object(properties: dict[str, Json], required: Sequence[str]) -> Json:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": cast("list[Json]", list(required)),
+        "additionalProperties": False,
+    }
+
+
+DIALECT: Final = Dialect("valuecell", TITLE, recognises, read, write, schema, "valuecell")

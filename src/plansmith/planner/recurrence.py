@@ -1,0 +1,92 @@
+"""Recurrence: the words in a request that say when to do it again, taken out of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.timing import Timing, check_timing
+from plansmith.planner.recurrence_chinese import find_chinese
+from plansmith.planner.recurrence_english import find_english
+from plansmith.planner.recurrence_words import Phrase
+
+_CONFIRMED: Final = re.compile(
+    r"[\s,;，。；]*\b(?:yes,? )?(?:i confirm(?: (?:it|this|the schedule))?"
+    r"|(?:schedule )?confirmed)\b[.!]?"
+    r"|[\s,;，。；]*(?:我)?(?:已)?确认(?:无误|执行)?[。！]?$",
+    re.IGNORECASE,
+)
+_EDGES: Final = " \t\r\n,;:，、；：-–—"
+_QUESTION: Final = re.compile(
+    r"^\s*(?:what|which|who|whom|whose|why|how|when|where|is|are|do|does|did|can|could)\b"
+    r"|[?？吗呢]\s*$",
+    re.IGNORECASE,
+)
+
+
+class Recurrence(NamedTuple):
+    """When to do something again, and what; `confirmed` when the words themselves say yes.
+
+    `assumed` is what was not said and taken for granted. Without a timing, `flaw` says why.
+    """
+
+    words: str
+    rest: str
+    timing: Timing | None = None
+    assumed: str = ""
+    flaw: str = ""
+    confirmed: bool = False
+
+
+def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
+    """What a request says about doing it again and again; nothing for one that says nothing."""
+    bare = _CONFIRMED.sub(" ", text)
+    phrases = [each for each in (*find_english(bare), *find_chinese(bare)) if _meant(each, bare)]
+    if not phrases:
+        return None
+    phrase = phrases[0]
+    words = " ".join(bare[phrase.start : phrase.end].split())
+    confirmed = bare != text
+    if len(phrases) > 1:
+        flaw = "more than one time is named: make a schedule for each"
+        return Recurrence(words, text, flaw=flaw, confirmed=confirmed)
+    if phrase.flaw:
+        return Recurrence(words, text, flaw=phrase.flaw, confirmed=confirmed)
+    timing = Timing.model_validate(phrase.fields | {"timezone": phrase.zone or timezone})
+    try:
+        check_timing(timing)
+    except Misconfigured as error:
+        return Recurrence(words, text, flaw=str(error), confirmed=confirmed)
+    rest = _joined(bare[: phrase.start], bare[phrase.end :])
+    return Recurrence(words, rest, timing, phrase.assumed, "", confirmed)
+
+
+def without_recurrence(text: str) -> str:
+    """A request without the words that say when to do it again."""
+    found = recurrence(text)
+    return found.rest if found is not None and found.rest else text
+
+
+def _meant(phrase: Phrase, text: str) -> bool:
+    """Whether a phrase is a wish, and not part of what is asked about.
+
+    A time of day leaves no doubt. Without one, a question is only a question, and where days
+    alone are named they stand at the beginning or at the end.
+    """
+    vague = bool(phrase.assumed or phrase.flaw)
+    if not vague and "every_minutes" not in phrase.fields:
+        return True
+    begins = not text[: phrase.start].strip(_EDGES)
+    if _QUESTION.search(text) and not begins:
+        return False
+    return begins or not vague or not text[phrase.end :].strip(_EDGES + ".。!！")
+
+
+def _joined(before: str, after: str) -> str:
+    """What is left of a request, as if the words had never been there."""
+    before, after = before.rstrip(_EDGES), after.lstrip(_EDGES)
+    if not before or not after or after[0] in ".。!！?？)）":
+        return (before + after).strip()
+    wide = min(before[-1], after[0]) >= "\u2e80"
+    return (before + ("" if wide else " ") + after).strip()
