@@ -1,6 +1,6 @@
 """A process that keeps the schedules of a store on a clock sixty times as fast as the world's.
 
-python -m tests.crash.scheduler STORE SERVICE ZERO SECONDS never|claim|create|call
+python -m tests.crash.scheduler STORE SERVICE ZERO CALLS never|claim|create|call
 """
 
 from __future__ import annotations
@@ -84,19 +84,25 @@ class Service:
         return None
 
 
-async def main(store: str, service: Path, zero: float, seconds: float, when: str) -> None:
+def called(service: Path) -> int:
+    return len(service.read_text().split()) if service.exists() else 0
+
+
+async def main(store: str, service: Path, zero: float, calls: int, when: str) -> None:
+    """Keep the schedules until the service was called so often, by whomever."""
     kept: Any = PostgresStore(store) if "://" in store else DyingStore(Path(store))
     kept.when = when
     smith = Plansmith(
         tools=[Service(service, dies=when == "call")], store=kept, clock=FastClock(zero)
     )
     keeping = asyncio.ensure_future(smith.keep_schedules())
-    await asyncio.sleep(seconds)
+    while called(service) < calls:
+        await asyncio.wait([keeping], timeout=0.02)
     keeping.cancel()
     await smith.carried()
     await smith.close()
 
 
 if __name__ == "__main__":
-    _, store, service, zero, seconds, when = sys.argv
-    asyncio.run(main(store, Path(service), float(zero), float(seconds), when))
+    _, store, service, zero, calls, when = sys.argv
+    asyncio.run(main(store, Path(service), float(zero), int(calls), when))

@@ -45,8 +45,8 @@ class Scene:
         await smith.close()
         return schedule
 
-    async def keeper(self, seconds: float, when: str = "never") -> Process:
-        words = (self.store, str(self.service), str(self.zero), str(seconds), when)
+    async def keeper(self, calls: int, when: str = "never") -> Process:
+        words = (self.store, str(self.service), str(self.zero), str(calls), when)
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.crash.scheduler", *words),
             cwd=ROOT,
@@ -76,21 +76,21 @@ async def test_two_processes_on_one_store_start_each_instant_once(
         store = server.new_database(f"schedule_kills_{next(_numbers)}")
     scene = Scene(store, tmp_path)
     schedule = await scene.add(Timing(every_minutes=1))
-    keepers = [await scene.keeper(3.0) for _ in range(2)]
+    keepers = [await scene.keeper(4) for _ in range(2)]
     assert [await ended(each) for each in keepers] == [0, 0]
     smith = scene.smith()
     rows = await smith.shelf.fires(schedule.id, limit=1000)
     runs = list(await smith.store.runs())
     await smith.close()
     fired = [each for each in rows if each.run]
-    assert len(fired) >= 3
-    assert {each.state for each in fired} <= {FireState.DONE, FireState.QUEUED}
+    # Whoever is stopped may leave behind what it has only just claimed.
+    assert {each.state for each in fired} <= {FireState.DONE, FireState.QUEUED, FireState.CLAIMED}
     done = [each for each in fired if each.state is FireState.DONE]
     assert Counter(runs) == Counter(each.run for each in done)
     assert all(
         (each.due - schedule.created) % timedelta(minutes=1) == timedelta(0) for each in rows
     )
-    assert sum(scene.calls().values()) == len(done)
+    assert sum(scene.calls().values()) == len(done) >= 4
     assert set(scene.calls().values()) == {1}
 
 
@@ -101,10 +101,10 @@ async def test_a_process_killed_in_mid_fire_leaves_one_run_that_is_finished(
     scene = Scene(str(tmp_path / "store.db"), tmp_path)
     at = START + timedelta(minutes=1)
     schedule = await scene.add(Timing(once_at=at.isoformat()))
-    assert await ended(await scene.keeper(30, when)) == -signal.SIGKILL
+    assert await ended(await scene.keeper(9, when)) == -signal.SIGKILL
     smith = scene.smith()
     [row] = await smith.shelf.fires(schedule.id, limit=9)
-    assert row.state in (FireState.CLAIMED, FireState.RUNNING)
+    assert row.state.open
     async with asyncio.timeout(60):
         while row.state is not FireState.DONE:
             await smith.tick()

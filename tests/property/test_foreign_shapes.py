@@ -42,7 +42,7 @@ def chains(draw: st.DrawFn) -> Plan:
         steps.append({"id": f"s{place}", "agent": agent, "task": task, "inputs": inputs})
     if draw(st.booleans()):
         steps.append({"id": f"s{len(steps) + 1}", "instruction": escape_text(draw(WORDS))})
-    goal, enough = draw(TEXT), draw(st.booleans())
+    goal, enough = draw(WORDS | st.just("")), draw(st.booleans())
     return Plan.model_validate({"goal": goal, "enough_context": enough, "steps": steps})
 
 

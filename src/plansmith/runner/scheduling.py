@@ -36,6 +36,7 @@ MOST_BACKFILLED: Final = 1000
 _SHORTEST: Final = 4
 _NAME_LENGTH: Final = 60
 _AHEAD: Final = 50
+_ALL: Final = 10**9
 
 
 class ScheduleSettings(TypedDict, total=False):
@@ -75,30 +76,30 @@ class Scheduling(Firing):
         if run:
             source = await self.get(run)
             plan, request = source.plan, request or without_recurrence(source.request)
-        timing = timing or (plan.schedule if plan else None)
-        if timing is None:
-            raise Misconfigured("it is not said when", hint="give a timing, such as daily_at")
-        now = self.clock.now()
         fields: dict[str, Any] = {
-            "id": self._ids(),
             "name": name or "schedule",
-            "timing": timing,
+            "timing": timing or (plan.schedule if plan else None),
             "request": request,
             "plan": plan,
             "template": template,
             "inputs": dict(inputs or {}),
             "by": by,
-            **dict.fromkeys(("created", "settled", "watched"), now),
             **settings,
         }
-        schedule = self._timed(make_schedule(fields))
-        schedule = await self._approved(schedule, approve, by)
+        schedule = await self._approved(self._new(fields), approve, by)
         schedule = schedule.replace(name=await self._free_name(schedule, name))
         await self.shelf.put_schedule(schedule)
         self._stirred.set()
         if run:
             await self._hand_over(run, schedule, by)
         return schedule
+
+    def _new(self, fields: dict[str, Any]) -> Schedule:
+        if fields["timing"] is None:
+            raise Misconfigured("it is not said when", hint="give a timing, such as daily_at")
+        now = self.clock.now()
+        starts = dict.fromkeys(("created", "settled", "watched"), now)
+        return self._timed(make_schedule(fields | starts | {"id": self._ids()}))
 
     def _timed(self, schedule: Schedule) -> Schedule:
         """The schedule, if its times can be computed, and are still to come."""
@@ -272,19 +273,27 @@ class Scheduling(Firing):
             if len(found) > MOST_BACKFILLED:
                 hint = f"at most {MOST_BACKFILLED} at a time: take a shorter time"
                 raise Refused("that would be too many fires", hint=hint)
-        known = {each.due: each for each in await self.shelf.fires(schedule.id, limit=10**6)}
         queued: list[Fire] = []
+        taken: list[Fire] = []
         for at in found:
-            row = self._row(schedule, at, now, kind=FireKind.BACKFILL, state=FireState.QUEUED)
-            before = known.get(at)
-            if before is not None:
-                if before.state not in (FireState.MISSED, FireState.SKIPPED):
-                    continue
-                note = f"was {before.state}: {before.note}"
-                row = row.replace(version=before.version + 1, note=note)
-            row = row.replace(run=self._ids())
-            queued += [row] if await self.shelf.put_fire(row) else []
+            row = self._row(schedule, at, now, kind=FireKind.BACKFILL, run=self._ids())
+            row = row.replace(state=FireState.QUEUED)
+            (queued if await self.shelf.put_fire(row) else taken).append(row)
+        queued += await self._instead(taken) if taken else []
         self._stirred.set()
+        return sorted(queued, key=lambda each: each.due)
+
+    async def _instead(self, rows: Sequence[Fire]) -> list[Fire]:
+        """The rows that could take the place of fires of which nothing had come."""
+        history = await self.shelf.fires(rows[0].schedule, limit=_ALL)
+        known = {each.due: each for each in history}
+        queued: list[Fire] = []
+        for row in rows:
+            before = known[row.due]
+            if before.state in (FireState.MISSED, FireState.SKIPPED):
+                note = f"was {before.state}: {before.note}"
+                after = row.replace(version=before.version + 1, note=note)
+                queued += [after] if await self.shelf.put_fire(after) else []
         return queued
 
     def _row(self, schedule: Schedule, at: datetime, now: datetime, **fields: Any) -> Fire:

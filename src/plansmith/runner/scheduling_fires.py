@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
-from plansmith.errors import JournalDamaged, Misconfigured, StaleWriter
+from plansmith.errors import JournalDamaged, Misconfigured, PlansmithError, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -226,7 +227,7 @@ class Firing(Revising):
     def _put_down(self, task: asyncio.Task[None], hold: Hold) -> None:
         self._carrying.discard(task)
         if not task.cancelled():
-            del self._holds[hold.fire.key]
+            self._holds.pop(hold.fire.key, None)
             error = task.exception()
             if error is not None:  # not even the row could be written: the next tick heals it
                 self.tell(f"a fire of {hold.fire.due:%Y-%m-%d %H:%M} UTC was lost: {error}")
@@ -252,7 +253,8 @@ class Firing(Revising):
     async def _beat(self, hold: Hold) -> None:
         while True:
             await self.clock.sleep(BEAT_S)
-            await hold.mark(seen=self.clock.now())
+            with suppress(PlansmithError):  # a store that is busy now is asked again
+                await hold.mark(seen=self.clock.now())
 
     async def _make_run(self, schedule: Schedule, fire: Fire) -> None:
         """The run of a fire, under the id that its row names; one that is there stays."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
+from itertools import dropwhile, takewhile
 from typing import Any, cast
 
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem
+from plansmith.plan.schedules import ORIGIN
 from plansmith.planner.draft import OnStep
 from plansmith.planner.kit import Planned, PlanRequest
 from plansmith.planner.metrics import PlanMetrics
@@ -16,6 +21,7 @@ from plansmith.planner.shortlist import Pick
 from plansmith.planner.triage import Decision
 from plansmith.ports import Usage
 from plansmith.runner.call import Callees
+from plansmith.runner.journal import Entry, Journal
 from plansmith.runner.past import Past
 from plansmith.runner.revising import Revising
 from plansmith.runner.tape import Tape, TapeCallees, TapeClock, TapeStore
@@ -60,6 +66,14 @@ class Taped(Revising):
         found = next(plans, None)
         return Past(found.estimate.measured if found and found.estimate else {})
 
+    async def propose(
+        self, journal: Journal, plan: Plan, problems: Sequence[Problem] = (), **entries: Any
+    ) -> None:
+        """Put a plan forward; what a schedule's approval came to at a fire is on the tape."""
+        if journal.run.plan is None and _is_fire(self._tape):
+            entries["reviewed"] = standing_on(self._tape)
+        await super().propose(journal, plan, problems, **entries)
+
     async def make(
         self, request: PlanRequest, *, on_step: OnStep | None = None, triage: bool = True
     ) -> Planned:
@@ -76,6 +90,23 @@ class _Silent:
     def stream(self, *_: object, **__: object) -> Any:
         """Never called."""
         raise Refused("a replay asks no model")
+
+
+def _is_fire(tape: Tape) -> bool:
+    body = tape.events[0].body
+    return isinstance(body, e.RunCreated) and body.origin.startswith(ORIGIN)
+
+
+def standing_on(tape: Tape) -> list[Entry]:
+    """What stands behind the next plan in the same moment: an approval, or a question for one."""
+    rest = list(dropwhile(lambda each: not _proposes(each), tape.events[tape.position :]))
+    kinds = (e.PlanApproved, e.RunStarted, e.ReviewAsked)
+    found = takewhile(lambda each: isinstance(each.body, kinds), rest[1:])
+    return [(each.body, each.by) for each in found if each.at == rest[0].at]
+
+
+def _proposes(event: e.Event) -> bool:
+    return isinstance(event.body, e.PlanProposed)
 
 
 def planned_on(tape: Tape) -> Planned:

@@ -58,7 +58,7 @@ _VALUES: Final = tuple(
         (r"[$€£¥]\s?\d", "amount price money"),
         (r"\b(?:USD|EUR|GBP|JPY|CNY|INR|CAD|AUD|CHF)\b", "currency exchange"),
         (r"\b(?:in|at|near|to|from|around|visit) (?:the )?[A-Z][a-z]", "city location place"),
-        (r"\d ?[-+*/×÷] ?\d", "calculate math"),
+        (r"\d ?[-+*/×÷] ?\d|\d ?[%％]", "calculate math percent"),
         (r"\(?\b\d{3}\)?[ -]\d{3}[ -]\d{4}\b", "phone number contact"),
         (_ASKING, "search web"),
         (r"[a-z,] [A-Z][a-z]+ [A-Z][a-z]", "person people name"),
