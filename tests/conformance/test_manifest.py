@@ -54,6 +54,6 @@ def test_every_system_has_facts_and_defects(system: str) -> None:
 
 def test_no_test_of_a_system_stands_without_a_requirement(collected: set[str]) -> None:
     named = {row["test"] for row in requirements()}
-    modules = {f"tests/conformance/test_{system}.py" for system in ("sage", "openmanus")}
+    modules = {f"tests/conformance/test_{system}.py" for system in SYSTEMS}
     extra = {each for each in collected if each.split("::")[0] in modules} - named
     assert extra == set()

@@ -348,6 +348,13 @@ async def test_a_step_that_throws_is_told_and_the_plan_reports_no_success(script
     assert (await agent.smith.get(now[keys.THREAD_ID])).status is RunStatus.FAILED
 
 
+async def test_a_question_that_cannot_be_planned_ends_with_the_reason(scripted: Script) -> None:
+    now = await agent_of(scripted(*["I sing"] * 3)).ask(QUESTION)
+    assert now[keys.PLAN_NEXT_NODE] == keys.END
+    assert now[keys.PLAN_VALIDATION_STATUS] is False
+    assert "I sing" in now[keys.PLAN_VALIDATION_ERROR]
+
+
 async def test_only_sql_runs_one_step_without_a_planning_model() -> None:
     writer = Worker("sql_writer")
     now = await agent_of(None, writer).ask(QUESTION, only_sql=True)
@@ -471,6 +478,14 @@ async def test_small_talk_gets_a_direct_response(scripted: Script) -> None:
     said = {"decision": "answer", "reason": "", "query": "", "answer": "Hello!"}
     run = await manus(model=scripted(said), settings=Settings()).request("hi")
     assert (run.status, run.report) == (RunStatus.ANSWERED, "Hello!")
+
+
+async def test_a_direct_response_has_a_status_too(scripted: Script) -> None:
+    said = {"decision": "answer", "reason": "", "query": "", "answer": "Hello!"}
+    desk = manus(model=scripted(said), settings=Settings())
+    run = await desk.request("hi")
+    shown: Any = await desk.status(run.id)
+    assert (shown["steps"], shown["summary"]) == ([], "Hello!")
 
 
 async def test_three_attempts_each_carry_the_error_of_the_last(scripted: Script) -> None:
@@ -735,9 +750,12 @@ def test_what_the_shapes_cannot_hold_is_told() -> None:
         }
     )
     for shape, lost in (
-        ("nl2sql", {(None, "goal"), (None, "id"), ("a", "why"), ("b",), ("r",)}),
+        (
+            "nl2sql",
+            {(None, "goal"), (None, "id"), ("a", "why"), ("b",), ("r",), ("r", "instruction")},
+        ),
         ("jmanus", {(None, "id"), ("a", "why"), ("b",), ("r",)}),
-        ("deepresearch", {("a",), ("b",), ("r",)}),
+        ("deepresearch", {(None, "steps"), ("a",), ("b",), ("r",)}),
     ):
         written = write_as(shape, plan)
         assert {(each.step, *each.path) for each in written.lost} == lost

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from plansmith.compat.valuecell import (
     ScheduleConfig,
     SuperAgent,
     SuperAgentDecision,
+    SuperAgentOutcome,
     Task,
     TaskPattern,
     TaskStatus,
@@ -38,7 +39,7 @@ from plansmith.compat.valuecell import (
 from plansmith.compat.valuecell.rules import is_confirmed, short_title
 from plansmith.config import Settings
 from plansmith.dialects.table import dialect, recognise
-from plansmith.errors import ModelRefused, ToolFailed
+from plansmith.errors import InputNeeded, ModelRefused, PlansmithError, ToolFailed
 from plansmith.plan.capability import Skill
 from plansmith.plan.data import Json
 from plansmith.plan.schedules import Missed, Overlap
@@ -132,6 +133,14 @@ async def test_a_passthrough_agent_gets_one_task_and_no_model_is_called(scripted
     plan = await service.start_planning_task(asked("trade it", "Strategy"), "t1")
     [only] = plan.tasks
     assert (only.title, only.query, only.agent_name) == ("Run Strategy", "trade it", "Strategy")
+
+
+async def test_a_passthrough_agent_needs_no_model_at_all() -> None:
+    worker = Worker("Strategy", passthrough=True)
+    smith = smith_of(None, worker)
+    plan = await planned(smith, asked("trade it", "Strategy"))
+    assert (await smith.run(plan.plan_id)).status is RunStatus.DONE
+    assert worker.tasks == ["trade it"]
 
 
 async def test_planning_runs_as_an_asyncio_task(scripted: Script) -> None:
@@ -557,24 +566,99 @@ async def test_an_answer_of_triage_ends_the_conversation_with_done(scripted: Scr
     assert told[2:] == [("message", "Hello!"), ("done", "")]
 
 
+async def test_the_planner_gets_the_request_as_the_super_agent_enriched_it(
+    scripted: Script,
+) -> None:
+    hand = {"decision": "plan", "reason": "", "query": "look at AAPL", "answer": ""}
+    service = PlanService(
+        RemoteConnections(smith_of(scripted(Answer(answer(task()), expects="look at AAPL"))))
+    )
+    told = await events(AgentOrchestrator(service, SuperAgent(scripted(hand))), asked())
+    assert ("task_completed", "") in told
+
+
+async def test_a_question_of_planning_is_told_and_its_answer_goes_on(scripted: Script) -> None:
+    ask = {"decision": "ask", "reason": "", "query": "", "answer": "Which stock?"}
+    go = {"decision": "plan", "reason": "", "query": "look at Apple", "answer": ""}
+    model = scripted(ask, go, answer(task()))
+    service = PlanService(RemoteConnections(smith_of(model, settings=Settings())))
+    names: list[str] = []
+    async for each in AgentOrchestrator(service).process_user_input(asked("look at it")):
+        names.append(each.event)
+        if each.event == "plan_require_user_input":
+            assert each.content == "Which stock?"
+            assert service.provide_user_response("c1", "Apple")
+    assert names[-3:] == ["task_completed", "message", "done"]
+
+
+async def test_a_question_of_an_agent_is_told_and_the_task_waits_for_input(
+    scripted: Script,
+) -> None:
+    worker = Worker("Research", InputNeeded("Which market?"))
+    smith = smith_of(scripted(answer(task())), worker)
+    told = await events(AgentOrchestrator(PlanService(RemoteConnections(smith))), asked())
+    assert told[-2:] == [("plan_require_user_input", "Which market?"), ("done", "")]
+    [run] = await smith.runs()
+    plan = await ExecutionPlanner(RemoteConnections(smith)).plan_of(await smith.get(run.id))
+    assert plan.tasks[0].is_waiting_input()
+
+
+async def test_a_recurring_plan_is_not_run_at_once_but_asks_for_its_approval(
+    scripted: Script,
+) -> None:
+    worker = watcher()
+    smith = smith_of(scripted(answer(recurring())), worker)
+    service = PlanService(RemoteConnections(smith))
+    told = await events(AgentOrchestrator(service), asked("hourly, confirmed"))
+    [run] = await smith.runs()
+    assert run.plan is not None
+    assert run.plan.hash in told[-2][1]
+    assert worker.tasks == []
+
+
+async def test_a_failure_of_the_system_is_told_and_done_is_still_the_last_event() -> None:
+    class Broken(SuperAgent):
+        async def run(self, user_input: UserInput) -> AsyncIterator[SuperAgentOutcome]:
+            if user_input.query:
+                raise PlansmithError("the disk is full")
+            yield SuperAgentOutcome(decision=SuperAgentDecision.ANSWER)
+
+    service = PlanService(RemoteConnections(smith_of(None)))
+    told = await events(AgentOrchestrator(service, Broken()), asked())
+    assert told[-2:] == [("system_failed", "the disk is full"), ("done", "")]
+
+
+async def test_what_triage_answers_while_planning_is_guidance(scripted: Script) -> None:
+    said = {"decision": "answer", "reason": "", "query": "", "answer": "Hello!"}
+    plan = await planned(smith_of(scripted(said), settings=Settings()), asked("hi"))
+    assert (plan.tasks, plan.guidance_message) == ([], "Hello!")
+
+
+async def test_guidance_is_in_the_language_of_the_request(scripted: Script) -> None:
+    plan = await planned(smith_of(scripted(answer(recurring())), watcher()), asked("每小时看苹果"))
+    assert "请确认" in (plan.guidance_message or "")
+
+
 async def test_guidance_is_told_and_done_is_still_the_last_event() -> None:
     service = PlanService(RemoteConnections(smith_of(None)))
     told = await events(AgentOrchestrator(service), asked())
     assert [name for name, _ in told][-2:] == ["plan_failed", "done"]
 
 
-async def test_a_run_goes_on_after_the_client_disconnects(scripted: Script) -> None:
+@pytest.mark.parametrize("at", ["conversation_started", "task_started"])
+async def test_a_run_goes_on_after_the_client_disconnects(scripted: Script, at: str) -> None:
     gate = asyncio.Event()
     worker = Worker("Research", gate)
     smith = smith_of(scripted(answer(task())), worker)
-    stream = AgentOrchestrator(PlanService(RemoteConnections(smith))).process_user_input(asked())
+    orchestrator = AgentOrchestrator(PlanService(RemoteConnections(smith)))
+    stream = orchestrator.process_user_input(asked())
     async for each in stream:
-        if each.event == "task_started":
+        if each.event == at:
             break
     await stream.aclose()  # type: ignore[attr-defined]
     gate.set()
-    [run] = await smith.runs()
-    assert (await smith.run(run.id)).status is RunStatus.DONE
+    await orchestrator.settled()
+    assert [run.status for run in await smith.runs()] == [RunStatus.DONE]
 
 
 async def test_a_plan_that_changes_something_waits_for_its_approval(scripted: Script) -> None:
@@ -649,6 +733,36 @@ def test_the_dialect_reads_schedules() -> None:
 def test_what_the_dialect_cannot_read_is_an_error(value: Any, code: str) -> None:
     found = dialect("valuecell").read(value)
     assert code in {each.code for each in found.problems if each.severity == "error"}
+
+
+def test_odd_patterns_are_told_and_read_as_once() -> None:
+    odd = answer(
+        task(pattern="sometimes"),
+        task(schedule_config={"interval_minutes": 5}),
+        {"agent_name": "Research", "title": "only a title"},
+    )
+    found = dialect("valuecell").read(odd)
+    assert found.plan is not None
+    assert found.plan.schedule is None
+    told = " ".join(each.message for each in found.problems)
+    assert all(word in told for word in ("'sometimes'", "has no schedule", "its title is taken"))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "lost"),
+    [
+        ({"every_minutes": 5}, False),
+        ({"daily_at": "09:30", "timezone": "Europe/Oslo"}, False),
+        ({"cron": "30 9 * * MON"}, True),
+    ],
+)
+def test_schedules_come_back_or_are_told(schedule: dict[str, Any], lost: bool) -> None:
+    steps = [{"id": "a", "agent": "Research", "task": "look"}]
+    value = {"steps": steps, "schedule": schedule, "enough_context": True}
+    plan = Plan.model_validate(value)
+    written = dialect("valuecell").write(plan, None)
+    assert bool(written.lost) is lost
+    assert (dialect("valuecell").read(written.value).plan == plan) is not lost
 
 
 def test_what_belongs_to_a_run_is_told_when_a_plan_is_read() -> None:

@@ -166,6 +166,19 @@ async def test_after_all_steps_the_planner_is_asked_again_until_it_has_enough(
     assert (run.iterations, run.replans) == (2, 0)
 
 
+async def test_what_uses_a_step_of_the_new_iteration_is_a_step_of_its_own(
+    scripted: Script,
+) -> None:
+    uses = step("b", inputs={"x": {"$from": "a"}})
+    model = scripted(
+        {"steps": [step("a", inputs={"n": 1}), uses], "enough_context": False},
+        {"steps": [step("a", inputs={"n": 2}), uses], "enough_context": True},
+    )
+    app, _ = smith(model=model, caps=Caps(iterations=3))
+    run = await app.run((await app.plan("find out")).id)
+    assert statuses(run) == {"a": "done", "b": "done", "a_2": "done", "b_2": "done"}
+
+
 @pytest.mark.parametrize("word", ["go_on", "stop"])
 async def test_at_the_limit_of_iterations_the_person_is_asked(scripted: Script, word: str) -> None:
     drafts = [

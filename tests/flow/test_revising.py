@@ -394,3 +394,11 @@ async def test_a_run_that_is_not_over_is_not_repeated() -> None:
     await app.run(run.id)
     with pytest.raises(Refused, match="only a run that is over"):
         await app.retry(run.id)
+
+
+async def test_a_run_without_any_usable_plan_has_failed(scripted: Script) -> None:
+    settings = Settings.model_validate({"planner": {"triage": False, "fallback": "none"}})
+    app = Plansmith(model=scripted(*["no plan"] * 3), settings=settings)
+    run = await app.plan("do something")
+    assert run.status is RunStatus.FAILED
+    assert run.reason.startswith("no plan could be made: ")

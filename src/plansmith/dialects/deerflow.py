@@ -11,10 +11,12 @@ from plansmith.dialects.dialect import Dialect, Reading, Writing
 from plansmith.dialects.habits import (
     Ids,
     Notes,
+    inputs_loss,
     losses,
     no_such_step,
     not_a_plan,
     objects,
+    prose_of,
     result_text,
     seen,
     snake,
@@ -98,7 +100,7 @@ def read_research(value: Json, manner: Manner) -> Reading:
         return Reading(None, not_a_plan(manner.title, _HINT))
     enough = notes.flag(head.get("has_enough_context", False), "has_enough_context")
     steps = _steps(given, manner, notes)
-    title, thought = text_of(head.get("title")), text_of(head.get("thought"))
+    title, thought = prose_of(head.get("title")), prose_of(head.get("thought"))
     ids = [str(step["id"]) for step in steps]
     report: dict[str, Json] = {
         "id": REPORT,
@@ -140,7 +142,7 @@ def _steps(given: Sequence[Json], manner: Manner, notes: Notes) -> list[dict[str
             continue
         name = ids.make(f"s{place}", place)
         fields = notes.fields(each, _STEP_FIELDS, aliases=_ALIASES, step=name)
-        title, words = text_of(fields.get("title")), text_of(fields.get("description"))
+        title, words = prose_of(fields.get("title")), prose_of(fields.get("description"))
         if not (title or words):
             notes.drop(f"step {place} says nothing of what to do", hint="give its description")
             continue
@@ -203,6 +205,8 @@ def write_research(plan: Plan, run: Run | None, manner: Manner, notes: Notes) ->
             steps.append(_written(step, names[: names.index(step.id)], run, manner, notes))
         elif not _is_report(step, plan, names):
             no_such_step(step, title=manner.title, notes=notes)
+    if not any(_is_report(step, plan, names) for step in ordered):
+        notes.lose(f"{manner.title} ends every plan with a report of its own", path=("steps",))
     return {
         "locale": plan.locale,
         "has_enough_context": plan.enough_context,
@@ -227,8 +231,8 @@ def _written(
     step: AgentStep, before: Sequence[str], run: Run | None, manner: Manner, notes: Notes
 ) -> Json:
     implied = seen(before) if manner.in_turn or step.agent == CODER else {}
-    held = ("title", "agent", "task", *(("inputs",) if step.inputs == implied else ()))
-    step_losses(step, held, title=manner.title, notes=notes)
+    inputs_loss(step, step.inputs, implied, notes)
+    step_losses(step, ("title", "agent", "task", "inputs"), title=manner.title, notes=notes)
     state = run.steps.get(step.id) if run else None
     if state is not None and state.status is StepStatus.FAILED:
         notes.lose(f"{manner.title} has no place for its error: {state.error}", step=step.id)

@@ -13,7 +13,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, Ref, pieces, value_text
 from plansmith.plan.run import Run, StepStatus
-from plansmith.plan.steps import AnyStep, StepFields
+from plansmith.plan.steps import AgentStep, AnyStep, StepFields
 
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9_-]+")
@@ -110,8 +110,14 @@ def snake(name: str) -> str:
 
 
 def text_of(value: Json) -> str:
-    """A text, also when it is written as something else."""
+    """A name or a word without the space around it, also when it is no text."""
     return "" if value is None else value_text(value).strip()
+
+
+def prose_of(value: Json) -> str:
+    """A text as it stands, nothing when it is blank."""
+    text = "" if value is None else value_text(value)
+    return text if text.strip() else ""
 
 
 def objects(value: Json) -> list[Json] | None:
@@ -154,6 +160,15 @@ def step_losses(step: StepFields, held: Iterable[str], *, title: str, notes: Not
         if name not in kept:
             told = f"{title} has no place for a step's {name!r}"
             notes.lose(told, step=step.id, path=(name,))
+
+
+def inputs_loss(
+    step: AgentStep, inputs: Mapping[str, Json], implied: Mapping[str, Json], notes: Notes
+) -> None:
+    """Tell that a step would see other results than those its place in a shape gives it."""
+    if inputs != implied:
+        told = f"its place gives it {', '.join(implied) or 'nothing'} as inputs, and nothing else"
+        notes.lose(told, step=step.id, path=("inputs",))
 
 
 def no_such_step(step: AnyStep, *, title: str, notes: Notes) -> None:

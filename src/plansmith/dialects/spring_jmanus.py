@@ -10,10 +10,12 @@ from plansmith.dialects.carry import id_losses, in_order
 from plansmith.dialects.dialect import Reading
 from plansmith.dialects.habits import (
     Notes,
+    inputs_loss,
     losses,
     no_such_step,
     not_a_plan,
     objects,
+    prose_of,
     result_text,
     seen,
     snake,
@@ -31,7 +33,7 @@ TITLE: Final = "JManus"
 DEFAULT_AGENT: Final = "DEFAULT_AGENT"
 COLUMNS: Final = "terminate_columns"
 PLACE: Final = re.compile(r"<<\s*([A-Za-z_]\w{0,63})\s*>>", re.ASCII)
-_TAG: Final = re.compile(r"\s*[\[【]\s*([^\[\]【】]{1,80}?)\s*[\]】]\s*(.*)", re.DOTALL)
+_TAG: Final = re.compile(r"\s*[\[【]\s*([^\[\]【】]{1,80}?)\s*[\]】] ?(.*)", re.DOTALL)
 _HINT: Final = 'give {"title", "steps": [{"stepRequirement": "[AGENT] what to do"}]}'
 _PLAN_FIELDS: Final = frozenset(
     {"title", "steps", "plan_id", "thought", "user_request", "direct_response", "response"}
@@ -89,8 +91,8 @@ def read(value: Json) -> Reading:
         return Reading(None, not_a_plan(TITLE, _HINT))
     steps = [_answer(head, direct)] if direct and not given else _steps(given, notes)
     document: dict[str, Json] = {
-        "goal": text_of(head.get("title") or head.get("user_request")),
-        "thought": text_of(head.get("thought")),
+        "goal": prose_of(head.get("title") or head.get("user_request")),
+        "thought": prose_of(head.get("thought")),
         "steps": [*steps],
     }
     if head.get("title") and head.get("user_request"):
@@ -117,7 +119,7 @@ def _shown(
 def _answer(head: Mapping[str, Json], direct: Json) -> dict[str, Json]:
     """Small talk that is answered at once."""
     said = direct if isinstance(direct, str) else head.get("response") or head.get("thought")
-    words = escape_text(text_of(said or head.get("user_request"))) or "?"
+    words = escape_text(prose_of(said or head.get("user_request"))) or "?"
     return {"id": "s1", "kind": "reply", "instruction": words}
 
 
@@ -127,7 +129,7 @@ def _steps(given: Sequence[Json], notes: Notes) -> list[dict[str, Json]]:
         fields: dict[str, Json] = {"step_requirement": each}
         if isinstance(each, dict):
             fields = _shown(each, _STEP_FIELDS, notes, f"s{place}")
-        words = text_of(fields.get("step_requirement"))
+        words = prose_of(fields.get("step_requirement"))
         tag = _TAG.fullmatch(words)
         agent = text_of(fields.get("agent_name")) or (tag[1] if tag else "")
         # An agent that is named beside the text leaves a tag in it as it is.
@@ -162,6 +164,7 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     value |= {"planningThinking": plan.thought} if plan.thought else {}
     only = plan.steps[0] if len(plan.steps) == 1 else None
     if isinstance(only, ReplyStep):
+        notes.problems += id_losses([only], title=TITLE)
         step_losses(only, ("instruction",), title=TITLE, notes=notes)
         return value | {"directResponse": _words(only.instruction, only.id, notes), "steps": []}
     held = [step for step in in_order(plan) if isinstance(step, AgentStep)]
@@ -181,8 +184,8 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
 def _written(step: AgentStep, before: Sequence[str], run: Run | None, notes: Notes) -> Json:
     columns = step.inputs.get(COLUMNS)
     rest = {name: each for name, each in step.inputs.items() if name != COLUMNS}
-    held = ("agent", "task", *(("inputs",) if rest == seen(before) else ()))
-    step_losses(step, held, title=TITLE, notes=notes)
+    inputs_loss(step, rest, seen(before), notes)
+    step_losses(step, ("agent", "task", "inputs"), title=TITLE, notes=notes)
     words = f"[{step.agent}] {_words(step.task, step.id, notes)}"
     value: dict[str, Json] = {"stepRequirement": words}
     value |= {"terminateColumns": columns} if isinstance(columns, str) else {}

@@ -9,10 +9,12 @@ from plansmith.dialects.carry import id_losses, in_order
 from plansmith.dialects.dialect import Reading
 from plansmith.dialects.habits import (
     Notes,
+    inputs_loss,
     losses,
     no_such_step,
     not_a_plan,
     objects,
+    prose_of,
     seen,
     snake,
     step_losses,
@@ -81,7 +83,7 @@ def read(value: Json) -> Reading:
         step = _step(each, place, [str(step["id"]) for step in steps], notes)
         steps += [step] if step else []
     _report_last(steps, notes)
-    thought = text_of(head.get("thought_process"))
+    thought = prose_of(head.get("thought_process"))
     made = read_native({"thought": thought, "steps": [*steps]})
     if isinstance(made, Plan):
         return Reading(made, tuple(notes.problems))
@@ -115,7 +117,7 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
         return {"id": name, "kind": "tool", "tool": node or "?", "inputs": literal(parameters)}
     known = (PARAMETERS[node], "sql_query")
     parameters = notes.fields(parameters, known, aliases=_ALIASES, step=name)
-    words = escape_text(text_of(parameters.get(PARAMETERS[node])))
+    words = escape_text(prose_of(parameters.get(PARAMETERS[node])))
     if not words:
         _missing(PARAMETERS[node], name, notes)
         words = "?"
@@ -186,13 +188,14 @@ def _parameters(step: AnyStep, before: Sequence[str], notes: Notes) -> dict[str,
         step_losses(step, ("instruction",), title=TITLE, notes=notes)
         results = _REST + "\n".join("{{" + each + "}}" for each in before)
         words = step.instruction.removesuffix(results) if before else step.instruction
+        if before and words == step.instruction:
+            notes.lose(f"{TITLE} reports on every step before", step=step.id, path=("instruction",))
         return {PARAMETERS[REPORT]: words_of(words, notes, step=step.id)}
     assert isinstance(step, AgentStep)  # noqa: S101 - `node_of` knows no other
     statement = step.inputs.get("sql_query")
     rest = {name: each for name, each in step.inputs.items() if name != "sql_query"}
-    implied = rest == (seen(before) if step.agent == AGENTS[PYTHON] else {})
-    held = ("agent", "task", *(("inputs",) if implied else ()))
-    step_losses(step, held, title=TITLE, notes=notes)
+    inputs_loss(step, rest, seen(before) if step.agent == AGENTS[PYTHON] else {}, notes)
+    step_losses(step, ("agent", "task", "inputs"), title=TITLE, notes=notes)
     given: dict[str, Json] = {"instruction": words_of(step.task, notes, step=step.id)}
     return given | ({"sql_query": statement} if isinstance(statement, str) else {})
 

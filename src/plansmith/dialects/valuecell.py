@@ -15,6 +15,7 @@ from plansmith.dialects.habits import (
     no_such_step,
     not_a_plan,
     objects,
+    prose_of,
     snake,
     step_losses,
     text_of,
@@ -95,14 +96,14 @@ def read(value: Json) -> Reading:
         return Reading(None, not_a_plan(TITLE, _HINT))
     steps, schedules = _tasks(tasks or [], notes)
     adequate = notes.flag(head.get("adequate", True), "adequate")
-    guidance = text_of(head.get("guidance_message"))
+    guidance = prose_of(head.get("guidance_message"))
     if not steps and not notes.problems and not guidance:
-        guidance = text_of(head.get("reason"))
+        guidance = prose_of(head.get("reason"))
     if guidance and (adequate is False or not steps):
         steps.append({"id": GUIDANCE, "kind": "ask", "question": escape_text(guidance)})
     document: dict[str, Json] = {
-        "goal": text_of(head.get("orig_query")),
-        "thought": text_of(head.get("reason")),
+        "goal": prose_of(head.get("orig_query")),
+        "thought": prose_of(head.get("reason")),
         "enough_context": adequate is not False and bool(tasks),
         "steps": [*steps],
     }
@@ -147,7 +148,7 @@ def _tasks(
             notes.drop(f"task {place} is not a task: {str(task)[:80]!r}", hint=hint)
             continue
         fields = notes.fields(_without_run(task, notes), _TASK_FIELDS, aliases=_ALIASES)
-        title, query = text_of(fields.get("title")), text_of(fields.get("query"))
+        title, query = prose_of(fields.get("title")), prose_of(fields.get("query"))
         agent, name = text_of(fields.get("agent_name")), ids.make(fields.get("task_id"), place)
         if not agent or not (query or title):
             missing = "agent_name" if not agent else "query"
@@ -209,6 +210,8 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
             guidance = words_of(step.question, notes, step=step.id)
         else:
             no_such_step(step, title=TITLE, notes=notes)
+    if tasks and plan.enough_context is bool(guidance):
+        notes.lose(f"{TITLE} calls a plan adequate when it has tasks", path=("enough_context",))
     if run is not None:
         return Writing(_execution_plan(plan, run, tasks, guidance), tuple(notes.problems))
     value: dict[str, Json] = {

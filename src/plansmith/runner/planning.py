@@ -117,6 +117,11 @@ class Planning(Runs):
             question = e.QuestionAsked(question=f"request:{number + 1}", text=planned.answer)
             await journal.append(triaged, question, values=said)
             return
+        if planned.decision is Decision.PLAN:
+            why = planned.reason or next((each.message for each in planned.problems), "")
+            ended = e.RunFinished(status="failed", reason=f"no plan could be made: {why}")
+            await journal.append(triaged, ended, values=said)
+            return
         made = e.ReportMade(result=content_hash(planned.answer))
         ending = e.RunFinished(status="answered", reason=planned.reason)
         await journal.append(triaged, made, ending, values=[planned.answer, *said])

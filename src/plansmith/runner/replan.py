@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, cast
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.events import AnyBody, QuestionAsked, QuestionWithdrawn, StepReset
+from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.rename import rename_steps
@@ -113,6 +114,9 @@ def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
     other = [s.id for s in answer.steps if s.id in names and s != run.plan.by_id[s.id]]
     problems: list[Problem] = []
     if iterating:
+        # What uses a step that is another one now is another one itself.
+        behind = downstream(needs(answer), other)
+        other += [name for name in answer.by_id if name in behind & names and name not in other]
         answer = rename_steps(answer, _fresh(other, {*names, *answer.by_id}))
     else:
         text = "the step is finished and stays as it was"

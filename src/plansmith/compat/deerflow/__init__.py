@@ -1,0 +1,44 @@
+"""DeerFlow's face: its plan, its routers, and research on durable runs."""
+
+from plansmith.compat.deerflow.flow import (
+    TARGETS,
+    TURNS,
+    Configuration,
+    DeerFlow,
+    State,
+    research_team,
+)
+from plansmith.compat.deerflow.models import Plan, Step, StepType, parse_plan
+from plansmith.compat.deerflow.routing import (
+    Feedback,
+    Goto,
+    Route,
+    TeamRoute,
+    Word,
+    read_feedback,
+    route_feedback,
+    route_plan,
+    route_team,
+)
+
+__all__ = [
+    "TARGETS",
+    "TURNS",
+    "Configuration",
+    "DeerFlow",
+    "Feedback",
+    "Goto",
+    "Plan",
+    "Route",
+    "State",
+    "Step",
+    "StepType",
+    "TeamRoute",
+    "Word",
+    "parse_plan",
+    "read_feedback",
+    "research_team",
+    "route_feedback",
+    "route_plan",
+    "route_team",
+]

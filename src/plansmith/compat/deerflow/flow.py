@@ -1,0 +1,243 @@
+"""DeerFlow: coordinator, planner, human, research team and reporter, on durable runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Unpack
+
+from pydantic import Field
+
+from plansmith.adapters.agents.coder import coder
+from plansmith.adapters.agents.local_guard import LocalLimits
+from plansmith.adapters.agents.researcher import researcher
+from plansmith.app import Plansmith, ToolLike
+from plansmith.compat.deerflow.models import Plan
+from plansmith.compat.deerflow.routing import Feedback, Goto, Word, read_feedback, route_feedback
+from plansmith.config import Settings
+from plansmith.dialects.deerflow import is_work, report_instruction
+from plansmith.dialects.habits import Ids, result_text
+from plansmith.plan.data import Flag, Json, Record, Whole
+from plansmith.plan.events import AnyBody, ReviewAsked
+from plansmith.plan.plan import Plan as CorePlan
+from plansmith.plan.rename import rename_steps
+from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.steps import ReplyStep
+from plansmith.planner.check import Way, way_on
+from plansmith.planner.kit import Planned
+from plansmith.ports import Agent, ChatModel, Message, PlanStore, ToolSource
+from plansmith.runner.journal import Journal
+from plansmith.runner.limits import Caps
+from plansmith.runner.options import Options
+from plansmith.runner.replan import Cause, cause_to_revise
+
+TURNS: Final = 40
+# What its authors want to see: the least or the most that counts as good.
+TARGETS: Final[Mapping[str, tuple[float, float]]] = {
+    "parse_success": (0.95, 1.0),
+    "enough_context": (0.8, 1.0),
+    "mean_steps": (2.0, 5.0),
+    "mean_iterations": (0.0, 1.5),
+    "mean_seconds": (0.0, 10.0),
+}
+
+
+class Configuration(Record):
+    """How research goes; the defaults are those of the server."""
+
+    max_plan_iterations: Whole = Field(default=1, ge=1)
+    max_step_num: Whole = Field(default=3, ge=1)
+    auto_accepted_plan: Flag = False
+    enable_background_investigation: Flag = False
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a piece of research stands, and where it goes next."""
+
+    run_id: str
+    goto: Goto
+    locale: str = "en"
+    plan: Plan | None = None
+    plan_iterations: int = 0
+    observations: tuple[str, ...] = ()
+    final_report: str = ""
+    question: str = ""
+    errors: tuple[str, ...] = field(default_factory=tuple)
+
+
+class ResearchSmith(Plansmith):
+    """A Plansmith that asks about a plan unless it says that it has enough context.
+
+    At the limit of plan iterations it reports what was found, instead of asking for more.
+    """
+
+    auto_accepted = False
+
+    async def review(self, plan: CorePlan) -> list[AnyBody]:
+        """Ask also about plans that only read, unless they are accepted beforehand."""
+        asked = await super().review(plan)
+        if asked or self.auto_accepted or way_on(plan) is not Way.REVIEW:
+            return asked
+        reason = "the plan says that it has not enough context"
+        return [ReviewAsked(hash=plan.hash, reasons=(reason,))]
+
+    async def end(
+        self, journal: Journal, *, reason: str = "", results: Mapping[str, Json] | None = None
+    ) -> bool:
+        """End a run; its last round ends it too."""
+        cause = cause_to_revise(journal.run, self.caps)
+        if cause is not None and cause.limit == "iterations":
+            reason = f"the limit of {self.caps.iterations} plan iterations"
+        return await super().end(journal, reason=reason, results=results)
+
+    async def _go_on(self, journal: Journal, planned: Planned, cause: Cause) -> bool:
+        """Take the plan of a further round up, beside all that was found before."""
+        before, after = journal.run.plan, planned.plan
+        if cause.kind == "iteration" and before is not None and after is not None:
+            planned = replace(planned, plan=_next_round(before, after))
+        return await super()._go_on(journal, planned, cause)
+
+
+def _next_round(before: CorePlan, after: CorePlan) -> CorePlan:
+    """The plan of a further round under names of its own; its report is of all rounds.
+
+    In this shape steps are known by their places: the first of each round is called the same.
+    """
+    fresh = Ids()
+    for place, name in enumerate(before.by_id):
+        fresh.make(name, place)
+    names = {step.id: fresh.make(step.id, 0) for step in after.steps}
+    renamed = rename_steps(after, names)
+    work = [step.id for step in (*before.steps, *renamed.steps) if is_work(step)]
+    told = report_instruction(after.goal or after.thought, work)
+    steps = [
+        step.replace(instruction=told) if isinstance(step, ReplyStep) else step
+        for step in renamed.steps
+    ]
+    return renamed.replace(steps=tuple(steps))
+
+
+class DeerFlow:
+    """Research over a team of agents; every verb returns the state after it."""
+
+    def __init__(
+        self,
+        *,
+        model: ChatModel | None,
+        agents: Sequence[Agent],
+        tools: Sequence[ToolLike] = (),
+        store: str | PlanStore = "memory",
+        configuration: Configuration | None = None,
+        **more: Unpack[Options],
+    ) -> None:
+        self.configuration = configuration or Configuration()
+        planner = {
+            "max_steps": self.configuration.max_step_num,
+            "background_search": self.configuration.enable_background_investigation,
+        }
+        given: dict[str, Any] = {
+            "caps": Caps(iterations=self.configuration.max_plan_iterations)
+        } | dict(more)
+        self.smith = ResearchSmith(
+            model=model,
+            agents=agents,
+            tools=tools,
+            store=store,
+            settings=Settings.model_validate({"planner": planner}),
+            **given,
+        )
+        self.smith.auto_accepted = self.configuration.auto_accepted_plan
+
+    async def start(
+        self, request: str, *, locale: str = "", history: Sequence[Message] = (), by: str = ""
+    ) -> State:
+        """Coordinator, background investigation and planner; then whoever comes next."""
+        given: dict[str, Any] = {"locale": locale, "history": history, "dialect": "deerflow"}
+        return await self._onward(await self.smith.plan(request, by=by, **given))
+
+    async def feedback(self, run_id: str, words: str | Word, *, by: str = "") -> State:
+        """A person's word on the plan; what is no decision leaves all as it was and asks again."""
+        word = read_feedback(words) if isinstance(words, str) else words
+        run = await self.smith.get(run_id)
+        goto = route_feedback(word.feedback, word.text)
+        if run.status is not RunStatus.REVIEWING or run.plan is None or goto is Goto.HUMAN_FEEDBACK:
+            return self.state(run)
+        if word.feedback is Feedback.EDIT_PLAN:
+            return await self._onward(await self.smith.request_changes(run_id, word.text, by=by))
+        await self.smith.decide(run_id, approve=run.plan.hash, by=by)
+        return self.state(await self.smith.run(run_id))
+
+    async def answer(self, run_id: str, question: str, value: Json, *, by: str = "") -> State:
+        """A person's answer to what the coordinator or a step asked."""
+        return await self._onward(await self.smith.answer(run_id, question, value, by=by))
+
+    async def resume(self, run_id: str) -> State:
+        """Go on with research, also after a restart."""
+        return self.state(await self.smith.run(run_id))
+
+    async def _onward(self, run: Run) -> State:
+        """Run what needs nobody's word."""
+        if run.plan is None or run.plan.degraded or run.status.over:
+            return self.state(run)
+        waits = run.status in (RunStatus.REVIEWING, RunStatus.ASKING)
+        return self.state(run if waits else await self.smith.run(run.id))
+
+    def state(self, run: Run) -> State:
+        """The state of a run in DeerFlow's words."""
+        usable = run.plan if run.plan is not None and not run.plan.degraded else None
+        texts = [
+            result_text(run, step.id) for step in (usable.steps if usable else ()) if is_work(step)
+        ]
+        return State(
+            run_id=run.id,
+            goto=_goto(run),
+            locale=usable.locale if usable else run.locale,
+            plan=Plan.from_core(usable, run) if usable else None,
+            plan_iterations=run.iterations + 1 if usable else 0,
+            observations=tuple(text for text in texts if text is not None),
+            final_report=run.report,
+            question="\n".join(each.text for each in run.questions.values()),
+            errors=_errors(run),
+        )
+
+    async def metrics(self) -> dict[str, Json]:
+        """How planning went over all runs, and which of the authors' targets it meets."""
+        found = await self.smith.metrics()
+        met: dict[str, Json] = {
+            name: least <= float(str(found[name])) <= most
+            for name, (least, most) in TARGETS.items()
+            if name in found
+        }
+        return {**found, "targets_met": met}
+
+    async def close(self) -> None:
+        """Let go of everything; runs are gone on with by `resume`."""
+        await self.smith.close()
+
+
+def research_team(*, model: ChatModel, sources: Sequence[ToolSource], folder: Path) -> list[Agent]:
+    """A researcher over tools that search and read, and a coder with its sandbox."""
+    limits = LocalLimits(turns=TURNS)
+    return [
+        researcher(model=model, sources=sources, limits=limits),
+        coder(model=model, folder=folder, limits=limits),
+    ]
+
+
+def _goto(run: Run) -> Goto:
+    if run.status.over or (run.plan is not None and run.plan.degraded):
+        return Goto.END
+    if run.status in (RunStatus.REVIEWING, RunStatus.ASKING, RunStatus.PAUSED):
+        return Goto.HUMAN_FEEDBACK
+    if run.status is RunStatus.REPORTING:
+        return Goto.REPORTER
+    return Goto.PLANNER if run.plan is None else Goto.RESEARCH_TEAM
+
+
+def _errors(run: Run) -> tuple[str, ...]:
+    """What went wrong: planning that came to nothing, and steps that failed."""
+    planning = [run.plan.degraded] if run.plan is not None and run.plan.degraded else []
+    steps = [f"{name}: {state.error}" for name, state in run.steps.items() if state.error]
+    return (*planning, *steps)

@@ -1,0 +1,128 @@
+"""DeerFlow's routers as functions: where a plan, a person's word and a finished step lead."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from plansmith.compat.deerflow.models import Plan, Step, StepType, parse_plan
+from plansmith.dialects.deerflow import REPORT
+from plansmith.planner.check import Way, way_on
+
+
+class Goto(StrEnum):
+    """The nodes of the graph."""
+
+    COORDINATOR = "coordinator"
+    BACKGROUND_INVESTIGATOR = "background_investigator"
+    PLANNER = "planner"
+    HUMAN_FEEDBACK = "human_feedback"
+    RESEARCH_TEAM = "research_team"
+    RESEARCHER = "researcher"
+    CODER = "coder"
+    REPORTER = "reporter"
+    END = "end"
+
+
+class Feedback(StrEnum):
+    """What a person can decide about a plan; nothing else counts as a decision."""
+
+    ACCEPTED = "accepted"
+    EDIT_PLAN = "edit_plan"
+
+
+class Route(NamedTuple):
+    """Where to go, with which plan, and how many plans there were."""
+
+    goto: Goto
+    plan: Plan | None
+    plan_iterations: int
+
+
+class TeamRoute(NamedTuple):
+    """Where the research team goes next, and with which step."""
+
+    goto: Goto
+    step: Step | None = None
+
+
+class Word(NamedTuple):
+    """A person's decision, None when the words are none, and what they say beside it."""
+
+    feedback: Feedback | None
+    text: str = ""
+
+
+_WAYS: Final = {
+    Way.REPORT: Goto.REPORTER,
+    Way.RUN: Goto.RESEARCH_TEAM,
+    Way.REVIEW: Goto.HUMAN_FEEDBACK,
+}
+_WORD: Final = re.compile(
+    r"\s*\[?\s*(accepted|edit_plan)\s*\]?\s*:?\s*(.*)", re.IGNORECASE | re.DOTALL
+)
+
+
+def route_plan(
+    answer: object,
+    *,
+    plan_iterations: int = 0,
+    max_plan_iterations: int = 1,
+    current_plan: Plan | None = None,
+) -> Route:
+    """Where the planner's answer leads.
+
+    At the limit the current plan is used if it has steps. What cannot be read ends a run that has
+    no plan yet, and goes to the reporter with the earlier plan and its results in any other.
+    """
+    if plan_iterations >= max_plan_iterations:
+        usable = current_plan is not None and bool(current_plan.steps)
+        goto = _way(current_plan) if current_plan is not None and usable else Goto.END
+        return Route(goto, current_plan, plan_iterations)
+    plan = parse_plan(answer)
+    if plan is None:
+        goto = Goto.REPORTER if plan_iterations else Goto.END
+        return Route(goto, current_plan, plan_iterations)
+    return Route(_way(plan), plan, plan_iterations + 1)
+
+
+def _way(plan: Plan) -> Goto:
+    """What `has_enough_context` means, as the checker defines it for every plan."""
+    done = [f"s{place}" for place, step in enumerate(plan.steps, start=1) if step.done]
+    if plan.steps and not plan.open_steps:
+        return Goto.REPORTER
+    return _WAYS[way_on(plan.to_core(), done=[*done, REPORT])]
+
+
+def read_feedback(words: str) -> Word:
+    """A person's words as a decision: only the very word counts, never a part of a sentence."""
+    found = _WORD.fullmatch(words)
+    if found is None:
+        return Word(None, words)
+    feedback, text = Feedback(found[1].lower()), found[2].strip()
+    # Whoever accepts says nothing else; whoever wants an edit says which.
+    fits = bool(text) is (feedback is Feedback.EDIT_PLAN)
+    return Word(feedback, text) if fits else Word(None, words)
+
+
+def route_feedback(feedback: Feedback | None, text: str = "") -> Goto:
+    """Where a person's decision leads; anything that is none asks again."""
+    if feedback is Feedback.ACCEPTED:
+        return Goto.RESEARCH_TEAM
+    if feedback is Feedback.EDIT_PLAN and text.strip():
+        return Goto.PLANNER
+    return Goto.HUMAN_FEEDBACK
+
+
+def route_team(
+    plan: Plan | None, *, plan_iterations: int = 1, max_plan_iterations: int = 1
+) -> TeamRoute:
+    """The next open step and who does it; when all are done, the planner or the reporter."""
+    if plan is None:
+        return TeamRoute(Goto.PLANNER)
+    for step in plan.open_steps:
+        research = step.step_type is StepType.RESEARCH
+        return TeamRoute(Goto.RESEARCHER if research else Goto.CODER, step)
+    at_the_limit = plan_iterations >= max_plan_iterations
+    return TeamRoute(Goto.REPORTER if at_the_limit else Goto.PLANNER)

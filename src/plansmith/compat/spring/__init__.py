@@ -1,0 +1,23 @@
+"""Spring AI Alibaba's face: the planner's nodes, NL2SQL and JManus over Plansmith."""
+
+from plansmith.compat.spring import keys
+from plansmith.compat.spring.data_agent import DataAgent
+from plansmith.compat.spring.executor_node import MAX_REPAIRS, PlanExecutorNode
+from plansmith.compat.spring.feedback_node import MAX_REJECTIONS, HumanFeedbackNode
+from plansmith.compat.spring.jmanus import JManus, PlanTemplates, PublishedTemplates, plan_from
+from plansmith.compat.spring.planner_node import PlannerNode, only_nl2sql
+
+__all__ = [
+    "MAX_REJECTIONS",
+    "MAX_REPAIRS",
+    "DataAgent",
+    "HumanFeedbackNode",
+    "JManus",
+    "PlanExecutorNode",
+    "PlanTemplates",
+    "PlannerNode",
+    "PublishedTemplates",
+    "keys",
+    "only_nl2sql",
+    "plan_from",
+]

@@ -1,0 +1,109 @@
+"""DataAgent: questions to a database on durable runs, with the graph's state keys as its view."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from plansmith.app import Plansmith
+from plansmith.compat.spring import keys
+from plansmith.compat.spring.feedback_node import REJECTED
+from plansmith.compat.spring.keys import Updates
+from plansmith.compat.spring.planner_node import only_nl2sql, told
+from plansmith.dialects.spring import write_as
+from plansmith.dialects.spring_nl2sql import node_of, read
+from plansmith.plan.fold import GO_ON
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run, RunStatus
+from plansmith.runner.limits import limit_of
+
+
+class DataAgent:
+    """Asks a Plansmith that has a SQL writer, such as the one of `plansmith.teams.data`."""
+
+    def __init__(self, smith: Plansmith) -> None:
+        self.smith = smith
+
+    async def ask(
+        self, question: str, *, human_review: bool = False, only_sql: bool = False, by: str = ""
+    ) -> Updates:
+        """Plan a question and run the plan, unless a person is to see it first."""
+        if only_sql:
+            plan = read(only_nl2sql(question)).plan
+            assert plan is not None  # noqa: S101 - it is ours
+            run = await self.smith.submit(plan.replace(goal=question), by=by)
+        else:
+            mode = "review" if human_review else ""
+            run = await self.smith.plan(question, dialect="spring", mode=mode, by=by)
+        return await self._onward(run)
+
+    async def feedback(self, run_id: str, data: Mapping[str, Any], *, by: str = "") -> Updates:
+        """A person's decision on the plan, in the words of `HumanFeedbackNode`."""
+        run = await self.smith.get(run_id)
+        capped = next((name for name in run.questions if limit_of(name) == "rejections"), "")
+        decision, verdict = data.get("decision"), data.get("feedback")
+        if capped and (decision or verdict is True):
+            # Whoever approves wants no other plan: the question of the cap is settled by that.
+            run = await self.smith.answer(run_id, capped, decision or GO_ON, by=by)
+        if run.status is not RunStatus.REVIEWING or run.plan is None:
+            return self.state(run)
+        if verdict is True:
+            await self.smith.decide(run_id, approve=run.plan.hash, by=by)
+            return await self.resume(run_id)
+        if verdict is False:
+            words = str(data.get("feedback_content") or REJECTED)
+            return await self._onward(await self.smith.request_changes(run_id, words, by=by))
+        return self.state(run)
+
+    async def resume(self, run_id: str) -> Updates:
+        """Go on with a question, also after a restart."""
+        return self.state(await self.smith.run(run_id))
+
+    async def _onward(self, run: Run) -> Updates:
+        waits = run.status.over or run.status in (RunStatus.REVIEWING, RunStatus.ASKING)
+        return self.state(run if waits else await self.smith.run(run.id))
+
+    def state(self, run: Run) -> Updates:
+        """A run under the keys of the graph's state."""
+        head: Updates = {keys.THREAD_ID: run.id, keys.INPUT_KEY: run.request}
+        plan = run.plan
+        if plan is None or plan.degraded:
+            error = told(run.problems) if run.problems else run.reason
+            return head | {
+                keys.PLANNER_NODE_OUTPUT: "",
+                keys.PLAN_VALIDATION_STATUS: False,
+                keys.PLAN_VALIDATION_ERROR: error,
+                keys.PLAN_NEXT_NODE: keys.END,
+                keys.RESULT: run.report,
+            }
+        return head | _planned(plan, run)
+
+
+def _planned(plan: Plan, run: Run) -> Updates:
+    value = write_as("nl2sql", plan, run).value
+    assert isinstance(value, dict)  # noqa: S101 - this shape is an object
+    results, current = value.pop(keys.SQL_EXECUTE_NODE_OUTPUT), value.pop(keys.PLAN_CURRENT_STEP)
+    errors = [f"{name}: {step.error}" for name, step in run.steps.items() if step.error]
+    question = "\n".join(each.text for each in run.questions.values())
+    return {
+        keys.PLANNER_NODE_OUTPUT: json.dumps(value, ensure_ascii=False),
+        keys.PLAN_CURRENT_STEP: current,
+        keys.PLAN_NEXT_NODE: _next(plan, run, int(str(current))),
+        keys.PLAN_VALIDATION_STATUS: True,
+        keys.PLAN_VALIDATION_ERROR: "\n".join(errors),
+        keys.HUMAN_REVIEW_ENABLED: run.status is RunStatus.REVIEWING,
+        keys.HUMAN_REJECTION_COUNT: run.rejections,
+        keys.HUMAN_FEEDBACK_QUESTION: question,
+        keys.SQL_EXECUTE_NODE_OUTPUT: results,
+        keys.RESULT: run.report,
+    }
+
+
+def _next(plan: Plan, run: Run, current: int) -> str:
+    if run.status.over:
+        return keys.END
+    if run.status in (RunStatus.REVIEWING, RunStatus.ASKING):
+        return keys.HUMAN_FEEDBACK_NODE
+    at = plan.steps[current - 1] if 1 <= current <= len(plan.steps) else None
+    return (node_of(at) if at is not None else None) or keys.END

@@ -1,0 +1,236 @@
+"""ValueCell's data: requests, tasks with their rules, schedules, plans, and what triage decides."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final, Literal, Self
+from uuid import uuid4
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from plansmith.plan.timing import Timing, make_timing, next_fires
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class TaskStatus(StrEnum):
+    """Where a task stands."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    WAITING_INPUT = "waiting_input"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class TaskPattern(StrEnum):
+    """Whether a task runs once or again and again."""
+
+    ONCE = "once"
+    RECURRING = "recurring"
+
+
+FINISHED: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED})
+
+
+class ScheduleConfig(BaseModel):
+    """When a recurring task runs: every so many minutes, or daily at a time of a time zone."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    interval_minutes: int | None = Field(default=None, ge=1)
+    daily_time: str | None = Field(default=None, pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")
+    timezone: str = "UTC"
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.interval_minutes is None) == (self.daily_time is None):
+            raise ValueError("give either interval_minutes or daily_time, such as 09:30")
+        return self
+
+    def timing(self) -> Timing:
+        """The same as a timing of Plansmith."""
+        way = {"every_minutes": self.interval_minutes, "daily_at": self.daily_time}
+        given = {name: value for name, value in way.items() if value is not None}
+        return make_timing(**given, timezone=self.timezone)
+
+    @classmethod
+    def of(cls, timing: Timing | None) -> ScheduleConfig | None:
+        """The schedule of a timing, where ValueCell has a word for it."""
+        if timing is None or not (timing.every_minutes or timing.daily_at):
+            return None
+        return cls(
+            interval_minutes=timing.every_minutes,
+            daily_time=timing.daily_at,
+            timezone=timing.timezone,
+        )
+
+
+def calculate_next_execution_delay(
+    schedule_config: ScheduleConfig | None, *, now: datetime | None = None
+) -> float | None:
+    """The seconds until a task runs next; None when it never does."""
+    if schedule_config is None:
+        return None
+    after = now or _now()
+    fires = next_fires(schedule_config.timing(), after=after)
+    return (fires[0] - after).total_seconds() if fires else None
+
+
+class Task(BaseModel):
+    """One request to one agent; its verbs say whether they were possible."""
+
+    task_id: str = Field(default_factory=lambda: f"task-{uuid4()}")
+    title: str = ""
+    query: str
+    conversation_id: str
+    thread_id: str
+    user_id: str
+    agent_name: str
+    status: TaskStatus = TaskStatus.PENDING
+    pattern: TaskPattern = TaskPattern.ONCE
+    schedule_config: ScheduleConfig | None = None
+    handoff_from_super_agent: bool = False
+    created_at: datetime = Field(default_factory=_now)
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    updated_at: datetime = Field(default_factory=_now)
+    error_message: str | None = None
+
+    def start(self) -> bool:
+        """Begin; only a pending task can."""
+        if self.status is not TaskStatus.PENDING:
+            return False
+        self.status, self.started_at = TaskStatus.RUNNING, _now()
+        self.updated_at = self.started_at
+        return True
+
+    def complete(self) -> bool:
+        """End well; a finished task cannot."""
+        return self._finish(TaskStatus.COMPLETED)
+
+    def fail(self, error_message: str) -> bool:
+        """End with an error; a finished task cannot."""
+        failed = self._finish(TaskStatus.FAILED)
+        if failed:
+            self.error_message = error_message
+        return failed
+
+    def cancel(self) -> bool:
+        """Stop; harmless on a finished task, which stays as it is."""
+        return self._finish(TaskStatus.CANCELLED)
+
+    def _finish(self, status: TaskStatus) -> bool:
+        if self.is_finished():
+            return False
+        self.status, self.completed_at = status, _now()
+        self.updated_at = self.completed_at
+        return True
+
+    def is_finished(self) -> bool:
+        """Whether nothing more can happen."""
+        return self.status in FINISHED
+
+    def is_running(self) -> bool:
+        """Whether its agent is at work."""
+        return self.status is TaskStatus.RUNNING
+
+    def is_waiting_input(self) -> bool:
+        """Whether the person is waited for."""
+        return self.status is TaskStatus.WAITING_INPUT
+
+
+class ExecutionPlan(BaseModel):
+    """The tasks for one request; without any, the guidance says what to do."""
+
+    plan_id: str
+    conversation_id: str
+    user_id: str
+    orig_query: str
+    tasks: list[Task] = []
+    created_at: str
+    guidance_message: str | None = None
+
+
+class TaskBrief(BaseModel):
+    """A task as the planning model writes it."""
+
+    title: str
+    query: str
+    agent_name: str
+    pattern: TaskPattern = TaskPattern.ONCE
+    schedule_config: ScheduleConfig | None = None
+
+
+class PlannerInput(BaseModel):
+    """What the planning model is given."""
+
+    query: str
+    target_agent_name: str = ""
+
+
+class PlannerResponse(BaseModel):
+    """What the planning model answers."""
+
+    tasks: list[TaskBrief] = []
+    adequate: bool
+    reason: str
+    guidance_message: str | None = None
+
+
+class UserInputMetadata(BaseModel):
+    """Whose request it is, and in which conversation."""
+
+    conversation_id: str = Field(default_factory=lambda: f"conv-{uuid4()}")
+    user_id: str = ""
+
+
+class UserInput(BaseModel):
+    """A request, and the agent it is for, if one is named."""
+
+    query: str
+    target_agent_name: str = ""
+    meta: UserInputMetadata = Field(default_factory=UserInputMetadata)
+
+
+class SuperAgentDecision(StrEnum):
+    """What triage decides."""
+
+    ANSWER = "answer"
+    HANDOFF_TO_PLANNER = "handoff_to_planner"
+
+
+class SuperAgentOutcome(BaseModel):
+    """A decision with the answer, or with the request as the planner gets it."""
+
+    decision: SuperAgentDecision
+    answer_content: str | None = None
+    enriched_query: str | None = None
+    reason: str | None = None
+
+
+class Response(BaseModel):
+    """One thing a conversation tells its client; `done` is always the last."""
+
+    event: Literal[
+        "conversation_started",
+        "thread_started",
+        "message",
+        "plan_require_user_input",
+        "plan_failed",
+        "task_started",
+        "task_running",
+        "task_completed",
+        "task_failed",
+        "task_cancelled",
+        "system_failed",
+        "done",
+    ]
+    conversation_id: str
+    thread_id: str = ""
+    task_id: str = ""
+    content: str = ""

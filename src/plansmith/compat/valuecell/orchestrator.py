@@ -1,0 +1,154 @@
+"""AgentOrchestrator: a request from triage to its tasks' results, as a stream of responses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+from uuid import uuid4
+
+from plansmith.compat.valuecell.models import (
+    ExecutionPlan,
+    Response,
+    SuperAgentDecision,
+    TaskPattern,
+    UserInput,
+)
+from plansmith.compat.valuecell.planner import UserInputRequest
+from plansmith.compat.valuecell.service import PlanService
+from plansmith.compat.valuecell.super_agent import SuperAgent
+from plansmith.errors import PlansmithError
+from plansmith.plan import events as e
+from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.schedules import Schedule
+
+StepEvent = e.StepStarted | e.StepProgressed | e.StepDone | e.StepFailed | e.StepCancelled
+_KINDS: Final[tuple[tuple[type[StepEvent], str], ...]] = (
+    (e.StepStarted, "task_started"),
+    (e.StepProgressed, "task_running"),
+    (e.StepDone, "task_completed"),
+    (e.StepFailed, "task_failed"),
+    (e.StepCancelled, "task_cancelled"),
+)
+Tell = Callable[..., None]
+
+
+class AgentOrchestrator:
+    """What a client speaks to. All goes on, planning and run, when the client no longer listens."""
+
+    def __init__(self, plan_service: PlanService, super_agent: SuperAgent | None = None) -> None:
+        self.plan_service = plan_service
+        self.super_agent = super_agent
+        self._smith = plan_service.planner.agent_connections.smith
+        self._working: set[asyncio.Task[None]] = set()
+
+    async def process_user_input(
+        self, user_input: UserInput, thread_id: str = ""
+    ) -> AsyncIterator[Response]:
+        """Everything that happens with a request; `done` is always the last."""
+        thread = thread_id or f"thread-{uuid4()}"
+        conversation = user_input.meta.conversation_id
+        said: asyncio.Queue[Response] = asyncio.Queue()
+
+        def tell(event: str, **more: str) -> None:
+            given = {"event": event, "conversation_id": conversation, "thread_id": thread}
+            said.put_nowait(Response.model_validate(given | more))
+
+        working = asyncio.create_task(self._work(user_input, thread, tell))
+        self._working.add(working)
+        working.add_done_callback(self._working.discard)
+        while True:
+            response = await said.get()
+            yield response
+            if response.event == "done":
+                await working
+                return
+
+    async def settled(self) -> None:
+        """Wait until all that was begun is over or waits for a person, whoever listens."""
+        await asyncio.gather(*self._working)
+
+    async def _work(self, user_input: UserInput, thread: str, tell: Tell) -> None:
+        tell("conversation_started")
+        tell("thread_started")
+        try:
+            await self._respond(user_input, thread, tell)
+        except PlansmithError as error:
+            tell("system_failed", content=str(error))
+        finally:
+            tell("done")
+
+    async def _respond(self, user_input: UserInput, thread: str, tell: Tell) -> None:
+        if self.super_agent is not None and not user_input.target_agent_name:
+            async for outcome in self.super_agent.run(user_input):
+                if outcome.decision is SuperAgentDecision.ANSWER:
+                    tell("message", content=outcome.answer_content or "")
+                    return
+                query = outcome.enriched_query or user_input.query
+                user_input = user_input.model_copy(update={"query": query})
+
+        async def ask(request: UserInputRequest) -> None:
+            tell("plan_require_user_input", content=request.prompt)
+
+        plan = await self.plan_service.start_planning_task(user_input, thread, ask)
+        if plan.guidance_message is not None:
+            tell("plan_failed", content=plan.guidance_message)
+        else:
+            await self._execute(plan, tell)
+
+    async def _execute(self, plan: ExecutionPlan, tell: Tell) -> None:
+        """Run a plan and tell how its tasks go; one that needs a person's word says so."""
+        if any(task.pattern is TaskPattern.RECURRING for task in plan.tasks):
+            told = f"approve the plan {await self._hash(plan)} to set up its schedule"
+            tell("plan_require_user_input", content=told)
+            return
+        running = asyncio.ensure_future(self._smith.run(plan.plan_id))
+        async for event in self._events(plan.plan_id, running):
+            body = event.body
+            for kind, name in _KINDS:
+                if isinstance(body, kind):
+                    tell(name, task_id=f"{plan.plan_id}/{body.step}", content=_said(body))
+        run = await running
+        if run.status.over:
+            tell("message", content=run.report)
+        else:
+            tell("plan_require_user_input", content=_waits(run))
+
+    async def set_up(self, plan: ExecutionPlan, *, approve: str) -> Schedule:
+        """Let a recurring plan of exactly this hash run on its schedule, restarts or not."""
+        return await self._smith.create_schedule(run=plan.plan_id, approve=approve, by=plan.user_id)
+
+    async def _hash(self, plan: ExecutionPlan) -> str:
+        made = (await self._smith.get(plan.plan_id)).plan
+        return made.hash if made else ""
+
+    async def _events(self, run_id: str, running: asyncio.Future[Run]) -> AsyncIterator[e.Event]:
+        """The events of a run until it is over or waits."""
+        after = 0
+        while True:
+            ended = running.done()
+            for event in await self._smith.store.events(run_id, after=after):
+                after = event.number
+                yield event
+            if ended:
+                return
+            news = asyncio.ensure_future(self._smith.store.wait(run_id, after=after))
+            either: set[asyncio.Future[Any]] = {running, news}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            news.cancel()
+            await asyncio.gather(news, return_exceptions=True)
+
+
+def _said(body: StepEvent) -> str:
+    if isinstance(body, e.StepFailed):
+        return body.error
+    return body.text if isinstance(body, e.StepProgressed) else ""
+
+
+def _waits(run: Run) -> str:
+    """What a run waits for, in words."""
+    if run.questions:
+        return "\n".join(question.text for question in run.questions.values())
+    if run.status is RunStatus.REVIEWING and run.plan is not None:
+        return f"approve the plan {run.plan.hash}"
+    return run.status.value

@@ -1,0 +1,209 @@
+"""ExecutionPlanner: a request becomes tasks for agents, or guidance; never an exception."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from plansmith.compat.valuecell.connections import (
+    NOT_FOUND,
+    RemoteConnections,
+    agentcard_to_prompt,
+)
+from plansmith.compat.valuecell.conversations import Conversations, Place, place_of
+from plansmith.compat.valuecell.models import (
+    ExecutionPlan,
+    ScheduleConfig,
+    Task,
+    TaskPattern,
+    TaskStatus,
+    UserInput,
+)
+from plansmith.compat.valuecell.rules import schedule_guidance, short_title
+from plansmith.dialects.valuecell import GUIDANCE, STATUSES
+from plansmith.errors import PlansmithError, Refused
+from plansmith.plan.refs import pieces
+from plansmith.plan.run import Run, RunStatus, StepState
+from plansmith.plan.steps import AgentStep, AskStep
+from plansmith.planner.briefing.locales import locale_of
+from plansmith.planner.triage import agent_plan
+
+
+class UserInputRequest:
+    """A question to the person, and the way to wait for the answer."""
+
+    def __init__(self, prompt: str) -> None:
+        self.prompt = prompt
+        self.response: str | None = None
+        self.event = asyncio.Event()
+
+    async def wait_for_response(self) -> str:
+        """The answer, once it is there."""
+        await self.event.wait()
+        return self.response or ""
+
+    def provide_response(self, response: str) -> None:
+        """Give the answer and wake whoever waits for it."""
+        self.response = response
+        self.event.set()
+
+
+Ask = Callable[[UserInputRequest], Awaitable[None]]
+
+
+class ExecutionPlanner:
+    """Plans with the agents of the connections; nothing is reached before the first request."""
+
+    def __init__(self, agent_connections: RemoteConnections) -> None:
+        self.agent_connections = agent_connections
+        self.conversations = Conversations(agent_connections.smith)
+
+    async def create_plan(
+        self, user_input: UserInput, user_input_callback: Ask, thread_id: str
+    ) -> ExecutionPlan:
+        """The plan for a request; questions about it go to the callback, each with its answer."""
+        try:
+            refused = self._refusal(user_input.target_agent_name)
+            if refused:
+                return self._guidance(user_input, refused)
+            run = await self._planned(user_input, thread_id)
+            run = await self.asked(run, user_input_callback)
+            return await self.plan_of(run)
+        except PlansmithError as error:
+            return self._guidance(user_input, f"Planner is unavailable: {error}")
+
+    async def asked(self, run: Run, ask: Ask) -> Run:
+        """The run after every question about its request was answered."""
+        while run.status is RunStatus.ASKING and run.plan is None:
+            name, question = next(iter(run.questions.items()))
+            request = UserInputRequest(question.text)
+            await ask(request)
+            answer = await request.wait_for_response()
+            place = place_of(run)
+            user = place.user_id if place else ""
+            run = await self.agent_connections.smith.answer(run.id, name, answer, by=user)
+        return run
+
+    async def plan_of(self, run: Run) -> ExecutionPlan:
+        """What came of a run's planning; a run without tasks is closed."""
+        place = place_of(run) or Place("", "", "", handed_over=False)
+        guidance = await self._no_tasks(run)
+        if guidance and not run.status.over:
+            await self.agent_connections.smith.cancel(run.id, by=place.user_id)
+        return ExecutionPlan(
+            plan_id=run.id,
+            conversation_id=place.conversation_id,
+            user_id=place.user_id,
+            orig_query=run.request,
+            tasks=[] if guidance else tasks_of(run, place),
+            created_at=run.created_at.isoformat() if run.created_at else "",
+            guidance_message=guidance or None,
+        )
+
+    def _refusal(self, target: str) -> str:
+        """Why the agent that a request names cannot take it, or nothing."""
+        if not target or self.agent_connections.get_agent_card(target) is not None:
+            return ""
+        known = ", ".join(self.agent_connections.get_planable_agent_cards()) or "none"
+        return f"The agent {target!r} is not available. Available agents: {known}."
+
+    async def _planned(self, user_input: UserInput, thread_id: str) -> Run:
+        """A run for the request: without a model where it names its agent."""
+        target = user_input.target_agent_name
+        if target:
+            plan = agent_plan(target, user_input.query, locale_of(user_input.query))
+            return await self.conversations.hand_over(plan, user_input, thread_id)
+        self.agent_connections.smith.need_model()
+        return await self.conversations.plan(user_input, thread_id)
+
+    async def _no_tasks(self, run: Run) -> str:
+        """Why a run has no tasks that may run, or nothing."""
+        plan = run.plan
+        if plan is None:
+            return run.report or run.reason or "Planner gave no plan."
+        if plan.degraded:
+            return _told(run)
+        asked = [step for step in plan.steps if isinstance(step, AskStep) and step.id == GUIDANCE]
+        if asked:
+            return "".join(map(str, pieces(asked[0].question)))
+        if plan.schedule is None:
+            return ""
+        try:
+            await self.agent_connections.smith.require_unattended(plan)
+        except Refused as refused:
+            return str(refused)
+        return schedule_guidance(plan, plan.schedule, run.request)
+
+    def _guidance(self, user_input: UserInput, message: str) -> ExecutionPlan:
+        smith = self.agent_connections.smith
+        return ExecutionPlan(
+            plan_id=smith.new_journal().id,
+            conversation_id=user_input.meta.conversation_id,
+            user_id=user_input.meta.user_id,
+            orig_query=user_input.query,
+            created_at=smith.clock.now().isoformat(),
+            guidance_message=message,
+        )
+
+    def tool_get_agent_description(self, agent_name: str) -> str:
+        """One agent's card, as Markdown."""
+        card = self.agent_connections.get_agent_card(agent_name)
+        return agentcard_to_prompt(card) if card else NOT_FOUND
+
+    def tool_get_enabled_agents(self) -> str:
+        """The cards of all agents that may be planned with, as Markdown."""
+        return "\n".join(
+            f"<{name}>\n{agentcard_to_prompt(card)}\n</{name}>\n"
+            for name, card in self.agent_connections.get_planable_agent_cards().items()
+        )
+
+
+def _told(run: Run) -> str:
+    """What went wrong with planning, as guidance."""
+    codes = {each.code: each for each in reversed(run.problems)}
+    if "PS015" in codes:
+        told = codes["PS015"]
+        return f"Planner is unavailable: {told.message} ({told.hint})"
+    if "PS001" in codes:
+        return f"Planner produced a malformed response: {codes['PS001'].message}"
+    missing = [each for each in run.problems if each.code == "PS102"]
+    if missing:
+        names = "; ".join(dict.fromkeys(each.message for each in missing))
+        return f"The plan was rejected, since it names agents that are not available: {names}"
+    assert run.plan is not None  # noqa: S101 - the caller looked
+    return f"The plan was rejected: {run.plan.degraded}"
+
+
+def tasks_of(run: Run, place: Place) -> list[Task]:
+    """The tasks of a run as they stand; one handed over has a conversation of its own."""
+    assert run.plan is not None  # noqa: S101 - a run without a plan has no tasks
+    config = ScheduleConfig.of(run.plan.schedule)
+    tasks: list[Task] = []
+    for step in run.plan.steps:
+        if not isinstance(step, AgentStep):
+            continue
+        state = run.steps.get(step.id, StepState())
+        created = run.created_at or state.started_at
+        known = {"created_at": created, "updated_at": state.finished_at or created}
+        tasks.append(
+            Task(
+                task_id=f"{run.id}/{step.id}",
+                title=short_title(step.title),
+                query="".join(map(str, pieces(step.task))),
+                conversation_id=f"conv-{run.id}-{step.id}"
+                if place.handed_over
+                else place.conversation_id,
+                thread_id=place.thread_id,
+                user_id=place.user_id,
+                agent_name=step.agent,
+                status=TaskStatus(STATUSES[state.status]),
+                pattern=TaskPattern.RECURRING if config else TaskPattern.ONCE,
+                schedule_config=config,
+                handoff_from_super_agent=place.handed_over,
+                started_at=state.started_at,
+                completed_at=state.finished_at,
+                error_message=state.error or None,
+                **{name: at for name, at in known.items() if at is not None},
+            )
+        )
+    return tasks
