@@ -396,6 +396,19 @@ async def test_a_run_that_is_not_over_is_not_repeated() -> None:
         await app.retry(run.id)
 
 
+async def test_an_approved_plan_that_is_edited_can_be_approved_again() -> None:
+    app, tools = smith(FakeTool("mail", effect=Effect.FINAL))
+    first = plan(step("m", "mail", inputs={"to": "bob"}))
+    run = await app.submit(first)
+    await app.decide(run.id, approve=first.hash)
+    run = await app.edit(run.id, change_step(first, "m", inputs={"to": "eve"}))
+    assert run.status is RunStatus.REVIEWING
+    assert (await app.run(run.id)).status is RunStatus.REVIEWING
+    await app.decide(run.id, approve=change_step(first, "m", inputs={"to": "eve"}).hash)
+    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert [call.arguments for call in tools.calls] == [{"to": "eve"}]
+
+
 async def test_a_run_without_any_usable_plan_has_failed(scripted: Script) -> None:
     settings = Settings.model_validate({"planner": {"triage": False, "fallback": "none"}})
     app = Plansmith(model=scripted(*["no plan"] * 3), settings=settings)

@@ -452,7 +452,7 @@ def test_research_needs_something_to_search_in_and_a_model(tmp_path: Path, libra
     with pytest.raises(Misconfigured, match="nothing to do research in"):
         research(settings(tmp_path), model=Cast())
     with pytest.raises(Misconfigured, match="needs a language model"):
-        research(settings(tmp_path, documents=[library]))
+        research(settings(tmp_path, documents=[library], models={"plan": "rules"}))
     for wrong in ([library / "rain.md"], [library, library]):
         with pytest.raises(Misconfigured, match="one folder"):
             research(settings(tmp_path, documents=wrong), model=Cast())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -20,8 +20,10 @@ from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
 from plansmith.plan.fold import RunFold
+from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
-from plansmith.review.policy import effects
+from plansmith.plan.steps import StepFields
+from plansmith.review.policy import active_steps, effects
 from plansmith.review.render import problem_lines, safe
 
 # A read that is cut off is made again: long enough to press Ctrl-C twice is long enough.
@@ -160,13 +162,22 @@ async def _until_stopped(
 
 async def _has_effects_under_way(watcher: Watcher) -> bool:
     """Whether a call runs that must not be cut off, since nobody could say how it ended."""
-    run, smith = watcher.run, watcher.session.smith
+    run = watcher.run
     if run.plan is None:
         return False
-    callees = await smith.callees()
-    agents = {spec.name: spec for spec in smith.agents()}
     names = {name.split("/")[0] for name in _running(run)}
     steps = [getattr(run.plan.by_id[name], "each", run.plan.by_id[name]) for name in names]
+    return await _change_something(watcher.session, steps)
+
+
+async def _only_reads(session: Session, plan: Plan) -> bool:
+    steps = list(active_steps(plan, session.smith.templates))
+    return not await _change_something(session, steps)
+
+
+async def _change_something(session: Session, steps: Sequence[StepFields]) -> bool:
+    callees = await session.smith.callees()
+    agents = {spec.name: spec for spec in session.smith.agents()}
     return any(
         effect is not Effect.READ
         for step in steps
@@ -229,7 +240,7 @@ async def _advance(watcher: Watcher, run: Run) -> Stop | None:
     session = watcher.session
     if run.status.over or is_unusable(run) or (run.paused and not run.questions):
         return Stop.ITSELF
-    if run.status is RunStatus.REVIEWING and not run.approved:
+    if run.status is RunStatus.REVIEWING and not run.is_approved:
         return None if await _review(session, run) else Stop.ITSELF
     if run.questions and run.status in (RunStatus.ASKING, RunStatus.PAUSED):
         return None if await _ask(session, run) else Stop.ITSELF
@@ -254,6 +265,10 @@ async def _review(session: Session, run: Run) -> bool:
         return True
     if given:
         session.say("--approve-plan names another plan: this one is not approved")
+    elif vars(session.args).get("yes_read_only") and await _only_reads(session, run.plan):
+        # A plan by rules is reviewed whatever it does; the flag is the person's word for reads.
+        await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
+        return True
     return session.has_person and await _decide(session, run)
 
 

@@ -65,7 +65,7 @@ def next_commands(run: Run, session: Session) -> Iterator[str]:
     if is_unusable(run):
         yield session.command("edit", run.id)
         return
-    if run.status is RunStatus.REVIEWING and not run.approved:
+    if run.status is RunStatus.REVIEWING and not run.is_approved:
         yield session.command("approve", run.id, run.plan.hash)
     for name in run.questions:
         yield session.command("answer", run.id, name, "ANSWER")
@@ -131,7 +131,7 @@ def change_lines(before: Plan, after: Plan) -> Iterator[str]:
 
 def status_word(run: Run, session: Session) -> str:
     """Where a run stands, in a word or two."""
-    approved = run.status is RunStatus.REVIEWING and bool(run.approved)
+    approved = run.status is RunStatus.REVIEWING and run.is_approved
     return session.words["approved" if approved else run.status.value]
 
 

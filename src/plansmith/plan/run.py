@@ -123,6 +123,11 @@ class Run:
     last: Event | None = None
 
     @property
+    def is_approved(self) -> bool:
+        """Whether a person approved exactly the plan there is now, and not one before it."""
+        return bool(self.approved) and self.plan is not None and self.approved == self.plan.hash
+
+    @property
     def status(self) -> RunStatus:
         """The phase, unless a person is waited for or the run is paused."""
         if self.phase.over:

@@ -231,7 +231,7 @@ class Planning(Runs):
     async def _may_run(self, run: Run) -> bool:
         """Who wants to see a plan first is waited for, also where the policy asks nothing."""
         if _sees_first(run) and run.phase not in UNDER_WAY and run.plan is not None:
-            return run.approved == run.plan.hash and await super()._may_run(run)
+            return run.is_approved and await super()._may_run(run)
         return await super()._may_run(run)
 
     async def resume_all(self) -> list[Run]:

@@ -77,7 +77,7 @@ class Runs(Desk):
             raise Misconfigured("decide takes either approve=HASH or reject=True")
         journal = await self.journal(run_id)
         run = journal.run
-        if run.status is not RunStatus.REVIEWING or run.plan is None or run.approved:
+        if run.status is not RunStatus.REVIEWING or run.plan is None or run.is_approved:
             raise StaleDecision(f"run {run_id} does not wait for a decision: it is {run.status}")
         if approve is not None and approve != run.plan.hash:
             hint = f"the plan now has the hash {run.plan.hash}: look at it again"
@@ -164,7 +164,7 @@ class Runs(Desk):
             return False
         if run.phase in UNDER_WAY:
             return True
-        if run.approved and run.approved == run.plan.hash:
+        if run.is_approved:
             return True
         return not await self.review(run.plan)
 

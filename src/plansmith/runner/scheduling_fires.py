@@ -366,8 +366,7 @@ class Firing(Revising):
 
 def _is_ours(fire: Fire, run: Run, now: datetime) -> bool:
     """Whether a run is to be gone on with here: approved since, or left behind by the dead."""
-    approved = run.plan is not None and run.approved == run.plan.hash
-    if approved and run.phase not in UNDER_WAY and not run.paused:
+    if run.is_approved and run.phase not in UNDER_WAY and not run.paused:
         return True
     return fire.state is not FireState.WAITING and now - fire.seen > LEFT
 

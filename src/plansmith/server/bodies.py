@@ -1,0 +1,169 @@
+"""Bodies: what clients may send: the models that check it and that OpenAPI shows."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from plansmith.plan.data import Flag, Json, Number, Whole
+from plansmith.planner.briefing.profile import Profile
+from plansmith.server.route import Input
+
+Said = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=r"\S")]
+Short = Annotated[str, StringConstraints(min_length=1, max_length=300)]
+Cursor = Annotated[str, StringConstraints(max_length=100)]
+PlanJson = dict[str, Any]
+
+
+class BudgetBody(Input):
+    """What the run may take before it stops and asks."""
+
+    money: Decimal | None = Field(default=None, gt=0, max_digits=20)
+    tokens: Whole | None = Field(default=None, ge=1, le=10**12)
+    steps: Whole | None = Field(default=None, ge=1, le=10**9)
+    seconds: Number | None = Field(default=None, gt=0, le=10**9)
+
+
+class NewRun(Input):
+    """A request to plan, or a ready plan."""
+
+    request: Said | None = None
+    plan: PlanJson | None = None
+    locale: Annotated[str, StringConstraints(max_length=35)] = ""
+    mode: Literal["review", "read_only"] = "review"
+    budget: BudgetBody | None = None
+    max_steps: Whole | None = Field(default=None, ge=1, le=10_000)
+    profile: Profile | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if self.request is None and self.plan is None:
+            raise ValueError("give a request or a plan")
+        return self
+
+
+class PlanBody(Input):
+    """A plan of the person's."""
+
+    plan: PlanJson
+
+
+class Decision(Input):
+    """Exactly one of: approve the plan of a hash, reject it, ask for changes in words."""
+
+    approve: Short | None = None
+    reject: Flag = False
+    changes: Said | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if sum((self.approve is not None, self.reject, self.changes is not None)) != 1:
+            raise ValueError("give exactly one of approve, reject and changes")
+        return self
+
+
+class AnswerBody(Input):
+    """The answer to a question, or the word that the planner may choose."""
+
+    question: Short
+    answer: Json = None
+    you_decide: Flag = False
+
+
+class ReasonBody(Input):
+    """Why, for whoever looks later."""
+
+    reason: Annotated[str, StringConstraints(max_length=2000)] = ""
+
+
+class RetryBody(Input):
+    """What to repeat: all that failed, also from a step on, or a changed plan."""
+
+    from_step: Short | None = None
+    plan: PlanJson | None = None
+
+
+class SkipBody(Input):
+    """The step that shall not run."""
+
+    step: Short
+
+
+class NewTemplate(Input):
+    """A plan to keep; `parameters` names the places that become parameters."""
+
+    name: Short
+    plan: PlanJson
+    parameters: dict[str, list[str]] = {}
+    required: list[str] = []
+
+
+class TemplateOfRun(Input):
+    """The name a run's plan is kept under."""
+
+    name: Short
+    parameters: dict[str, list[str]] = {}
+    required: list[str] = []
+
+
+class TemplateUse(Input):
+    """The values of a template's parameters."""
+
+    parameters: dict[str, Json] = {}
+
+
+class Approval(Input):
+    """What is approved, by the hash of what was shown."""
+
+    server: Short
+    hash: Short
+
+
+class AgentApproval(Input):
+    """The agent whose card is approved, by the hash of what was shown."""
+
+    name: Short
+    hash: Short
+
+
+class RunQuery(Input):
+    """Which runs, and how many."""
+
+    cursor: Cursor = ""
+    limit: int = Field(default=50, ge=1, le=500)
+    status: Annotated[str, StringConstraints(max_length=200)] = ""
+    q: Annotated[str, StringConstraints(max_length=500)] = ""
+
+
+class AfterQuery(Input):
+    """Events behind a number."""
+
+    after: int = Field(default=0, ge=0, le=2**53)
+
+
+class StreamQuery(Input):
+    """Which run, or all; behind which position."""
+
+    run: Cursor = ""
+    after: int | None = Field(default=None, ge=0, le=2**53)
+
+
+class ReportQuery(Input):
+    """The form of a report; without it the Accept header decides."""
+
+    format: Literal["md", "html", "json"] | None = None
+
+
+class DiffQuery(Input):
+    """Two revisions; the last two when none is named."""
+
+    from_: int | None = Field(default=None, ge=1, alias="from")
+    to: int | None = Field(default=None, ge=1)
+
+
+class ToolQuery(Input):
+    """Words to search for."""
+
+    q: Annotated[str, StringConstraints(max_length=1000)] = ""

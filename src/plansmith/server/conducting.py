@@ -1,0 +1,190 @@
+"""Conducting: runs are planned and run in the background, whoever is looking."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Coroutine
+from typing import Any, Final, TypeVar
+
+from plansmith.app import Plansmith
+from plansmith.errors import JournalDamaged, JournalError, PlansmithError, StaleWriter
+from plansmith.plan import events as e
+from plansmith.plan.run import Run, RunStatus
+from plansmith.planner.kit import PlanRequest
+from plansmith.runner.conclude import goes_on
+from plansmith.runner.runs import UNDER_WAY
+from plansmith.server.drafts import Drafts
+from plansmith.server.logs import Log
+
+_AT_ONCE: Final = 50
+_T = TypeVar("_T")
+
+
+class Conducting:
+    """One background task a run that can go on; a run that waits for a person has none."""
+
+    def __init__(self, smith: Plansmith, *, drafts: Drafts, log: Log) -> None:
+        self._smith = smith
+        self._drafts = drafts
+        self._log = log
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._asides: set[asyncio.Task[Any]] = set()
+
+    @property
+    def busy(self) -> int:
+        """How many runs are being planned or run now."""
+        return len(self._tasks)
+
+    def go_on(self, run_id: str) -> None:
+        """Take a run as far as it goes without a person; harmless when that is under way."""
+        if run_id in self._tasks:
+            self._again.add(run_id)  # it may have looked already and found nothing to do
+        else:
+            self._tasks[run_id] = asyncio.create_task(self._conduct(run_id), name=run_id)
+
+    async def _conduct(self, run_id: str) -> None:
+        try:
+            with self._drafts.of(run_id):
+                self._watch_time(await self._carry(run_id))
+        except StaleWriter:
+            self._log.info("run_taken_over", run=run_id)
+        except PlansmithError as error:
+            self._log.warning("run_stopped", run=run_id, error=str(error))
+            await self._give_up(run_id, error)
+        except asyncio.CancelledError:
+            self._again.discard(run_id)
+            raise
+        except Exception as error:  # noqa: BLE001 - one broken run must not take the server down
+            self._log.failure("run_broke", run=run_id, error=repr(error))
+        finally:
+            del self._tasks[run_id]
+            if run_id in self._again:
+                self._again.discard(run_id)
+                self.go_on(run_id)
+
+    async def _carry(self, run_id: str) -> Run:
+        """Plan, and run; a request that was only to be planned is not run by itself."""
+        journal = await self._smith.journal(run_id)
+        run = journal.run
+        if run.plan is None and not run.options.get("mode") and not run.status.over:
+            if not run.questions and not run.paused:
+                await self._smith.plan_into(journal, PlanRequest.of(run.request, run.options))
+            return journal.run
+        return await self._smith.run(run_id)
+
+    async def _give_up(self, run_id: str, error: PlansmithError) -> None:
+        """End a run that could not even be planned, so that nobody waits for it for ever."""
+        if isinstance(error, JournalError):
+            return
+        try:
+            journal = await self._smith.journal(run_id)
+            if journal.run.plan is None and not journal.run.status.over:
+                await journal.append(e.RunFinished(status="failed", reason=str(error)))
+        except PlansmithError as more:
+            self._log.warning("run_not_ended", run=run_id, error=str(more))
+
+    def _watch_time(self, run: Run) -> None:
+        """Look at a run again when the time of one of its questions is up."""
+        times = [each.expires_at for each in run.questions.values() if each.expires_at]
+        old = self._timers.pop(run.id, None)
+        if old is not None:
+            old.cancel()
+        if times:
+            wait = max(0.0, (min(times) - self._smith.clock.now()).total_seconds()) + 0.01
+            loop = asyncio.get_running_loop()
+            self._timers[run.id] = loop.call_later(wait, self.go_on, run.id)
+
+    async def halt_planning(self, run_id: str) -> None:
+        """Stop making a plan nobody wants any more; a run with a plan is left as it is."""
+        task = self._tasks.get(run_id)
+        if task is None or (await self._smith.journal(run_id)).run.phase in UNDER_WAY:
+            return
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def until_journaled(self, run_id: str, deed: Coroutine[Any, Any, _T]) -> None:
+        """Start something long; return when it has been written down, or raise why it was not."""
+        after = (await self._smith.journal(run_id)).run.last
+        task = asyncio.create_task(self._aside(run_id, deed))
+        self._asides.add(task)
+        task.add_done_callback(self._asides.discard)
+        news = asyncio.create_task(
+            _quietly(self._smith.store.wait(run_id, after=after.number if after else 0))
+        )
+        await asyncio.wait([task, news], return_when=asyncio.FIRST_COMPLETED)
+        news.cancel()
+        if task.done():
+            task.result()
+        else:
+            task.add_done_callback(self._told(run_id))
+
+    async def _aside(self, run_id: str, deed: Coroutine[Any, Any, _T]) -> _T:
+        with self._drafts.of(run_id):
+            done = await deed
+        if may_go_on((await self._smith.journal(run_id)).run):
+            self.go_on(run_id)
+        return done
+
+    def _told(self, run_id: str) -> Any:
+        def tell(task: asyncio.Task[Any]) -> None:
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                self._log.warning("deed_failed", run=run_id, error=str(error))
+
+        return tell
+
+    async def take_up(self) -> int:
+        """After a start: go on with whatever was being planned or run; returns how many runs."""
+        ids = await self._smith.store.open_runs()
+        count = 0
+        for start in range(0, len(ids), _AT_ONCE):
+            some = ids[start : start + _AT_ONCE]
+            found = await asyncio.gather(*map(self._take_up, some), return_exceptions=True)
+            for run_id, each in zip(some, found, strict=True):
+                if isinstance(each, JournalDamaged):
+                    self._log.failure("run_damaged", run=run_id, error=str(each))
+                elif isinstance(each, BaseException):
+                    raise each
+                else:
+                    count += each
+        return count
+
+    async def _take_up(self, run_id: str) -> int:
+        run = (await self._smith.journal(run_id)).run
+        if may_go_on(run):
+            self.go_on(run_id)
+            return 1
+        self._watch_time(run)
+        return 0
+
+    async def close(self) -> None:
+        """Stop; every run can be taken up again."""
+        for timer in self._timers.values():
+            timer.cancel()
+        tasks = [*self._tasks.values(), *self._asides]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def may_go_on(run: Run) -> bool:
+    """Whether a run that was left behind goes on by itself: nothing in it waits for a person."""
+    if run.status.over or run.paused:
+        return False
+    if run.phase in UNDER_WAY:
+        return goes_on(run)
+    if run.plan is None or (run.last and isinstance(run.last.body, e.ChangesAsked)):
+        return not run.questions
+    if run.phase is RunStatus.REVIEWING:
+        return run.approved == run.plan.hash
+    return run.options.get("mode") == "read_only"
+
+
+async def _quietly(wait: Awaitable[None]) -> None:
+    """Wait for news; trouble with the store is told by whoever reads next."""
+    try:
+        await wait
+    except PlansmithError:
+        return

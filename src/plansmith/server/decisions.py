@@ -1,0 +1,108 @@
+"""Decisions: what a person says to a run: approve, reject, change, answer; and what waits."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Final
+
+from plansmith.errors import Refused, StaleDecision
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.plan.run import Run
+from plansmith.plan.schedules import failures_in_a_row
+from plansmith.ports import PlanStore
+from plansmith.runner.runs import Runs
+from plansmith.server import bodies as b
+from plansmith.server.office import Office
+from plansmith.server.route import Answer, Ask, Nothing
+from plansmith.server.telling import awaits_review, moment, question_view, run_view
+from plansmith.server.tools import waiting_tools
+
+LEFT_TO_YOU: Final = {
+    "en": "You decide, and write down what you decided among the assumptions.",
+    "zh": "由你决定，并把你的决定写进假设。",
+}
+
+
+async def decide(ask: Ask, given: b.Decision) -> Answer:
+    """A person's word on exactly the plan of a hash; an approved plan starts."""
+    office, smith = ask.office, ask.office.smith
+    run = await office.run(ask.run)
+    if given.changes is not None:
+        deed = smith.request_changes(ask.run, given.changes, by=office.by)
+        await office.conducting.until_journaled(ask.run, deed)
+    elif given.reject:
+        await office.ask_for_review(ask.run, "a person decides")
+        await smith.decide(ask.run, reject=True, by=office.by)
+    else:
+        if run.plan is None or given.approve != run.plan.hash:
+            now = run.plan.hash if run.plan else "none"
+            hint = f"the plan now has the hash {now}: look at it again"
+            raise StaleDecision("this is not the hash of the current plan", hint=hint)
+        await office.ask_for_review(ask.run, "a person decides")
+        await smith.decide(ask.run, approve=given.approve, by=office.by)
+        office.conducting.go_on(ask.run)
+    return await run_view(smith, ask.run)
+
+
+async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
+    """A person's answer to a question; of two, one wins."""
+    office = ask.office
+    run = await office.run(ask.run)
+    asked = run.questions.get(given.question)
+    if asked is None:
+        raise StaleDecision(f"run {ask.run} has no open question {given.question!r}")
+    value = _left_to_you(run, asked) if given.you_decide else given.answer
+    # Not `smith.answer`: that would make the plan before it returns.
+    await Runs.answer(office.smith, ask.run, given.question, value, by=office.by)
+    office.conducting.go_on(ask.run)
+    return await run_view(office.smith, ask.run)
+
+
+def _left_to_you(run: Run, asked: e.QuestionAsked) -> Json:
+    """Words that leave a choice to whoever asked; what only a person can say is not left."""
+    if asked.options or asked.answer_schema is not None or asked.state:
+        hint = "choose one of its options, or answer it"
+        raise Refused("this question needs a word of your own", hint=hint)
+    return LEFT_TO_YOU["zh" if run.locale.startswith("zh") else "en"]
+
+
+async def inbox(ask: Ask, _: Nothing) -> Answer:
+    """Everything that waits for a person: plans, questions, tools, and schedules that gave up."""
+    office, items = ask.office, list[Json]()
+    for listed in await office.rows.open():
+        if listed.run is not None:
+            items += _waiting(listed.run, listed.row["goal"])
+    now = moment(office.smith.clock.now())
+    for each in await waiting_tools(office):
+        items.append({"kind": "tool", "run": None, "server": each["name"], "since": now})
+    return {"items": [*items, *[each async for each in _given_up(office)]]}
+
+
+def _waiting(run: Run, goal: Json) -> Iterator[Json]:
+    head: dict[str, Json] = {"run": run.id, "request": run.request, "goal": goal}
+    head["since"] = moment(run.updated_at)
+    if awaits_review(run) and run.plan is not None and run.last is not None:
+        asked = run.last.body
+        reasons: list[Json] = [*asked.reasons] if isinstance(asked, e.ReviewAsked) else []
+        yield {**head, "kind": "review", "review": {"hash": run.plan.hash, "reasons": reasons}}
+    for each in run.questions.values():
+        yield {**head, "kind": "question", "question": question_view(each)}
+
+
+async def _given_up(office: Office) -> AsyncIterator[Json]:
+    """Schedules that paused themselves after failures, not those a person paused."""
+    smith = office.smith
+    for each in await smith.list_schedules() if keeps_schedules(smith.store) else ():
+        if not each.paused:
+            continue
+        fires = await smith.shelf.fires(each.id, limit=each.max_failures)
+        if failures_in_a_row(each, fires) >= each.max_failures:
+            since = moment(fires[0].ended)
+            told: dict[str, Json] = {"kind": "schedule", "run": None, "schedule": each.id}
+            yield {**told, "goal": each.name, "reason": each.reason, "since": since}
+
+
+def keeps_schedules(store: PlanStore) -> bool:
+    """Whether a store has a place for schedules."""
+    return hasattr(store, "put_schedule")

@@ -1,0 +1,141 @@
+"""Delegate: what programs may do with runs, over MCP and A2A: all but decide for a person."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from plansmith.errors import Refused, StaleDecision
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.steps import AskStep
+from plansmith.planner.kit import PlanRequest
+from plansmith.runner.desk import SUBMITTED, person
+from plansmith.runner.journal import Journal
+from plansmith.runner.runs import Runs
+from plansmith.runner.templates import TemplateBook
+from plansmith.server.office import Office
+from plansmith.server.telling import awaits_review, moment, question_view
+
+_GOES_ON: Final[dict[str, Json]] = {"mode": "read_only"}
+ONLY_PERSONS: Final = (
+    "A person has to decide this: on the page of plansmith serve, or with plansmith approve"
+)
+
+
+class Delegate:
+    """Acts for a program. Approvals, permissions and limits are a person's: there is no verb."""
+
+    def __init__(self, office: Office, who: str) -> None:
+        self.office = office
+        self._who = who
+
+    async def plan(
+        self, request: str, *, run_id: str = "", origin: str = "", goes_on: bool = False
+    ) -> str:
+        """A run that is planned in the background; one that goes on runs if it only reads."""
+        wanted = PlanRequest(request, mode="read_only" if goes_on else "")
+        self.office.smith.need_model()
+        created = e.RunCreated(request=request, options=wanted.options(), origin=origin)
+        journal = self._journal(run_id)
+        await journal.append(created, by=person(self._who))
+        self.office.conducting.go_on(journal.id)
+        return journal.id
+
+    async def submit(self, plan: Plan, *, run_id: str = "", origin: str = "") -> str:
+        """A run of a ready plan: checked, reviewed where it acts, and begun where it only reads."""
+        smith = self.office.smith
+        plan = await smith.pinned(plan)
+        problems = await smith.usable(plan)
+        created = e.RunCreated(
+            request=plan.goal, locale=plan.locale, options=_GOES_ON, origin=origin
+        )
+        journal = self._journal(run_id)
+        start = [(created, person(self._who))]
+        await smith.propose(journal, plan, problems, start=start, about=SUBMITTED)
+        self.office.conducting.go_on(journal.id)
+        return journal.id
+
+    async def use(self, name: str, inputs: Mapping[str, Json], *, run_id: str = "") -> str:
+        """A run of a template."""
+        book = TemplateBook(self.office.smith)
+        plan, template = await book.plan(name, inputs), await book.get(name)
+        return await self.submit(plan, run_id=run_id, origin=f"template:{template.full_name}")
+
+    def _journal(self, run_id: str) -> Journal:
+        smith = self.office.smith
+        if not run_id:
+            return smith.new_journal()
+        return Journal(run_id, store=smith.store, clock=smith.clock)
+
+    async def start(self, run_id: str) -> None:
+        """Begin a run whose plan is approved, or needs no approval; any other one waits."""
+        run = await self.office.run(run_id)
+        if run.status.over:
+            raise Refused(f"run {run_id} is over: {run.status}")
+        self.office.conducting.go_on(run_id)
+
+    async def answer(self, run_id: str, question: str, value: Json) -> None:
+        """Answer what a plan or the planner asks; what only a person may decide is refused."""
+        run = await self.office.run(run_id)
+        if question not in run.questions:
+            raise StaleDecision(f"run {run_id} has no open question {question!r}")
+        if question not in answerable(run):
+            raise Refused(f"{question!r} is not for programs to answer", hint=ONLY_PERSONS)
+        await Runs.answer(self.office.smith, run_id, question, value, by=self._who)
+        self.office.conducting.go_on(run_id)
+
+    async def cancel(self, run_id: str) -> None:
+        """Stop a run."""
+        await self.office.journal(run_id)
+        await self.office.conducting.halt_planning(run_id)
+        await self.office.smith.cancel(run_id, by=self._who)
+
+    async def at_rest(self, run_id: str, *, seconds: float | None = None) -> Run:
+        """The run once it is over or waits for someone, or as it stands when the time is up."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not rests(run := await self.office.run(run_id)):
+                    last = run.last.number if run.last else 0
+                    await self.office.smith.store.wait(run_id, after=last)
+        return await self.office.run(run_id)
+
+    async def status(self, run_id: str) -> dict[str, Any]:
+        """Where a run stands, and what it waits for."""
+        run = await self.office.run(run_id)
+        waits = awaits_review(run)
+        free = answerable(run)
+        return {
+            "run": run.id,
+            "status": run.status.value,
+            "request": run.request,
+            "reason": run.reason,
+            "hash": run.plan.hash if run.plan else None,
+            "steps": {name: state.status.value for name, state in run.steps.items()},
+            "questions": [question_view(each) for each in free.values()],
+            "for_a_person": ONLY_PERSONS if waits or len(free) < len(run.questions) else "",
+            "updated_at": moment(run.updated_at),
+        }
+
+
+def rests(run: Run) -> bool:
+    """Whether nothing more happens to a run before someone says something."""
+    waits = awaits_review(run) or run.status in (RunStatus.ASKING, RunStatus.PAUSED)
+    planned = run.phase is RunStatus.PLANNING and run.plan is not None
+    only_planned = planned and not run.options.get("mode")
+    return run.status.over or waits or only_planned
+
+
+def answerable(run: Run) -> dict[str, e.QuestionAsked]:
+    """The questions a program may answer: about the request, and those that a plan's step asks."""
+    steps = run.plan.steps if run.plan else ()
+    asks = {step.id for step in steps if isinstance(step, AskStep)}
+    return {
+        name: asked
+        for name, asked in run.questions.items()
+        if name.startswith("request:") or (asked.step in asks and not asked.state)
+    }

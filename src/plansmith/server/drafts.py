@@ -1,0 +1,164 @@
+"""Drafts: what a planner is writing now, for whoever watches; shown while it lasts, not kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Final
+
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.steps import AnyStep
+from plansmith.planner.draft import StepStream
+from plansmith.ports import ArgumentsDelta, ChatModel, Clock, Delta, Message, ModelDone, TextDelta
+
+_WAITING: Final = 500
+_EVERY_S: Final = 0.1
+_LETTERS_A_TOKEN: Final = 4
+_run: Final[ContextVar[str]] = ContextVar("plansmith_run", default="")
+
+
+@dataclass(slots=True)
+class _Draft:
+    began: float
+    phase: str = ""
+    about: str = ""
+    steps: list[Json] = field(default_factory=list[Json])
+    tokens: int = 0
+
+
+class Drafts:
+    """Takes in what planning says and hands it to every listener.
+
+    `otherwise` hears what belongs to no run that is being planned.
+    """
+
+    def __init__(self, clock: Clock, otherwise: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._otherwise = otherwise
+        self._drafts: dict[str, _Draft] = {}
+        self._listeners: set[asyncio.Queue[dict[str, Json]]] = set()
+
+    @contextmanager
+    def of(self, run: str) -> Generator[None]:
+        """Whatever is planned inside is planned for this run."""
+        mark = _run.set(run)
+        try:
+            yield
+        finally:
+            _run.reset(mark)
+            self._drafts.pop(run, None)
+
+    @contextmanager
+    def listening(self) -> Generator[asyncio.Queue[dict[str, Json]]]:
+        """A queue of what is said from now on, beginning with how each draft stands."""
+        queue: asyncio.Queue[dict[str, Json]] = asyncio.Queue(_WAITING)
+        for run, draft in self._drafts.items():
+            _put(queue, self._event(run, draft, text=draft.about, begins=True))
+            for step in draft.steps:
+                _put(queue, self._event(run, draft, step=step))
+        self._listeners.add(queue)
+        try:
+            yield queue
+        finally:
+            self._listeners.discard(queue)
+
+    def tell(self, text: str) -> None:
+        """A stage of planning begins."""
+        run = _run.get()
+        if not run:
+            self._otherwise(text)
+            return
+        draft = self._draft(run)
+        draft.phase, _, about = text.partition(":")
+        draft.about = about.strip()
+        if draft.phase == "draft":
+            draft.steps.clear()
+        self._say(self._event(run, draft, text=draft.about, begins=True))
+
+    def overheard(self, model: ChatModel) -> ChatModel:
+        """The model, with what it writes told here as it is written."""
+        return _Overheard(model, self)
+
+    def hear(self, text: str, letters: int) -> None:
+        """Some text of the model's answer."""
+        run = _run.get()
+        if run and text:
+            draft = self._draft(run)
+            draft.tokens = max(draft.tokens, letters // _LETTERS_A_TOKEN)
+            self._say(self._event(run, draft, text=text))
+
+    def hear_step(self, step: AnyStep) -> None:
+        """A step that is complete."""
+        run = _run.get()
+        if run:
+            draft = self._draft(run)
+            draft.steps.append(step.to_json())
+            self._say(self._event(run, draft, step=step.to_json()))
+
+    def count(self, tokens: int) -> None:
+        """What an answer took, as the provider counts."""
+        run = _run.get()
+        if run:
+            self._draft(run).tokens = tokens
+
+    @property
+    def now(self) -> float:
+        """The time by the clock."""
+        return self._clock.monotonic()
+
+    def _draft(self, run: str) -> _Draft:
+        return self._drafts.setdefault(run, _Draft(self.now))
+
+    def _event(self, run: str, draft: _Draft, **said: Json) -> dict[str, Json]:
+        elapsed = round((self.now - draft.began) * 1000)
+        head: Mapping[str, Json] = {"run": run, "phase": draft.phase, "tokens": draft.tokens}
+        return {**head, "elapsed_ms": elapsed, **said}
+
+    def _say(self, event: dict[str, Json]) -> None:
+        for queue in self._listeners:
+            _put(queue, event)
+
+
+def _put(queue: asyncio.Queue[dict[str, Json]], event: dict[str, Json]) -> None:
+    """Who does not listen loses the oldest: the plan itself comes with the journal."""
+    if queue.full():
+        queue.get_nowait()
+    queue.put_nowait(event)
+
+
+class _Overheard:
+    def __init__(self, model: ChatModel, drafts: Drafts) -> None:
+        self._model = model
+        self._drafts = drafts
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        tools: Sequence[ToolSpec] = (),
+    ) -> AsyncIterator[Delta]:
+        drafts = self._drafts
+        steps = StepStream(drafts.hear_step)
+        told, letters, waiting = drafts.now, 0, ""
+        async for delta in self._model.stream(messages, schema=schema, tools=tools):
+            match delta:
+                case TextDelta(text) | ArgumentsDelta(_, text):
+                    letters += len(text)
+                    waiting += text
+                    steps.feed(text)
+                    if drafts.now - told >= _EVERY_S:
+                        drafts.hear(waiting, letters)
+                        told, waiting = drafts.now, ""
+                case ModelDone(usage, _):
+                    drafts.count(usage.input_tokens + usage.output_tokens or letters // 4)
+            yield delta
+        drafts.hear(waiting, letters)

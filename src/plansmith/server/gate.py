@@ -1,0 +1,231 @@
+"""Gate: what every request passes first: host, origin, rate, token, size; and what all carry."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from plansmith.server.assets import SIGN_IN
+from plansmith.server.keys import Keys
+from plansmith.server.problems import HttpProblem
+from plansmith.server.rates import Rates
+
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+POLICY: Final = (
+    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+    "object-src 'none'"
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+_YEAR_S: Final = 365 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class GateRules:
+    """How the gate is set: the names the server answers to, and what one client may take."""
+
+    hosts: frozenset[str]
+    max_body: int = 8_000_000
+    per_second: float = 100.0
+    burst: int = 400
+    failures_per_minute: float = 10.0
+
+
+def host_names(host: str, port: int, more: Iterable[str] = ()) -> frozenset[str]:
+    """The `Host` headers a server on this address answers to."""
+    names = {host if ":" not in host else f"[{host}]"} - {"0.0.0.0", "[::]"}  # noqa: S104
+    if is_loopback(host) or host in ("0.0.0.0", "::"):  # noqa: S104
+        names |= set(_LOOPBACK)
+    with_port = {f"{name}:{port}" for name in names}
+    return frozenset(with_port | {each.lower() for each in more} | (names if port == 80 else set()))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is only reachable from this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@dataclass(slots=True)
+class Gate:
+    """ASGI middleware in front of everything, the page's files and unknown paths included."""
+
+    app: ASGIApp
+    keys: Keys
+    rules: GateRules
+    now: Callable[[], float]
+    refused: Callable[[Scope, int], None]
+    _rates: Rates = field(init=False)
+    _failures: Rates = field(init=False)
+
+    def __post_init__(self) -> None:
+        rules = self.rules
+        self._rates = Rates(per_second=rules.per_second, burst=rules.burst, now=self.now)
+        minute = rules.failures_per_minute
+        self._failures = Rates(per_second=minute / 60, burst=int(minute), now=self.now)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return  # no websocket is spoken here: the server closes it
+
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            if refusal.status_code >= 400:
+                self.refused(scope, refusal.status_code)
+            await refusal(scope, receive, send_safely)
+            return
+        await self.app(scope, self._capped(receive), send_safely)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        try:
+            self._check_host(headers)
+            _check_origin(scope["method"], headers, self.rules.hosts)
+            self._check_rate(scope)
+            signed_in = self._sign_in(scope)
+            if signed_in is not None:
+                return signed_in
+            self._check_token(scope, headers)
+            self._check_size(headers)
+        except HttpProblem as problem:
+            if problem.status == 401 and "text/html" in headers.get("accept", ""):
+                return HTMLResponse(SIGN_IN, 401)
+            return problem.response()
+        return None
+
+    def _check_host(self, headers: Headers) -> None:
+        # More than one Host header is never honest.
+        given = headers.getlist("host")
+        if len(given) != 1 or given[0].lower() not in self.rules.hosts:
+            hint = "use the address that plansmith serve printed, or name this one: --allow-host"
+            raise HttpProblem(421, "wrong_host", "this server has another name", hint=hint)
+
+    def _check_rate(self, scope: Scope) -> None:
+        wait = self._rates.take(_client(scope))
+        if wait:
+            raise _too_often(wait)
+
+    def _sign_in(self, scope: Scope) -> Response | None:
+        """Exchange the one-time token of the link for a cookie."""
+        if (
+            scope["method"] != "GET"
+            or scope["path"] != "/"
+            or b"token=" not in scope["query_string"]
+        ):
+            return None
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if not self.keys.take_link(given):
+            return None
+        response = RedirectResponse("/", 303)
+        response.set_cookie(
+            self.keys.cookie_name,
+            self.keys.cookie,
+            max_age=_YEAR_S,
+            httponly=True,
+            samesite="strict",
+        )
+        return response
+
+    def _check_token(self, scope: Scope, headers: Headers) -> None:
+        client = _client(scope)
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        bearer = token.strip() if scheme.lower() == "bearer" else ""
+        cookie = _cookie(headers, self.keys.cookie_name)
+        if self.keys.knows(bearer=bearer, cookie=cookie):
+            return
+        # Only guesses are counted: a page that was left open asks without any token.
+        wait = self._failures.take(client) if bearer or cookie else 0.0
+        if wait:
+            raise _too_often(wait)
+        raise HttpProblem(
+            401,
+            "no_token",
+            "this needs a token",
+            hint="send the token of the token file as Authorization: Bearer …, or open the link "
+            "that plansmith serve printed",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+
+    def _check_size(self, headers: Headers) -> None:
+        length = headers.get("content-length", "0")
+        if not length.isascii() or not length.isdigit() or int(length) > self.rules.max_body:
+            raise _too_large(self.rules.max_body)
+
+    def _capped(self, receive: Receive) -> Receive:
+        taken = 0
+
+        async def receive_some() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > self.rules.max_body:
+                raise _too_large(self.rules.max_body)
+            return message
+
+        return receive_some
+
+
+def _check_origin(method: str, headers: Headers, hosts: frozenset[str]) -> None:
+    """Refuse what another site has a browser send; who types an address may come in."""
+    site = headers.get("sec-fetch-site", "none")
+    visit = method in SAFE and headers.get("sec-fetch-mode") == "navigate"
+    origin = headers.get("origin")
+    foreign = origin is not None and (
+        urlsplit(origin).netloc.lower() not in hosts or origin == "null"
+    )
+    if foreign or (site not in ("same-origin", "none") and not visit):
+        raise HttpProblem(403, "cross_site", "another site may not use this server")
+
+
+def _client(scope: Scope) -> str:
+    client: tuple[str, int] | None = scope.get("client")
+    return client[0] if client else ""
+
+
+def _cookie(headers: Headers, name: str) -> str:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def _too_often(wait: float) -> HttpProblem:
+    seconds = str(max(1, round(wait + 0.5)))
+    hint = f"try again in {seconds} s"
+    return HttpProblem(
+        429, "too_often", "too many requests", hint=hint, headers={"Retry-After": seconds}
+    )
+
+
+def _too_large(most: int) -> HttpProblem:
+    return HttpProblem(413, "too_large", f"a body has at most {most:,} bytes")

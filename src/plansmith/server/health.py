@@ -1,0 +1,66 @@
+"""Health: whether the server lives, is ready, which version it is, and its own figures."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from starlette.responses import JSONResponse, PlainTextResponse
+
+from plansmith.errors import PlansmithError
+from plansmith.server.assets import page_response
+from plansmith.server.meters import MEDIA_TYPE
+from plansmith.server.openapi import openapi as describe
+from plansmith.server.problems import HttpProblem, not_found
+from plansmith.server.route import Answer, Ask, Nothing
+
+
+async def alive(ask: Ask, _: Nothing) -> Answer:
+    """The process answers."""
+    del ask
+    return {"status": "ok"}
+
+
+async def ready(ask: Ask, _: Nothing) -> Answer:
+    """The store answers too, and what was under way is taken up."""
+    try:
+        count = len(await ask.office.smith.store.open_runs())
+    except PlansmithError as error:
+        raise HttpProblem(503, "not_ready", f"the store does not answer: {error}") from None
+    if not ask.office.ready:
+        raise HttpProblem(503, "not_ready", "runs are being taken up")
+    return {"status": "ok", "open_runs": count}
+
+
+async def versions(ask: Ask, _: Nothing) -> Answer:
+    """The version."""
+    del ask
+    return {"name": "plansmith", "version": version("plansmith")}
+
+
+async def prometheus(ask: Ask, _: Nothing) -> Answer:
+    """The server's figures, for Prometheus."""
+    office = ask.office
+    statuses: dict[str, float] = {}
+    for each in await office.rows.open():
+        status = str(each.row["status"])
+        statuses[status] = statuses.get(status, 0) + 1
+    gauges = {
+        "plansmith_open_runs": statuses,
+        "plansmith_busy_runs": {"": float(office.conducting.busy)},
+        "plansmith_streams": {"": float(office.meters.streams)},
+    }
+    return PlainTextResponse(office.meters.text(gauges), media_type=MEDIA_TYPE)
+
+
+async def openapi(ask: Ask, _: Nothing) -> Answer:
+    """This description."""
+    return JSONResponse(describe(ask.request.app.state.routes))
+
+
+async def page(ask: Ask, _: Nothing) -> Answer:
+    """The page, its files, and every address of a view."""
+    path = str(ask.request.path_params.get("path", ""))
+    found = page_response(path)
+    if found is None:
+        raise not_found("page", f"/{path}")
+    return found

@@ -1,0 +1,86 @@
+"""Inspecting: one step, with its arguments, attempts, result, and what models were asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from plansmith.app import Plansmith
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.plan.fold import fold
+from plansmith.plan.plan import Plan
+from plansmith.server.problems import not_found
+from plansmith.server.telling import WHOLE, moment, step_view
+
+
+async def inspected(smith: Plansmith, run_id: str, name: str) -> dict[str, Json]:
+    """All that the journal and the store know of a step."""
+    events = await smith.store.events(run_id)
+    run = fold(events)
+    state = run.steps.get(name)
+    if state is None:
+        raise not_found("step", name)
+    result = await smith.store.get(state.result_hash) if state.result_hash else None
+    inputs = await smith.store.get(state.inputs) if state.inputs else None
+    step = _step_of(run.plan, name)
+    template = step.get("inputs") if step else None
+    return {
+        "step": step,
+        "state": step_view(state, result, inputs, WHOLE),
+        "template_inputs": template,
+        "resolved_inputs": inputs,
+        "attempts": list(_attempts(events, name)),
+        "exchanges": await _exchanges(smith, events),
+    }
+
+
+def _step_of(plan: Plan | None, name: str) -> dict[str, Json] | None:
+    """The step of the plan that a name is, or is a part of."""
+    step = plan.by_id.get(name.split("/", maxsplit=1)[0]) if plan else None
+    return step.to_json() if step else None
+
+
+def _attempts(events: Sequence[e.Event], name: str) -> list[Json]:
+    found: list[dict[str, Json]] = []
+    for event in events:
+        match event.body:
+            case e.StepStarted(step=step, attempt=attempt, key=key) if step == name:
+                found.append({"number": attempt, "key": key, "started_at": moment(event.at)})
+                found[-1] |= {"finished_at": None, "error": ""}
+            case (
+                e.StepDone(step=step)
+                | e.StepFailed(step=step)
+                | e.StepCancelled(step=step)
+                | e.StepUnknown(step=step)
+            ) as body if step == name and found:
+                found[-1]["finished_at"] = moment(event.at)
+                found[-1]["error"] = _error(body)
+            case _:
+                pass
+    return cast("list[Json]", found)
+
+
+def _error(body: e.StepDone | e.StepFailed | e.StepCancelled | e.StepUnknown) -> str:
+    match body:
+        case e.StepFailed(error=error):
+            return error
+        case e.StepCancelled(reason=reason) | e.StepUnknown(reason=reason):
+            return reason
+        case _:
+            return ""
+
+
+async def _exchanges(smith: Plansmith, events: Sequence[e.Event]) -> list[Json]:
+    """What models were asked and said for the plan that stands."""
+    records = [
+        event.body.record
+        for event in events
+        if isinstance(event.body, (e.Triaged, e.PlanProposed)) and event.body.record
+    ]
+    if not records:
+        return []
+    said = cast("list[dict[str, Json]]", await smith.store.get(records[-1]))
+    return [
+        {"model": each["model"], "prompt": each["prompt"], "output": each["text"]} for each in said
+    ]

@@ -1,0 +1,73 @@
+"""Office: what all handlers share: Plansmith, the runs in the background, and who decides."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Final
+
+from plansmith.adapters.agents.a2a.registry import AgentRegistry
+from plansmith.app import Plansmith
+from plansmith.config import Settings
+from plansmith.errors import PlansmithError, StaleWriter
+from plansmith.plan import events as e
+from plansmith.plan.run import Run, RunStatus
+from plansmith.runner.journal import Journal
+from plansmith.server.alone import Alone
+from plansmith.server.conducting import Conducting
+from plansmith.server.drafts import Drafts
+from plansmith.server.live import LiveAgent
+from plansmith.server.logs import Log
+from plansmith.server.meters import Meters
+from plansmith.server.problems import not_found
+from plansmith.server.rows import Rows
+
+_LONGEST: Final = 300
+
+
+@dataclass(slots=True)
+class Office:
+    """One server's state; runs and templates are in the store, not here."""
+
+    smith: Plansmith
+    settings: Settings
+    drafts: Drafts
+    conducting: Conducting
+    log: Log
+    meters: Meters
+    rows: Rows
+    by: str
+    alone: Alone
+    registry: AgentRegistry | None = None
+    live: tuple[LiveAgent, ...] = ()
+    model_calls: dict[str, list[tuple[str, int]]] = field(
+        default_factory=dict[str, list[tuple[str, int]]]
+    )
+    ready: bool = False
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def journal(self, run_id: str) -> Journal:
+        """The journal of a run that is there."""
+        if len(run_id) > _LONGEST or not run_id.isprintable():
+            raise not_found("run", run_id)
+        try:
+            return await self.smith.journal(run_id)
+        except PlansmithError as error:
+            if type(error) is PlansmithError:  # the journal's word for: no event at all
+                raise not_found("run", run_id) from None
+            raise
+
+    async def run(self, run_id: str) -> Run:
+        """A run that is there, as it stands, without results."""
+        return (await self.journal(run_id)).run
+
+    async def ask_for_review(self, run_id: str, reason: str) -> None:
+        """Have a person look at a plan that would otherwise not need it."""
+        journal = await self.journal(run_id)
+        run = journal.run
+        if run.plan is None or run.phase is not RunStatus.PLANNING or run.questions or run.paused:
+            return
+        try:
+            await journal.append(e.ReviewAsked(hash=run.plan.hash, reasons=(reason,)))
+        except StaleWriter:
+            return  # someone went on with it meanwhile

@@ -1,0 +1,126 @@
+"""Plans: read with their hash, edited under it, checked before that, compared, undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from starlette.responses import JSONResponse
+
+from plansmith.errors import Refused
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.plan.diff import PlanDiff, diff_plans
+from plansmith.planner.estimate import estimate
+from plansmith.server import bodies as b
+from plansmith.server.origins import origins, plan_origins
+from plansmith.server.problems import HttpProblem, problem_json
+from plansmith.server.route import Answer, Ask, Nothing
+from plansmith.server.runs import EDITED, plan_of
+from plansmith.server.telling import effects_view, moment, run_view
+
+
+async def show(ask: Ask, _: Nothing) -> Answer:
+    """The current plan; its ETag is its hash."""
+    plan = (await ask.office.run(ask.run)).plan
+    if plan is None:
+        raise HttpProblem(404, "not_found", f"run {ask.run} has no plan yet")
+    return JSONResponse(plan.to_json(), headers={"ETag": f'"{plan.hash}"'})
+
+
+async def edit(ask: Ask, given: b.PlanBody) -> Answer:
+    """A person's version of the plan, if the one they saw is still the current one."""
+    office = ask.office
+    run = await office.run(ask.run)
+    seen = ask.header("if-match").strip().removeprefix("W/").strip('"')
+    if not seen:
+        hint = "send the plan's ETag as If-Match"
+        raise HttpProblem(428, "condition_needed", "an edit names the plan it changes", hint=hint)
+    current = run.plan.hash if run.plan else ""
+    if seen not in (current, "*"):
+        hint = "read the plan again"
+        raise HttpProblem(412, "changed_meanwhile", "the plan is another one now", hint=hint)
+    await office.smith.edit(ask.run, plan_of(given.plan), by=office.by)
+    await office.ask_for_review(ask.run, EDITED)
+    return await run_view(office.smith, ask.run)
+
+
+async def check(ask: Ask, given: b.PlanBody) -> Answer:
+    """What would be said of a plan if it were the run's; nothing is kept."""
+    smith = ask.office.smith
+    run = await ask.office.run(ask.run)
+    plan = await smith.pinned(plan_of(given.plan))
+    specs = (await smith.callees()).specs
+    known = origins(await smith.store.events(ask.run), specs)
+    expected = estimate(
+        plan,
+        list(specs.values()),
+        agents=smith.agents(),
+        past=(await smith.past()).costs,
+        price_per_million=smith.price_per_million,
+    )
+    marks = plan_origins(plan, run.plan, known)
+    return {
+        "plan": plan.to_json(),
+        "hash": plan.hash,
+        "problems": [problem_json(each) for each in await smith.check(plan)],
+        "estimate": expected.to_json(),
+        "effects": await effects_view(smith, plan),
+        "origins": {step: dict(places) for step, places in marks.items()},
+    }
+
+
+async def undo(ask: Ask, _: Nothing) -> Answer:
+    """Go back to the plan before."""
+    office = ask.office
+    await office.journal(ask.run)
+    await office.smith.undo(ask.run, by=office.by)
+    await office.ask_for_review(ask.run, EDITED)
+    return await run_view(office.smith, ask.run)
+
+
+async def revisions(ask: Ask, _: Nothing) -> Answer:
+    """Every plan the run had, oldest first."""
+    await ask.office.journal(ask.run)
+    found = _proposed(await ask.office.smith.store.events(ask.run))
+    return [
+        {
+            "revision": number,
+            "hash": body.plan.hash,
+            "origin": body.origin,
+            "cause": body.cause,
+            "at": moment(event.at),
+            "plan": body.plan.to_json(),
+        }
+        for number, (event, body) in enumerate(found, start=1)
+    ]
+
+
+def _proposed(events: Sequence[e.Event]) -> list[tuple[e.Event, e.PlanProposed]]:
+    return [(each, each.body) for each in events if isinstance(each.body, e.PlanProposed)]
+
+
+async def diff(ask: Ask, given: b.DiffQuery) -> Answer:
+    """What changed from one plan of the run to another."""
+    await ask.office.journal(ask.run)
+    found = _proposed(await ask.office.smith.store.events(ask.run))
+    last = given.to or len(found)
+    first = given.from_ or last - 1
+    if not 1 <= min(first, last) <= max(first, last) <= len(found):
+        raise Refused(f"run {ask.run} has {len(found)} plans", hint="name two of them")
+    before, after = found[first - 1][1].plan, found[last - 1][1].plan
+    changes = diff_plans(before.replace(revision=1), after.replace(revision=1))
+    return {"from": first, "to": last, "changes": list(_changes(changes))}
+
+
+def _changes(diff: PlanDiff) -> Iterator[Json]:
+    """The difference as one list, each entry with its kind."""
+    for change in diff.plan:
+        yield {"kind": "plan", **change.model_dump(mode="json")}
+    for kind, steps in (("added", diff.added), ("removed", diff.removed)):
+        for placed in steps:
+            yield {"kind": kind, "step": placed.step.to_json(), "position": placed.position}
+    for changed in diff.changed:
+        fields: list[Json] = [each.model_dump(mode="json") for each in changed.fields]
+        yield {"kind": "changed", "step": changed.id, "fields": fields}
+    for move in diff.moved:
+        yield {"kind": "moved", "step": move.id, "before": move.before, "after": move.after}

@@ -1,0 +1,144 @@
+"""Route: one line of the route table: how it is asked, with what, what it answers, who does it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from plansmith.plan.data import Json, flaws
+from plansmith.server.office import Office
+from plansmith.server.problems import HttpProblem, of_validation
+
+SAFE: Final = frozenset({"GET"})
+Given = TypeVar("Given", bound=BaseModel)
+
+
+class Input(BaseModel):
+    """What a client may say; anything else is told, not ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Nothing(Input):
+    """No fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request, read and checked."""
+
+    office: Office
+    request: Request
+
+    def path(self, name: str) -> str:
+        """A part of the path."""
+        return str(self.request.path_params[name])
+
+    @property
+    def run(self) -> str:
+        """The run that is meant."""
+        return self.path("id")
+
+    def header(self, name: str) -> str:
+        """A header, or nothing."""
+        return self.request.headers.get(name, "")
+
+
+Answer = Mapping[str, Json] | Sequence[Json] | Response
+Handler = Callable[[Ask, Any], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A line of the table; `given` is the query of a GET or DELETE and the body of the others."""
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    given: type[BaseModel] = Nothing
+    answer: type[BaseModel] | None = None
+    status: int = 200
+    media: str = "application/json"
+    headers: tuple[str, ...] = ()
+
+    @property
+    def has_body(self) -> bool:
+        """Whether what is given comes as a body."""
+        return self.method not in ("GET", "DELETE")
+
+    @property
+    def name(self) -> str:
+        """The operation's name in the OpenAPI document."""
+        return f"{self.handler.__module__.rpartition('.')[2]}_{self.handler.__name__}"
+
+    async def __call__(self, ask: Ask) -> Response:
+        """Read the request, do it, write the response."""
+        answer = await self.handler(ask, await self._read(ask.request))
+        return answer if isinstance(answer, Response) else JSONResponse(answer, self.status)
+
+    async def _read(self, request: Request) -> BaseModel:
+        if not self.has_body:
+            return _parse(self.given, _query(request), "the query")
+        return _parse(self.given, await read_json(request), "the body")
+
+
+def route(
+    how: str,
+    handler: Callable[[Ask, Given], Awaitable[Answer]],
+    summary: str,
+    *,
+    given: type[Given | Nothing] = Nothing,
+    **more: Any,
+) -> Route:
+    """A line of the table, such as `route("GET /v1/runs", runs.listing, "List runs")`."""
+    method, _, path = how.partition(" ")
+    return Route(method, path, handler, summary, given, **more)
+
+
+def _query(request: Request) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        if name in found:
+            raise HttpProblem(422, "invalid_input", f"{name[:100]!r} is given twice")
+        found[name] = value
+    return found
+
+
+def _parse(model: type[BaseModel], value: object, where: str) -> BaseModel:
+    flaw = next(flaws(value), None)
+    if flaw is not None:
+        raise HttpProblem(422, "invalid_input", f"{where}: {flaw.message}")
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise of_validation(error, where) from None
+
+
+async def read_json(request: Request) -> object:
+    """The body as JSON; an empty one is an empty object."""
+    try:
+        body = await request.body()
+    except ClientDisconnect:
+        raise HttpProblem(400, "cut_off", "the client went away") from None
+    if not body:
+        return {}
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        hint = "send Content-Type: application/json"
+        raise HttpProblem(415, "not_json", "only JSON bodies are read", hint=hint)
+    try:
+        return cast("object", json.loads(body, parse_constant=_no_constant))
+    except (ValueError, RecursionError) as error:
+        told = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
+        raise HttpProblem(400, "unreadable_json", f"the body is not JSON: {told}") from None
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")

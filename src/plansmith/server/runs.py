@@ -1,0 +1,190 @@
+"""Runs: begun, listed, looked at, removed, stopped, repeated."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+
+from plansmith.dialects.native import read_plan
+from plansmith.errors import InvalidPlan, Refused
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import RunStatus
+from plansmith.planner.kit import PlanRequest
+from plansmith.runner.desk import person
+from plansmith.runner.halting import pause_at_once, skip_step
+from plansmith.runner.report import load_report
+from plansmith.runner.report_html import POLICY, to_html
+from plansmith.runner.report_markdown import to_markdown
+from plansmith.server import bodies as b
+from plansmith.server.inspecting import inspected
+from plansmith.server.problems import HttpProblem
+from plansmith.server.route import Answer, Ask, Nothing
+from plansmith.server.telling import event_json, is_undecided, run_view
+
+EDITED: Final = "the plan was changed by hand"
+SEEN_FIRST: Final = "you wanted to see the plan first"
+
+
+async def create(ask: Ask, given: b.NewRun) -> Answer:
+    """Take a request or a plan in; planning and running go on without the client."""
+    office, smith = ask.office, ask.office.smith
+    wanted = PlanRequest(
+        given.request or "",
+        locale=given.locale,
+        profile=given.profile,
+        max_steps=given.max_steps,
+        budget=given.budget.model_dump(mode="json", exclude_none=True) if given.budget else None,
+        mode=given.mode,
+    )
+    if given.plan is not None:
+        plan = plan_of(given.plan)
+        text = given.request or plan.goal
+        created = e.RunCreated(request=text, locale=plan.locale, options=wanted.options())
+        run_id = (await smith.begin(created, plan, by=office.by)).id
+        if given.mode == "review":
+            await office.ask_for_review(run_id, SEEN_FIRST)
+    else:
+        smith.need_model()
+        journal = smith.new_journal()
+        created = e.RunCreated(request=wanted.text, options=wanted.options())
+        await journal.append(created, by=person(office.by))
+        run_id = journal.id
+    office.conducting.go_on(run_id)
+    return await run_view(smith, run_id)
+
+
+def plan_of(value: dict[str, Any]) -> Plan:
+    """A plan out of JSON, or everything that keeps it from being one."""
+    found = read_plan(value)
+    if not isinstance(found, Plan):
+        raise InvalidPlan(found)
+    return found
+
+
+async def listing(ask: Ask, given: b.RunQuery) -> Answer:
+    """Some runs, newest first."""
+    wanted = {each for each in given.status.split(",") if each}
+    if "open" in wanted:
+        wanted |= {each.value for each in RunStatus if not each.over}
+    unknown = wanted - {each.value for each in RunStatus} - {"open"}
+    if unknown:
+        raise HttpProblem(422, "invalid_input", f"there is no status {min(unknown)!r}")
+    text, items = given.q.casefold(), list[Json]()
+    async for row, *_ in ask.office.rows.newest(given.cursor):
+        if wanted and row["status"] not in wanted:
+            continue
+        if text and text not in f"{row['request']}\n{row['goal']}\n{row['id']}".casefold():
+            continue
+        if len(items) == given.limit:
+            last: Any = items[-1]
+            return {"items": items, "next": last["id"]}
+        items.append(row)
+    return {"items": items, "next": None}
+
+
+async def show(ask: Ask, _: Nothing) -> Answer:
+    """A run, whole."""
+    await ask.office.journal(ask.run)
+    return await run_view(ask.office.smith, ask.run)
+
+
+async def remove(ask: Ask, _: Nothing) -> Answer:
+    """Cancel a run if it is open, and remove it where the store can."""
+    office, smith = ask.office, ask.office.smith
+    run = await office.run(ask.run)
+    delete = getattr(smith.store, "delete_run", None)
+    if delete is None:
+        raise Refused("this store keeps every run", hint="use SQLite or PostgreSQL")
+    if not run.status.over:
+        await office.conducting.halt_planning(ask.run)
+        await smith.cancel(ask.run, by=office.by)
+    await delete(ask.run)
+    office.rows.forget(ask.run)
+    return Response(status_code=204)
+
+
+async def events(ask: Ask, given: b.AfterQuery) -> Answer:
+    """The events of a run behind a number."""
+    await ask.office.journal(ask.run)
+    found = await ask.office.smith.store.events(ask.run, after=given.after)
+    return {"items": [event_json(each) for each in found]}
+
+
+async def step(ask: Ask, _: Nothing) -> Answer:
+    """All that is known of one step."""
+    await ask.office.journal(ask.run)
+    return await inspected(ask.office.smith, ask.run, ask.path("step"))
+
+
+async def report(ask: Ask, given: b.ReportQuery) -> Answer:
+    """What came of a run, as Markdown, HTML or JSON."""
+    await ask.office.journal(ask.run)
+    found = await load_report(ask.office.smith.store, ask.run)
+    accepts = ask.header("accept")
+    accepted = [form for kind, form in _FORMS.items() if kind in accepts]
+    form = given.format or (accepted[0] if accepted else "md")
+    if form == "json":
+        return JSONResponse(found.to_json())
+    if form == "html":
+        return HTMLResponse(to_html(found), headers={"Content-Security-Policy": _REPORT_POLICY})
+    return PlainTextResponse(to_markdown(found), media_type="text/markdown")
+
+
+_FORMS: Final[dict[str, Literal["html", "json"]]] = {
+    "text/html": "html",
+    "application/json": "json",
+}
+# A report carries its own style, by its hash, and nothing that could run.
+_REPORT_POLICY: Final = POLICY.replace("default-src 'none'", "default-src 'self'")
+
+
+async def cancel(ask: Ask, _: b.ReasonBody) -> Answer:
+    """Stop a run for good."""
+    office = ask.office
+    if (await office.run(ask.run)).status.over:
+        raise Refused(f"run {ask.run} is over")
+    await office.conducting.halt_planning(ask.run)
+    await office.smith.cancel(ask.run, by=office.by)
+    return await run_view(office.smith, ask.run)
+
+
+async def pause(ask: Ask, given: b.ReasonBody) -> Answer:
+    """Start nothing more of a run; what runs may end."""
+    office = ask.office
+    await office.journal(ask.run)
+    await office.conducting.halt_planning(ask.run)
+    await pause_at_once(office.smith, ask.run, by=office.by, reason=given.reason)
+    return await run_view(office.smith, ask.run)
+
+
+async def resume(ask: Ask, _: Nothing) -> Answer:
+    """Let a paused run go on."""
+    office = ask.office
+    await office.journal(ask.run)
+    await office.smith.resume(ask.run, by=office.by)
+    if is_undecided(await office.run(ask.run)):
+        await office.ask_for_review(ask.run, EDITED)
+    office.conducting.go_on(ask.run)
+    return await run_view(office.smith, ask.run)
+
+
+async def retry(ask: Ask, given: b.RetryBody) -> Answer:
+    """Repeat a run that is over, as a new run: only what failed or has changed runs again."""
+    office = ask.office
+    await office.journal(ask.run)
+    plan = plan_of(given.plan) if given.plan is not None else None
+    run = await office.smith.retry(ask.run, from_step=given.from_step, plan=plan, by=office.by)
+    await office.ask_for_review(run.id, "this repeats an earlier run")
+    return await run_view(office.smith, run.id)
+
+
+async def skip(ask: Ask, given: b.SkipBody) -> Answer:
+    """Leave a step out that has not begun, or that asks; what needs it does not run either."""
+    office = ask.office
+    await office.journal(ask.run)
+    deed = skip_step(office.smith, ask.run, given.step, by=office.by)
+    await office.conducting.until_journaled(ask.run, deed)
+    return await run_view(office.smith, ask.run)

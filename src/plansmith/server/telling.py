@@ -1,0 +1,228 @@
+"""Telling: runs, steps, questions and plans as the plain JSON of the views."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from plansmith.app import Plansmith
+from plansmith.errors import PlansmithError
+from plansmith.plan import events as e
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json, canonical_json
+from plansmith.plan.fold import fold
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.steps import MapStep, PlanStep
+from plansmith.review.policy import active_steps, effects
+from plansmith.runner.journal import load_results
+from plansmith.server.origins import origins
+from plansmith.server.problems import problem_json
+
+CLIP: Final = 20_000
+WHOLE: Final = 1_000_000
+_HOST: Final = re.compile(rb"\bhttps?://([^/\s\"'\\?#@]+)")
+_MOST_HOSTS: Final = 100
+
+
+async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
+    """A run, whole, from one reading of its journal."""
+    events = await smith.store.events(run_id)
+    run = fold(events)
+    steps = await step_views(smith, run, CLIP)
+    report = await smith.store.get(run.report_hash) if run.report_hash else ""
+    specs = await known_tools(smith)
+    return {
+        **_head(run),
+        "plan": run.plan.to_json() if run.plan else None,
+        "hash": run.plan.hash if run.plan else None,
+        "problems": [problem_json(each) for each in run.problems],
+        "estimate": run.estimate.to_json() if run.estimate else None,
+        "effects": await effects_view(smith, run.plan),
+        "origins": _plain(origins(events, specs)),
+        "review": _review(run, events),
+        "steps": steps,
+        "questions": [question_view(each) for each in run.questions.values()],
+        "report": str(report),
+    }
+
+
+async def known_tools(smith: Plansmith) -> Mapping[str, ToolSpec]:
+    """Today's tools; while they cannot be listed, runs can still be looked at."""
+    try:
+        return (await smith.callees()).specs
+    except PlansmithError:
+        return {}
+
+
+def _head(run: Run) -> dict[str, Json]:
+    return {
+        "id": run.id,
+        "status": run.status.value,
+        "phase": run.phase.value,
+        "request": run.request,
+        "locale": run.locale,
+        "decision": run.decision,
+        "reason": run.reason,
+        "approved": run.approved,
+        "running_hash": run.running_hash,
+        "revisions": run.revisions,
+        "paused": run.paused,
+        "cancel_asked": run.cancel_asked,
+        "replans": run.replans,
+        "iterations": run.iterations,
+        "rejections": run.rejections,
+        "tokens": run.tokens,
+        "cost_usd": str(run.money),
+        "origin": run.origin,
+        "created_at": moment(run.created_at),
+        "updated_at": moment(run.updated_at),
+        "last": run.last.number if run.last else 0,
+    }
+
+
+def _plain(found: Mapping[str, Mapping[str, str]]) -> dict[str, Json]:
+    return {step: dict(places) for step, places in found.items()}
+
+
+def _review(run: Run, events: Sequence[e.Event]) -> Json:
+    """What a person is, or was, asked about the current plan."""
+    if run.plan is None:
+        return None
+    digest = run.plan.hash
+    asked = [each.body for each in events if isinstance(each.body, e.ReviewAsked)]
+    current = [each for each in asked if each.hash == digest]
+    if not current and is_undecided(run):
+        return {"asked": True, "hash": digest, "reasons": ["nobody has decided on this plan yet"]}
+    if not current:
+        return None
+    return {"asked": awaits_review(run), "hash": digest, "reasons": list(current[-1].reasons)}
+
+
+def awaits_review(run: Run) -> bool:
+    """Whether a person has to decide on the plan that stands now."""
+    approved = run.plan is not None and run.approved == run.plan.hash
+    return run.status is RunStatus.REVIEWING and not approved
+
+
+def is_undecided(run: Run) -> bool:
+    """Whether a run has a plan that nobody was asked about, and that does not go on by itself."""
+    planned = run.status is RunStatus.PLANNING and run.plan is not None
+    changing = run.last is not None and isinstance(run.last.body, e.ChangesAsked)
+    return planned and not changing and run.options.get("mode") != "read_only"
+
+
+async def step_views(smith: Plansmith, run: Run, room: int) -> dict[str, Json]:
+    """Every step with its result, clipped where it is longer than the room."""
+    results = await load_results(smith.store, run)
+    started = {name: each.inputs for name, each in run.steps.items() if each.inputs}
+    inputs = dict(
+        zip(started, await asyncio.gather(*map(smith.store.get, started.values())), strict=True)
+    )
+    return {
+        name: step_view(state, results.get(name), inputs.get(name), room)
+        for name, state in run.steps.items()
+    }
+
+
+def step_view(state: StepState, result: Json, inputs: Json, room: int) -> dict[str, Json]:
+    """Where one step stands."""
+    text = canonical_json(result) if state.status is StepStatus.DONE else b""
+    clipped = len(text) > room
+    return {
+        "status": state.status.value,
+        "attempts": state.attempts,
+        "inputs": clip(inputs, room),
+        "result": clip(result, room),
+        "result_hash": state.result_hash,
+        "result_size": len(text),
+        "clipped": clipped,
+        "error": state.error,
+        "error_kind": state.error_kind,
+        "progress": state.progress,
+        "tokens": state.tokens,
+        "started_at": moment(state.started_at),
+        "finished_at": moment(state.finished_at),
+    }
+
+
+def clip(value: Json, room: int) -> Json:
+    """A value that fits, or the beginning of its text."""
+    text = canonical_json(value)
+    if len(text) <= room:
+        return value
+    whole = value if isinstance(value, str) else text.decode()
+    return f"{whole[:room]}…"
+
+
+def question_view(asked: e.QuestionAsked) -> dict[str, Json]:
+    """A question as a person is shown it; the state a call left is none of their business."""
+    return {
+        "question": asked.question,
+        "text": asked.text,
+        "options": list(asked.options),
+        "answer_schema": asked.answer_schema,
+        "step": asked.step,
+        "expires_at": moment(asked.expires_at),
+        "link": asked.link,
+    }
+
+
+async def effects_view(smith: Plansmith, plan: Plan | None) -> dict[str, Json]:
+    """What a plan does to the world, counted and by step."""
+    counts = dict.fromkeys(Effect, 0)
+    by_step: dict[str, Json] = {}
+    specs = await known_tools(smith)
+    agents = {spec.name: spec for spec in smith.agents()}
+    for step in plan.steps if plan else ():
+        if step.disabled:
+            continue
+        found: list[Effect] = []
+        for inner in active_steps(Plan(steps=(step,)), smith.templates):
+            found += [effect for _, effect in effects(inner, tools=specs, agents=agents)]
+        for effect in found:
+            counts[effect] += 1
+        if found or isinstance(step, (MapStep, PlanStep)):
+            worst = max(found, key=lambda each: each.rank, default=Effect.READ)
+            by_step[step.id] = worst.value
+    hosts = _HOST.findall(canonical_json(plan.to_json())) if plan else []
+    names = sorted({each.decode(errors="replace").lower() for each in hosts})[:_MOST_HOSTS]
+    total: dict[str, Json] = {effect.value: count for effect, count in counts.items()}
+    return {**total, "hosts": list(names), "by_step": by_step}
+
+
+def run_row(run: Run) -> dict[str, Json]:
+    """A run in a list."""
+    planned = run.plan.steps if run.plan else ()
+    states = [run.steps[step.id].status for step in planned if step.id in run.steps]
+    return {
+        "id": run.id,
+        "status": run.status.value,
+        "request": run.request,
+        "goal": run.plan.goal if run.plan else "",
+        "locale": run.locale,
+        "created_at": moment(run.created_at),
+        "updated_at": moment(run.updated_at),
+        "steps": {
+            "total": len(states),
+            "done": states.count(StepStatus.DONE),
+            "failed": states.count(StepStatus.FAILED),
+            "running": states.count(StepStatus.RUNNING),
+        },
+        "questions": len(run.questions),
+        "tokens": run.tokens,
+        "cost_usd": str(run.money),
+    }
+
+
+def event_json(event: e.Event) -> dict[str, Json]:
+    """An event as it is stored."""
+    return event.to_json()
+
+
+def moment(at: datetime | None) -> str | None:
+    """A time as RFC 3339 in UTC."""
+    return at.isoformat().replace("+00:00", "Z") if at else None

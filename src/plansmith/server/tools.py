@@ -1,0 +1,126 @@
+"""Tools and agents: what there is, what waits for a person's approval, and the person's word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plansmith.adapters.agents.a2a.registry import Standing
+from plansmith.adapters.tools.mcp.servers import McpServers
+from plansmith.errors import Refused
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.planner.shortlist import shortlist
+from plansmith.server import bodies as b
+from plansmith.server.office import Office
+from plansmith.server.route import Answer, Ask, Nothing
+
+_MOST = 50
+
+
+async def listing(ask: Ask, given: b.ToolQuery) -> Answer:
+    """The tools that can be used, best first when words are given, and those that wait."""
+    office = ask.office
+    waiting = await waiting_tools(office)
+    specs = list((await office.smith.callees()).specs.values())
+    if given.q.strip():
+        order = [pick.name for pick in shortlist(given.q, specs, k=_MOST)]
+        by_name = {spec.name: spec for spec in specs}
+        specs = [by_name[name] for name in order if name in by_name]
+        words = given.q.casefold()
+        waiting = [each for each in waiting if words in str(each["text"]).casefold()]
+    servers = {each.name for source in _servers(office) for each in source.statuses()}
+    return {"items": [*(_tool(spec, servers) for spec in specs), *waiting]}
+
+
+def _tool(spec: ToolSpec, servers: set[str]) -> dict[str, Json]:
+    server = spec.name.partition(".")[0]
+    return {
+        "name": spec.name,
+        "kind": "tool",
+        "description": spec.description,
+        "effect": spec.effect.value,
+        "server": server if server in servers else None,
+        "schema": spec.input_schema,
+        "approved": True,
+        "changed": False,
+    }
+
+
+async def waiting_tools(office: Office) -> list[dict[str, Any]]:
+    """Servers and tools that wait for a person's approval, each as it is shown."""
+    return [
+        {
+            "name": each.name,
+            "kind": each.kind,
+            "description": "",
+            "effect": None,
+            "server": each.name.partition(".")[0],
+            "schema": None,
+            "approved": False,
+            "changed": each.changed,
+            "hash": each.hash,
+            "text": each.text,
+            "definition": dict(each.definition),
+        }
+        for source in _servers(office)
+        for each in await source.pending()
+    ]
+
+
+def _servers(office: Office) -> list[McpServers]:
+    return [each for each in office.smith.sources if isinstance(each, McpServers)]
+
+
+async def approve(ask: Ask, given: b.Approval) -> Answer:
+    """Approve a server's start or a tool, exactly as it was shown."""
+    office = ask.office
+    servers = _servers(office)
+    if not servers:
+        raise Refused("there are no MCP servers", hint="set [mcp.servers.NAME], see docs/mcp.md")
+    servers[0].approve(given.server, given.hash, by=office.by)
+    office.log.info("tool_approved", name=given.server, by=office.by)
+    return {"items": [*await waiting_tools(office)]}
+
+
+async def agents(ask: Ask, _: Nothing) -> Answer:
+    """The agents that plans can use, and how the cards of others stand."""
+    office = ask.office
+    items: list[dict[str, Any]] = [
+        {
+            "name": spec.name,
+            "description": spec.description,
+            "effect": spec.effect.value,
+            "enabled": spec.enabled,
+            "skills": [skill.to_json() for skill in spec.skills],
+        }
+        for spec in office.smith.agents()
+    ]
+    registry = office.registry
+    names = sorted(registry.entries()) if registry else []
+    cards = [_told(await registry.look(name)) for name in names] if registry else []
+    return {"items": [*items, *cards]}
+
+
+def _told(standing: Standing) -> dict[str, Any]:
+    return {
+        "name": standing.name,
+        "kind": "card",
+        "status": standing.status,
+        "hash": standing.hash,
+        "why": standing.why,
+        "changes": list(standing.changes),
+        "url": standing.settings.url,
+        "card": standing.card,
+    }
+
+
+async def approve_agent(ask: Ask, given: b.AgentApproval) -> Answer:
+    """Approve an agent's card, exactly as it was shown; plans can use it at once."""
+    office = ask.office
+    if office.registry is None:
+        raise Refused("there are no A2A agents", hint="plansmith agents add URL")
+    standing = await office.registry.approve(given.name, given.hash, by=office.by)
+    for each in office.live:
+        await each.refresh()
+    office.log.info("agent_approved", name=given.name, by=office.by)
+    return _told(standing)

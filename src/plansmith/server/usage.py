@@ -1,0 +1,127 @@
+"""Usage: what runs took, what the settings are and where each comes from, which model plans."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+from plansmith.adapters.models.choosing import choose
+from plansmith.adapters.models.local.shelf import Shelf
+from plansmith.config import Settings, load_settings
+from plansmith.errors import JournalDamaged
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.planner.metrics import MetricTotals, PlanMetrics
+from plansmith.server.office import Office
+from plansmith.server.route import Answer, Ask, Nothing
+
+_SECRET: Final = ("key", "token", "password", "secret", "env", "headers")
+_HIDDEN: Final = "[hidden]"
+_HOMES: Final = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+
+
+async def metrics(ask: Ask, __: Nothing) -> Answer:
+    """What all runs took, by status, day and model."""
+    statuses, days = Counter[str](), defaultdict[str, Counter[str]](Counter)
+    money, tokens, totals = defaultdict[str, Decimal](Decimal), 0, MetricTotals()
+    async for row, _, planning in ask.office.rows.newest():
+        if planning is not None:
+            totals.add(PlanMetrics.of(planning))
+        statuses[str(row["status"])] += 1
+        day = str(row["created_at"] or "")[:10]
+        spent = int(str(row["tokens"]))
+        tokens += spent
+        days[day].update(runs=1, tokens=spent)
+        money[day] += Decimal(str(row["cost_usd"]))
+    return {
+        "runs": dict(statuses),
+        "tokens": tokens,
+        "cost_usd": str(sum(money.values(), Decimal(0))),
+        "by_day": [
+            {"day": day, **dict(days[day]), "cost_usd": str(money[day])} for day in sorted(days)
+        ],
+        "by_model": await _by_model(ask.office),
+        "planning": totals.to_json(),
+    }
+
+
+async def _by_model(office: Office) -> list[Json]:
+    """The calls each model got while planning, as their exchanges were kept."""
+    calls, tokens = Counter[str](), Counter[str]()
+    for run_id in await office.smith.store.runs():
+        for name, spent in await _exchanged(office, run_id):
+            calls[name] += 1
+            tokens[name] += spent
+    return [{"model": name, "calls": calls[name], "tokens": tokens[name]} for name in sorted(calls)]
+
+
+async def _exchanged(office: Office, run_id: str) -> list[tuple[str, int]]:
+    if run_id in office.model_calls:
+        return office.model_calls[run_id]
+    try:
+        events = await office.smith.store.events(run_id)
+        found: list[tuple[str, int]] = []
+        for event in events:
+            if isinstance(event.body, (e.Triaged, e.PlanProposed)) and event.body.record:
+                said: Any = await office.smith.store.get(event.body.record)
+                found += [(str(each["model"]), int(each.get("tokens") or 0)) for each in said]
+    except JournalDamaged:
+        return []
+    if events and isinstance(events[-1].body, e.RunFinished):
+        office.model_calls[run_id] = found
+    return found
+
+
+async def settings(ask: Ask, _: Nothing) -> Answer:
+    """The settings in force, each with where it was set; nothing secret is shown."""
+    return {"items": list(_told(ask.office.settings))}
+
+
+def _told(effective: Settings) -> Iterator[Json]:
+    homes = {name: os.environ[name] for name in _HOMES if name in os.environ}
+    nowhere = Path(os.devnull)
+    stages = {
+        "default": Settings(),
+        "person": load_settings(folder=nowhere, environment=homes),
+        "project": load_settings(environment=homes),
+        "environment": load_settings(),
+        "flag": effective,
+    }
+    leaves = {name: dict(_leaves(each.model_dump(mode="json"))) for name, each in stages.items()}
+    for name, value in leaves["flag"].items():
+        # The first stage from which on the value is the one in force.
+        sources = list(leaves)
+        source = "flag"
+        for stage in reversed(sources):
+            if leaves[stage].get(name) != value:
+                break
+            source = stage
+        hidden = value is not None and any(each in name.split(".")[-1] for each in _SECRET)
+        yield {"name": name, "value": _HIDDEN if hidden else value, "source": source}
+
+
+def _leaves(value: Mapping[str, Json], path: str = "") -> Iterator[tuple[str, Json]]:
+    for name, child in value.items():
+        place = f"{path}.{name}" if path else name
+        if isinstance(child, dict) and child:
+            yield from _leaves(child, place)
+        else:
+            yield place, child
+
+
+async def model(ask: Ask, _: Nothing) -> Answer:
+    """Which model plans, and, where it was chosen by itself, why that one."""
+    office = ask.office
+    wanted = office.settings.models.plan
+    if wanted.model != "auto" or wanted.base_url:
+        chosen = office.smith.need_model().name
+        return {"model": wanted.model, "chosen": chosen, "why": "it is set", "tried": []}
+    choice = await choose(os.environ, shelf=Shelf())
+    tried: list[Json] = [
+        {"kind": each.kind, "name": each.what, "why": each.flaw} for each in choice.tried
+    ]
+    return {"model": "auto", "chosen": choice.model, "why": choice.why, "tried": tried}

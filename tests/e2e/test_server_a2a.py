@@ -1,0 +1,161 @@
+"""The A2A server with the real SDK client: tasks are runs, questions are asked, nobody approves."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
+from a2a.types import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    Task,
+    TaskState,
+)
+from google.protobuf import json_format  # type: ignore[import-untyped]
+from tests.unit.server.house import House, plan, serving, tool_step
+
+from plansmith.testing import ScriptedModel
+
+DECIDED = {"decision": "plan", "reason": "", "query": "x", "answer": ""}
+ASK = {"id": "which", "kind": "ask", "question": "Which city?", "options": ["Oslo", "Rome"]}
+
+
+@contextlib.asynccontextmanager
+async def connected(house: House) -> AsyncIterator[tuple[Client, Any]]:
+    headers = {"Authorization": f"Bearer {house.token}"}
+    async with httpx.AsyncClient(verify=False, headers=headers, timeout=20) as web:
+        card = await A2ACardResolver(web, house.url).get_agent_card()
+        yield ClientFactory(ClientConfig(httpx_client=web, streaming=True)).create(card), card
+
+
+def words(text: str = "", *, data: Any = None, **more: Any) -> SendMessageRequest:
+    parts = [Part(text=text)] if text else []
+    if data is not None:
+        part = Part(media_type="application/json")
+        json_format.ParseDict(data, part.data)
+        parts.append(part)
+    message = Message(role=Role.ROLE_USER, message_id=str(uuid4()), parts=parts, **more)
+    return SendMessageRequest(message=message)
+
+
+async def said(client: Client, request: SendMessageRequest) -> list[Any]:
+    return [each async for each in client.send_message(request)]
+
+
+def states(events: list[Any]) -> list[Any]:
+    found = []
+    for each in events:
+        if each.HasField("task"):
+            found.append(each.task.status.state)
+        elif each.HasField("status_update"):
+            found.append(each.status_update.status.state)
+    return found
+
+
+def task_of(events: list[Any]) -> str:
+    return str(next(each.task.id for each in events if each.HasField("task")))
+
+
+def artifacts(events: list[Any]) -> list[str]:
+    return [
+        each.artifact_update.artifact.parts[0].text
+        for each in events
+        if each.HasField("artifact_update")
+    ]
+
+
+async def test_a_task_is_a_run_and_its_report_an_artifact(tmp_path: Path) -> None:
+    model = ScriptedModel(DECIDED, plan(tool_step("a"), goal="Weather"))
+    async with serving(tmp_path, model=model) as house, connected(house) as (client, card):
+        assert card.skills[0].id == "plan"
+        events = await said(client, words("the weather in Oslo"))
+        assert states(events)[0] == TaskState.TASK_STATE_SUBMITTED
+        assert TaskState.TASK_STATE_WORKING in states(events)
+        assert states(events)[-1] == TaskState.TASK_STATE_COMPLETED
+        run = await house.get(f"/v1/runs/{task_of(events)}")
+        assert run["status"] == "done"
+        assert artifacts(events) == [run["report"]]
+
+
+async def test_questions_are_asked_and_answered(tmp_path: Path) -> None:
+    model = ScriptedModel(DECIDED, plan(ASK, tool_step("a", inputs={"city": "{{which}}"})))
+    async with serving(tmp_path, model=model) as house, connected(house) as (client, _):
+        events = await said(client, words("the weather"))
+        assert states(events)[-1] == TaskState.TASK_STATE_INPUT_REQUIRED
+        asked = events[-1].status_update.status.message
+        assert asked.parts[0].text == "Which city?"
+        assert json_format.MessageToDict(asked.parts[1].data)["options"] == ["Oslo", "Rome"]
+        where = {"task_id": task_of(events), "context_id": events[-1].status_update.context_id}
+        more = await said(client, words("Rome", **where))
+        assert states(more)[-1] == TaskState.TASK_STATE_COMPLETED
+        assert house.tools.calls == [("weather", {"city": "Rome"})]
+
+
+async def test_no_message_approves_a_plan(tmp_path: Path) -> None:
+    model = ScriptedModel(DECIDED, plan(tool_step("a", "mail")))
+    async with serving(tmp_path, model=model) as house, connected(house) as (client, _):
+        events = await said(client, words("mail Oslo"))
+        assert states(events)[-1] == TaskState.TASK_STATE_INPUT_REQUIRED
+        assert "person" in events[-1].status_update.status.message.parts[0].text
+        run = await house.get(f"/v1/runs/{task_of(events)}")
+        where = {"task_id": run["id"], "context_id": events[-1].status_update.context_id}
+        for text in ("approve", "yes", run["hash"]):
+            more = await said(client, words(text, **where))
+            assert states(more)[-1] == TaskState.TASK_STATE_INPUT_REQUIRED
+        approval = {"approve": run["hash"], "answer": "allow", "question": "approve"}
+        await said(client, words(data=approval, **where))
+        assert (await house.get(f"/v1/runs/{run['id']}"))["approved"] == ""
+        assert house.tools.calls == []
+        # Once a person has approved it, the task ends as the run does.
+        await house.approve(run)
+        await house.until(run["id"], "done")
+        task = await client.get_task(GetTaskRequest(id=run["id"]))
+        assert task.status.state == TaskState.TASK_STATE_COMPLETED
+        assert task.artifacts[0].name == "report"
+
+
+async def test_every_template_is_a_skill(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        body = {
+            "name": "weather",
+            "plan": plan(tool_step("a")),
+            "parameters": {"city": ["a.inputs.city"]},
+        }
+        await house.post("/v1/templates", body, 201)
+        async with connected(house) as (client, card):
+            assert [each.id for each in card.skills] == ["plan", "template:weather"]
+            wanted = {"template": "weather", "parameters": {"city": "Rome"}}
+            events = await said(client, words(data=wanted))
+            assert states(events)[-1] == TaskState.TASK_STATE_COMPLETED
+            assert house.tools.calls == [("weather", {"city": "Rome"})]
+            wrong = await said(client, words(data={"template": "nothing"}))
+            assert states(wrong)[-1] == TaskState.TASK_STATE_FAILED
+
+
+async def test_a_cancelled_task_is_a_cancelled_run(tmp_path: Path) -> None:
+    model = ScriptedModel(DECIDED, plan(tool_step("a", "mail")))
+    async with serving(tmp_path, model=model) as house, connected(house) as (client, _):
+        events = await said(client, words("mail Oslo"))
+        task: Task = await client.cancel_task(CancelTaskRequest(id=task_of(events)))
+        assert task.status.state == TaskState.TASK_STATE_CANCELED
+        assert (await house.get(f"/v1/runs/{task.id}"))["status"] == "cancelled"
+
+
+async def test_tasks_of_an_earlier_server_are_found_by_their_runs(tmp_path: Path) -> None:
+    model = ScriptedModel(DECIDED, plan(tool_step("a")))
+    first = serving(tmp_path, store="sqlite", model=model)
+    async with first as house, connected(house) as (client, _):
+        task_id = task_of(await said(client, words("the weather")))
+    async with serving(tmp_path, store="sqlite") as house, connected(house) as (client, _):
+        task = await client.get_task(GetTaskRequest(id=task_id))
+        assert task.status.state == TaskState.TASK_STATE_COMPLETED
+        assert task.artifacts[0].parts[0].text

@@ -1,0 +1,169 @@
+"""The MCP server with the real client: over pipes and over HTTP, in both eras of the protocol."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from tests.unit.server.house import House, plan, serving, tool_step
+
+from plansmith.testing import ScriptedModel
+
+TOOLS = {
+    "plan_create",
+    "plan_show",
+    "plan_validate",
+    "run_start",
+    "run_status",
+    "run_result",
+    "run_answer",
+    "planning",
+}
+DECIDED = {"decision": "plan", "reason": "", "query": "x", "answer": ""}
+
+
+@contextlib.asynccontextmanager
+async def client(house: House, mode: Any = "auto") -> AsyncIterator[Client]:
+    headers = {"Authorization": f"Bearer {house.token}"}
+    async with httpx2.AsyncClient(headers=headers) as web:
+        transport = streamable_http_client(f"{house.url}/mcp", http_client=web)
+        async with Client(transport, mode=mode) as made:
+            yield made
+
+
+async def call(made: Client, tool: str, **arguments: Any) -> Any:
+    result = await made.call_tool(tool, arguments)
+    text = "".join(getattr(each, "text", "") for each in result.content)
+    assert not result.is_error, text
+    return result.structured_content if result.structured_content is not None else text
+
+
+async def refused(made: Client, tool: str, **arguments: Any) -> str:
+    result = await made.call_tool(tool, arguments)
+    assert result.is_error
+    return "".join(getattr(each, "text", "") for each in result.content)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_plan_is_made_started_and_its_result_read(tmp_path: Path, mode: str) -> None:
+    model = ScriptedModel(DECIDED, plan(tool_step("a")))
+    async with serving(tmp_path, model=model) as house, client(house, mode) as made:
+        assert {each.name for each in (await made.list_tools()).tools} == TOOLS
+        planned = await call(made, "plan_create", request="the weather")
+        assert planned["plan"]["steps"][0]["id"] == "a"
+        assert house.office.conducting.busy == 0  # planned, and only that
+        handle = await call(made, "run_start", run=planned["run"])
+        assert handle["run"] == planned["run"]
+        result = await call(made, "run_result", run=planned["run"], wait_s=20)
+        assert result["status"] == "done"
+        assert result["results"]["a"] == {"tool": "weather", "city": "Oslo"}
+        assert result["report"]
+
+
+async def test_nothing_over_mcp_approves_anything(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house, client(house) as made:
+        listed = (await made.list_tools()).tools
+        words = json.dumps([each.model_dump(mode="json")["input_schema"] for each in listed])
+        assert not [each for each in ("approve", "permit", "decision", "decide") if each in words]
+        acting = plan(tool_step("a", "mail"))
+        handle = await call(made, "run_start", plan=acting)
+        assert handle["status"] == "reviewing"
+        assert "person" in handle["for_a_person"]
+        run = handle["run"]
+        # Every tool, with everything that might be taken for an approval.
+        for said in ("approve", "yes", handle["hash"], "allow", True):
+            await refused(made, "run_answer", run=run, question="approve", answer=said)
+            await refused(made, "run_answer", run=run, question=handle["hash"], answer=said)
+        await call(made, "run_start", run=run)
+        await call(made, "run_status", run=run)
+        await call(made, "run_result", run=run)
+        await call(made, "plan_show", run=run)
+        await call(made, "plan_validate", plan=acting)
+        for command in ("set_active", "mark_step", "update", "delete"):
+            await made.call_tool(
+                "planning",
+                {"command": command, "plan_id": run, "step_index": 0, "step_status": "completed"},
+            )
+        again = await house.get(f"/v1/runs/{run}")
+        assert (again["status"], again["approved"]) == ("reviewing", "")
+        assert house.tools.calls == []
+
+
+async def test_values_from_tools_are_let_through_by_a_person_only(tmp_path: Path) -> None:
+    steps = [tool_step("a"), tool_step("b", "mail", inputs={"city": "{{a.city}}"})]
+    async with serving(tmp_path) as house, client(house) as made:
+        handle = await call(made, "run_start", plan=plan(*steps))
+        run = await house.get(f"/v1/runs/{handle['run']}")
+        await house.approve(run)
+        run = await house.until(run["id"], "asking")
+        [asked] = run["questions"]
+        told = await call(made, "run_status", run=run["id"])
+        assert told["questions"] == []
+        assert told["for_a_person"]
+        text = await refused(
+            made, "run_answer", run=run["id"], question=asked["question"], answer="allow"
+        )
+        assert "person" in text
+        assert [name for name, _ in house.tools.calls] == ["weather"]
+
+
+async def test_a_question_of_a_plan_is_answered_over_mcp(tmp_path: Path) -> None:
+    ask = {"id": "which", "kind": "ask", "question": "Which city?"}
+    async with serving(tmp_path) as house, client(house) as made:
+        both = plan(ask, tool_step("a", inputs={"city": "{{which}}"}))
+        handle = await call(made, "run_start", plan=both)
+        told = await call(made, "run_status", run=handle["run"], wait_s=20)
+        [asked] = told["questions"]
+        assert asked["text"] == "Which city?"
+        await call(made, "run_answer", run=handle["run"], question=asked["question"], answer="Rome")
+        result = await call(made, "run_result", run=handle["run"], wait_s=20)
+        assert result["results"]["a"]["city"] == "Rome"
+
+
+async def test_mistakes_are_told_as_errors_of_the_tool(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house, client(house) as made:
+        assert "no run" in await refused(made, "run_status", run="nobody")
+        assert "give a run" in await refused(made, "run_start")
+        assert "template" in await refused(made, "run_start", template="nothing")
+        assert "PS101" in await refused(made, "run_start", plan=plan(tool_step("a", "zz")))
+        found = await call(made, "plan_validate", plan=plan(tool_step("a", "zz")))
+        assert not found["usable"]
+        assert found["problems"][0]["code"] == "PS101"
+        assert not (await call(made, "plan_validate", plan={"steps": 1}))["usable"]
+
+
+async def test_the_planning_commands_keep_a_plan(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house, client(house) as made:
+        words = {"plan_id": "p", "title": "Trip", "steps": ["book", "go"]}
+        text = await call(made, "planning", command="create", **words)
+        assert "Plan created successfully with ID: p" in str(text)
+        await call(made, "planning", command="mark_step", step_index=0, step_status="completed")
+        assert "1/2 steps completed" in str(await call(made, "planning", command="list"))
+        assert "No plan found" in await refused(made, "planning", command="get", plan_id="q")
+
+
+async def test_the_command_speaks_over_pipes(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("an invoice")
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "plansmith", "mcp", "--model", "demo", "--store", "memory"],
+        env=dict(os.environ) | {"XDG_DATA_HOME": str(tmp_path / "data")},
+        cwd=tmp_path,
+    )
+    async with Client(stdio_client(parameters)) as made:
+        assert {each.name for each in (await made.list_tools()).tools} == TOOLS
+        planned = await call(made, "plan_create", request="Which files mention invoices?")
+        await call(made, "run_start", run=planned["run"])
+        result = await call(made, "run_result", run=planned["run"], wait_s=20)
+        assert result["status"] == "done"
+        assert "notes.txt" in result["report"]

@@ -1,0 +1,452 @@
+"""The HTTP API over real sockets: a request becomes a plan, a run and a report."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.unit.server.house import Silent, Tools, plan, serving, tool_step
+
+from plansmith import Plan, ToolSpec
+from plansmith.errors import Misconfigured
+from plansmith.testing import Answer, ScriptedModel
+
+PLAN = plan(tool_step("oslo"), goal="Weather in Oslo")
+DECIDED = {"decision": "plan", "reason": "", "query": "the weather in Oslo", "answer": ""}
+
+
+async def test_a_request_is_planned_in_the_background_seen_first_and_run(tmp_path: Path) -> None:
+    model = ScriptedModel(DECIDED, PLAN)
+    async with serving(tmp_path, model=model) as house:
+        run = await house.post("/v1/runs", {"request": "the weather in Oslo"}, 202)
+        assert run["status"] == "triaging"
+        run = await house.until(run["id"], "reviewing")
+        assert run["review"] == {
+            "asked": True,
+            "hash": run["hash"],
+            "reasons": ["you wanted to see the plan first"],
+        }
+        assert run["effects"]["read"] == 1
+        assert run["origins"] == {"oslo": {"inputs.city": "person"}}
+        assert house.tools.calls in ([], [("weather", {"city": "Oslo"})])  # read early, perhaps
+        await house.approve(run)
+        run = await house.until(run["id"], "done")
+        assert run["steps"]["oslo"]["result"] == {"tool": "weather", "city": "Oslo"}
+        assert run["steps"]["oslo"]["inputs"] == {"city": "Oslo"}
+        assert run["report"]
+
+
+async def test_a_plan_that_only_reads_goes_on_by_itself_when_that_was_wanted(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as house:
+        run = await house.begin(tool_step("a"), mode="read_only")
+        assert (await house.until(run["id"], "done"))["approved"] == ""
+        run = await house.begin(tool_step("a", "mail"), mode="read_only")
+        assert (await house.get(f"/v1/runs/{run['id']}"))["status"] == "reviewing"
+        assert [name for name, _ in house.tools.calls] == ["weather"]
+
+
+async def test_a_run_has_limits_of_its_own(tmp_path: Path) -> None:
+    two = plan(tool_step("a"), tool_step("b", after=["a"]))
+    model = ScriptedModel(DECIDED, two, PLAN)
+    async with serving(tmp_path, model=model) as house:
+        body = {"request": "the weather in Oslo", "max_steps": 1, "profile": {"name": "Ann"}}
+        run = await house.post("/v1/runs", body, 202)
+        run = await house.until(run["id"], "reviewing")
+        assert [step["id"] for step in run["plan"]["steps"]] == ["oslo"]  # two were too many
+        limited = await house.begin(
+            tool_step("a"), tool_step("b", after=["a"]), budget={"steps": 1, "money": "0.5"}
+        )
+        await house.approve(limited)
+        limited = await house.until(limited["id"], "paused", "asking")
+        [question] = limited["questions"]
+        assert question["question"].startswith("budget:")
+        path = f"/v1/runs/{limited['id']}"
+        await house.post(f"{path}/answers", {"question": question["question"], "answer": "go_on"})
+        await house.until(limited["id"], "done")
+
+
+async def test_nothing_acts_before_the_approval_of_exactly_this_plan(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        run = await house.begin(tool_step("a", "mail"))
+        old = run["hash"]
+        changed = plan(tool_step("a", "mail", inputs={"city": "Rome"}))
+        path = f"/v1/runs/{run['id']}"
+        edited = await house.client.put(
+            f"{path}/plan", json={"plan": changed}, headers={"If-Match": f'"{old}"'}
+        )
+        assert edited.status_code == 200
+        new = edited.json()["hash"]
+        assert edited.json()["origins"]["a"]["inputs.city"] == "person"
+        refused = await house.post(f"{path}/decision", {"approve": old}, 409)
+        assert refused["code"] == "stale_decision"
+        assert new in refused["hint"]
+        assert house.tools.calls == []
+        await house.post(f"{path}/decision", {"approve": new})
+        await house.until(run["id"], "done")
+        assert house.tools.calls == [("mail", {"city": "Rome"})]
+        again = await house.post(f"{path}/decision", {"approve": new}, 409)
+        assert again["code"] == "stale_decision"
+
+
+async def test_of_two_clients_that_decide_at_once_one_wins(tmp_path: Path) -> None:
+    async with serving(tmp_path, store="sqlite") as house:
+        for _ in range(5):
+            run = await house.begin(tool_step("a", "mail"))
+            path = f"/v1/runs/{run['id']}/decision"
+            answers = await asyncio.gather(
+                house.client.post(path, json={"approve": run["hash"]}),
+                house.client.post(path, json={"reject": True}),
+                house.client.post(path, json={"approve": run["hash"]}),
+            )
+            assert sorted(each.status_code for each in answers) == [200, 409, 409]
+            await house.until(run["id"], "done", "cancelled")
+
+
+async def test_an_edit_of_a_plan_that_changed_meanwhile_is_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        run = await house.begin(tool_step("a", "mail"))
+        path = f"/v1/runs/{run['id']}/plan"
+        shown = await house.client.get(path)
+        assert shown.headers["etag"] == f'"{run["hash"]}"'
+        body = {"plan": plan(tool_step("a", "mail", inputs={"city": "Rome"}))}
+        assert (await house.client.put(path, json=body)).status_code == 428
+        match = {"If-Match": shown.headers["etag"]}
+        assert (await house.client.put(path, json=body, headers=match)).status_code == 200
+        stale = await house.client.put(path, json=body, headers=match)
+        assert stale.status_code == 412
+        broken = {"plan": plan(tool_step("a", "no_such_tool"))}
+        now = {"If-Match": (await house.client.get(path)).headers["etag"]}
+        refused = await house.client.put(path, json=broken, headers=now)
+        assert refused.status_code == 422
+        assert refused.json()["problems"][0]["code"] == "PS101"
+        checked = await house.post(f"{path}/check", broken)
+        assert checked["problems"][0]["name"] == "unknown-tool"
+        back = await house.post(f"/v1/runs/{run['id']}/undo")
+        assert back["hash"] == run["hash"]
+        plans = await house.get(f"/v1/runs/{run['id']}/plans")
+        assert [each["origin"] for each in plans] == ["submitted", "person", "person"]
+        diff = await house.get(f"/v1/runs/{run['id']}/diff", params={"from": 1, "to": 2})
+        [change] = [each for each in diff["changes"] if each["kind"] == "changed"]
+        assert change["step"] == "a"
+        assert change["fields"][0]["after"] == "Rome"
+
+
+async def test_changes_in_words_make_another_plan(tmp_path: Path) -> None:
+    other = plan(tool_step("oslo"), tool_step("rome", inputs={"city": "Rome"}))
+    model = ScriptedModel(DECIDED, PLAN, Answer(other, expects="also Rome"))
+    async with serving(tmp_path, model=model) as house:
+        run = await house.post("/v1/runs", {"request": "the weather in Oslo"}, 202)
+        run = await house.until(run["id"], "reviewing")
+        told = await house.post(f"/v1/runs/{run['id']}/decision", {"changes": "also Rome"})
+        assert told["rejections"] == 1
+        run = await house.until(run["id"], "reviewing")
+        assert [step["id"] for step in run["plan"]["steps"]] == ["oslo", "rome"]
+        assert run["origins"]["rome"]["inputs.city"] == "person"  # it is in what was asked
+
+
+async def test_a_question_about_the_request_is_answered_and_then_planned(tmp_path: Path) -> None:
+    asks = {"decision": "ask", "reason": "", "query": "", "answer": "Which city?"}
+    model = ScriptedModel(asks, DECIDED, Answer(PLAN, expects="You decide"))
+    async with serving(tmp_path, model=model) as house:
+        run = await house.post("/v1/runs", {"request": "the weather"}, 202)
+        run = await house.until(run["id"], "asking")
+        [question] = run["questions"]
+        assert question["text"] == "Which city?"
+        inbox = await house.get("/v1/inbox")
+        assert [each["kind"] for each in inbox["items"]] == ["question"]
+        path = f"/v1/runs/{run['id']}/answers"
+        await house.post(path, {"question": question["question"], "you_decide": True})
+        await house.until(run["id"], "reviewing")
+        again = await house.post(path, {"question": question["question"], "answer": "x"}, 409)
+        assert again["code"] == "stale_decision"
+
+
+async def test_a_step_that_asks_waits_for_the_answer_and_takes_only_one_that_fits(
+    tmp_path: Path,
+) -> None:
+    ask = {"id": "which", "kind": "ask", "question": "Which?", "options": ["Oslo", "Rome"]}
+    async with serving(tmp_path) as house:
+        run = await house.begin(ask, tool_step("a", inputs={"city": "{{which}}"}))
+        await house.approve(run)
+        run = await house.until(run["id"], "asking")
+        path = f"/v1/runs/{run['id']}/answers"
+        name = run["questions"][0]["question"]
+        left = await house.post(path, {"question": name, "you_decide": True}, 409)
+        assert "own" in left["detail"]
+        await house.post(path, {"question": name, "answer": "Paris"}, 409)
+        await house.post(path, {"question": name, "answer": "Rome"})
+        run = await house.until(run["id"], "done")
+        assert run["steps"]["a"]["inputs"] == {"city": "Rome"}
+
+
+async def test_a_run_is_paused_resumed_and_cancelled(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        run = await house.begin(tool_step("a", "slow"), tool_step("b", after=["a"]))
+        path = f"/v1/runs/{run['id']}"
+        await house.approve(run)
+        await house.tools.began["slow"].wait()
+        run = await house.post(f"{path}/pause", {"reason": "lunch"})
+        assert (run["status"], run["steps"]["a"]["status"]) == ("paused", "running")
+        house.tools.gate.set()
+        while run["steps"]["a"]["status"] == "running":
+            await house.office.smith.store.wait(run["id"], after=run["last"])
+            run = await house.get(path)
+        assert run["steps"]["b"]["status"] in ("ready", "waiting")
+        await house.post(f"{path}/pause", status=409)
+        await house.post(f"{path}/resume")
+        await house.until(run["id"], "done")
+        run = await house.begin(tool_step("c", "mail"))
+        await house.post(f"/v1/runs/{run['id']}/cancel")
+        assert (await house.get(f"/v1/runs/{run['id']}"))["status"] == "cancelled"
+        await house.post(f"/v1/runs/{run['id']}/cancel", status=409)
+
+
+async def test_planning_nobody_wants_any_more_is_stopped(tmp_path: Path) -> None:
+    model = Silent()
+    async with serving(tmp_path, model=model) as house:
+        run = await house.post("/v1/runs", {"request": "anything"}, 202)
+        await model.began.wait()
+        await house.post(f"/v1/runs/{run['id']}/cancel")
+        assert (await house.get(f"/v1/runs/{run['id']}"))["status"] == "cancelled"
+        assert house.office.conducting.busy == 0
+
+
+async def test_a_plan_that_was_changed_while_paused_is_decided_on_again(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        run = await house.begin(tool_step("a", "slow"), tool_step("b", after=["a"]))
+        path = f"/v1/runs/{run['id']}"
+        await house.approve(run)
+        await house.tools.began["slow"].wait()
+        await house.post(f"{path}/pause")
+        house.tools.gate.set()
+        while (paused := await house.get(path))["steps"]["a"]["status"] == "running":
+            await house.office.smith.store.wait(run["id"], after=paused["last"])
+        other = plan(tool_step("a", "slow"), tool_step("b", after=["a"], inputs={"city": "Rome"}))
+        match = {"If-Match": f'"{paused["hash"]}"'}
+        edited = await house.client.put(f"{path}/plan", json={"plan": other}, headers=match)
+        assert edited.status_code == 200
+        run = await house.post(f"{path}/resume")
+        assert run["review"]["asked"]
+        assert [name for name, _ in house.tools.calls] == ["slow"]
+
+
+async def test_a_plan_nobody_was_asked_about_can_be_approved(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        made = await house.office.smith.submit(Plan.model_validate(plan(tool_step("a"))))
+        run = await house.get(f"/v1/runs/{made.id}")
+        assert (run["status"], run["review"]["asked"]) == ("planning", True)
+        await house.approve(run)
+        await house.until(made.id, "done")
+
+
+async def test_a_run_that_cannot_even_be_planned_ends_with_its_reason(tmp_path: Path) -> None:
+    class Broken(Tools):
+        async def tools(self) -> Sequence[ToolSpec]:
+            raise Misconfigured("the tools are gone", hint="bring them back")
+
+    async with serving(tmp_path, tools=Broken()) as house:
+        run = await house.post("/v1/runs", {"request": "anything"}, 202)
+        run = await house.until(run["id"], "failed")
+        assert run["reason"] == "the tools are gone (bring them back)"
+
+
+async def test_a_step_is_left_out_and_what_needs_it_too(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        steps = [
+            tool_step("a", "slow"),
+            tool_step("b", after=["a"]),
+            tool_step("c", after=["b"]),
+            tool_step("d", after=["a"]),
+        ]
+        run = await house.begin(*steps)
+        path = f"/v1/runs/{run['id']}"
+        await house.approve(run)
+        await house.tools.began["slow"].wait()
+        assert (await house.post(f"{path}/skip", {"step": "b"}))["paused"]
+        house.tools.gate.set()
+        run = await house.until(run["id"], "partly_done", "done")
+        statuses = {name: each["status"] for name, each in run["steps"].items()}
+        assert statuses == {"a": "done", "b": "skipped", "c": "skipped", "d": "done"}
+        await house.post(f"{path}/skip", {"step": "b"}, 409)
+        await house.post(f"{path}/skip", {"step": "zz"}, 409)
+
+
+async def test_a_failed_run_is_repeated_from_where_it_broke(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        run = await house.begin(tool_step("a"), tool_step("b", "fail", after=["a"]))
+        await house.approve(run)
+        run = await house.until(run["id"], "partly_done")
+        again = await house.post(f"/v1/runs/{run['id']}/retry", status=202)
+        assert again["id"] != run["id"]
+        assert again["steps"]["a"]["status"] == "done"
+        changed = plan(tool_step("a"), tool_step("b", after=["a"]))
+        mended = await house.post(f"/v1/runs/{run['id']}/retry", {"plan": changed}, 202)
+        await house.approve(mended)
+        await house.until(mended["id"], "done")
+        assert [name for name, _ in house.tools.calls].count("fail") == 1
+
+
+async def test_reports_come_in_three_forms(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        run = await house.begin(tool_step("a"))
+        path = f"/v1/runs/{run['id']}/report"
+        assert (await house.client.get(path)).status_code == 409
+        await house.approve(run)
+        await house.until(run["id"], "done")
+        plain = await house.client.get(path)
+        assert plain.headers["content-type"].startswith("text/markdown")
+        html = await house.client.get(path, headers={"Accept": "text/html"})
+        assert "default-src 'self'" in html.headers["content-security-policy"]
+        assert "'unsafe" not in html.headers["content-security-policy"]
+        assert (await house.get(path, params={"format": "json"}))["run"] == run["id"]
+
+
+async def test_the_inspector_shows_arguments_attempts_and_the_words_of_the_model(
+    tmp_path: Path,
+) -> None:
+    model = ScriptedModel(DECIDED, plan(tool_step("b", "fail")))
+    async with serving(tmp_path, model=model) as house:
+        run = await house.post("/v1/runs", {"request": "the weather in Oslo"}, 202)
+        run = await house.until(run["id"], "reviewing")
+        await house.approve(run)
+        await house.until(run["id"], "failed", "asking")
+        step = await house.get(f"/v1/runs/{run['id']}/steps/b")
+        assert step["resolved_inputs"] == {"city": "Oslo"}
+        assert [each["error"] for each in step["attempts"]] == ["it rains"]
+        assert step["exchanges"][-1]["model"] == "scripted"
+        assert (await house.client.get(f"/v1/runs/{run['id']}/steps/zz")).status_code == 404
+
+
+async def test_runs_are_listed_page_by_page_and_found_by_words_and_status(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        made = [
+            (await house.begin(tool_step("a", "mail"), request=f"request {number}"))["id"]
+            for number in range(5)
+        ]
+        seen: list[str] = []
+        cursor: str | None = ""
+        while cursor is not None:
+            page = await house.get("/v1/runs", params={"limit": 2, "cursor": cursor})
+            seen += [each["id"] for each in page["items"]]
+            cursor = page["next"]
+        assert seen == made[::-1]
+        await house.post(f"/v1/runs/{made[0]}/cancel")
+        found = await house.get("/v1/runs", params={"status": "open"})
+        assert len(found["items"]) == 4
+        found = await house.get("/v1/runs", params={"q": "REQUEST 3"})
+        assert [each["id"] for each in found["items"]] == [made[3]]
+        assert (await house.client.get("/v1/runs?status=zz")).status_code == 422
+
+
+async def test_a_run_is_removed_where_the_store_can(tmp_path: Path) -> None:
+    async with serving(tmp_path, store="sqlite") as house:
+        run = await house.begin(tool_step("a", "mail"))
+        path = f"/v1/runs/{run['id']}"
+        assert (await house.client.delete(path)).status_code == 204
+        assert (await house.client.get(path)).status_code == 404
+        assert (await house.get("/v1/runs"))["items"] == []
+    (tmp_path / "memory").mkdir()
+    async with serving(tmp_path / "memory") as house:
+        run = await house.begin(tool_step("a", "mail"))
+        assert (await house.client.delete(f"/v1/runs/{run['id']}")).status_code == 409
+
+
+async def test_templates_are_kept_used_and_removed(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        run = await house.begin(tool_step("a"))
+        await house.approve(run)
+        await house.until(run["id"], "done")
+        body = {"name": "weather", "parameters": {"city": ["a.inputs.city"]}}
+        kept = await house.post(f"/v1/runs/{run['id']}/template", body, 201)
+        assert kept["version"] == 1
+        [row] = (await house.get("/v1/templates"))["items"]
+        assert row["name"] == "weather"
+        use = {"parameters": {"city": "Rome"}}
+        run = await house.post("/v1/templates/weather/runs", use, 202)
+        assert run["plan"]["steps"][0]["inputs"] == {"city": "Rome"}
+        assert run["status"] == "reviewing"
+        bad = await house.post("/v1/templates/weather/runs", {"parameters": {"x": 1}}, 422)
+        assert bad["problems"]
+        assert (await house.client.delete("/v1/templates/weather")).status_code == 204
+        assert (await house.client.get("/v1/templates/weather")).status_code == 404
+        new = {"name": "other", "plan": plan(tool_step("a"))}
+        assert (await house.post("/v1/templates", new, 201))["goal"] == "a goal"
+
+
+async def test_the_same_key_is_done_once_and_another_body_is_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        body = {"plan": plan(tool_step("a", "mail"))}
+        key = {"Idempotency-Key": "k1"}
+        both = await asyncio.gather(
+            *(house.client.post("/v1/runs", json=body, headers=key) for _ in range(3))
+        )
+        assert {each.status_code for each in both} == {202}
+        assert len({each.json()["id"] for each in both}) == 1
+        assert len((await house.get("/v1/runs"))["items"]) == 1
+        other = {"plan": plan(tool_step("b", "mail"))}
+        refused = await house.client.post("/v1/runs", json=other, headers=key)
+        assert refused.status_code == 422
+        assert refused.json()["code"] == "key_reused"
+        # What failed may be tried again.
+        failing = {"Idempotency-Key": "k2"}
+        bad = await house.client.post("/v1/runs", json={"plan": plan()}, headers=failing)
+        assert bad.status_code == 422
+        assert (await house.client.post("/v1/runs", json=body, headers=failing)).status_code == 202
+
+
+async def test_what_runs_take_and_what_is_set_is_told_without_secrets(tmp_path: Path) -> None:
+    settings = {"models": {"plan": {"model": "demo", "api_key_env": "MY_KEY"}}}
+    async with serving(tmp_path, settings=settings) as house:
+        run = await house.begin(tool_step("a"))
+        await house.approve(run)
+        await house.until(run["id"], "done")
+        usage = await house.get("/v1/metrics")
+        assert usage["runs"] == {"done": 1}
+        assert usage["by_day"][0]["runs"] == 1
+        told = {each["name"]: each for each in (await house.get("/v1/settings"))["items"]}
+        assert told["run.width"]["source"] == "default"
+        assert told["models.plan.model"] == {
+            "name": "models.plan.model",
+            "value": "demo",
+            "source": "flag",
+        }
+        assert told["models.plan.api_key_env"]["value"] == "[hidden]"
+        assert (await house.get("/v1/model"))["chosen"] == "demo"
+        tools = await house.get("/v1/tools")
+        assert {each["name"] for each in tools["items"]} == {"weather", "slow", "fail", "mail"}
+        found = await house.get("/v1/tools", params={"q": "weather of a city"})
+        assert found["items"][0]["name"] == "weather"
+        assert (await house.get("/v1/agents"))["items"] == []
+        text = (await house.client.get("/metrics")).text
+        assert (
+            'plansmith_http_requests_total{method="GET",route="/v1/metrics",status="200"} 1' in text
+        )
+        assert (await house.get("/healthz"))["status"] == "ok"
+        assert (await house.get("/readyz"))["open_runs"] == 0
+
+
+BAD_BODIES = [
+    (b"{", 400, "unreadable_json"),
+    (b"[1]", 422, "invalid_input"),
+    (b'{"request": NaN}', 400, "unreadable_json"),
+    (b'{"request": "\\ud800"}', 422, "invalid_input"),
+    (b'{"request": " "}', 422, "invalid_input"),
+    (b'{"request": "a", "approve": "b"}', 422, "invalid_input"),
+    (b"{}", 422, "invalid_input"),
+    (b'{"plan": {"steps": [{}]}}', 422, "invalid_plan"),
+    (b"[" * 5000, 400, "unreadable_json"),
+    (b'{"request": 1' + b"0" * 5000 + b"}", 400, "unreadable_json"),
+]
+
+
+async def test_bad_bodies_are_told_and_never_break_anything(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        for body, status, code in BAD_BODIES:
+            kind = {"Content-Type": "application/json"}
+            answer = await house.client.post("/v1/runs", content=body, headers=kind)
+            assert (answer.status_code, answer.json()["code"]) == (status, code), body[:50]
+            assert answer.headers["content-type"] == "application/problem+json"
+        assert (await house.get("/v1/runs"))["items"] == []

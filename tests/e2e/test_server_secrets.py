@@ -1,0 +1,44 @@
+"""A secret reaches the call it is for, and nothing else: no answer, no stream, no log, no file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.server.house import serving, tool_step
+
+from plansmith.server.table import ROUTES
+
+CANARY = "canary-5b1d0e77c2"
+
+
+async def test_a_secret_is_nowhere_to_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAIL_KEY", CANARY)
+    secrets = {"mail_key": {"env": "MAIL_KEY", "tools": ["mail"]}}
+    async with serving(tmp_path, store="sqlite", settings={"secrets": secrets}) as house:
+        step = tool_step("a", "mail", inputs={"city": "Oslo", "key": "${secret:mail_key}"})
+        run = await house.begin(step)
+        await house.approve(run)
+        await house.until(run["id"], "done", "partly_done", "failed")
+        # The tool got it, and said it back.
+        assert house.tools.calls == [("mail", {"city": "Oslo", "key": CANARY})]
+        for route in ROUTES:
+            if route.method == "GET" and route.path != "/v1/events":
+                path = route.path.replace("{id}", run["id"]).replace("{step:path}", "a")
+                answer = await house.client.get(path.replace("{name}", "x"))
+                assert CANARY not in answer.text, route.path
+        events: list[Any] = []
+        async for event in house.stream(after=0):
+            events.append(event)
+            if event["data"].get("body", {}).get("type") == "run_finished":
+                break
+        assert CANARY not in str(events)
+        assert CANARY not in house.log.getvalue()
+    assert files_with(tmp_path, CANARY.encode()) == []
+
+
+def files_with(folder: Path, text: bytes) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and text in path.read_bytes()]

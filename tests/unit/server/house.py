@@ -1,0 +1,188 @@
+"""A server on a real socket for tests, with scripted models and tools that wait when told to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from plansmith.adapters.models.demo import DemoModel
+from plansmith.config import Settings
+from plansmith.errors import ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import Call, ChatModel, Delta, Message, TextDelta
+from plansmith.server.keys import Keys
+from plansmith.server.logs import Log
+from plansmith.server.office import Office
+from plansmith.server.serving import bind, make_office, make_server
+from plansmith.server.settings import Serve
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+EFFECTS = {"weather": Effect.READ, "slow": Effect.READ, "fail": Effect.READ, "mail": Effect.FINAL}
+
+
+class Tools:
+    """`weather` and `mail` answer at once, `slow` when its gate opens, `fail` never does."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.calls: list[tuple[str, Mapping[str, Json]]] = []
+        self.began: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        return [
+            ToolSpec(name=name, description=f"{name} of a city", input_schema=CITY, effect=effect)
+            for name, effect in EFFECTS.items()
+        ]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        self.calls.append((tool, dict(arguments)))
+        self.began[tool].set()
+        if tool == "slow":
+            call.progress("half way")
+            await self.gate.wait()
+        if tool == "fail":
+            raise ToolFailed("it rains")
+        return {"tool": tool, **arguments}
+
+
+class Silent:
+    """A model that is asked and never answers."""
+
+    name = "silent"
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        tools: Sequence[ToolSpec] = (),
+    ) -> AsyncIterator[Delta]:
+        self.began.set()
+        await asyncio.Event().wait()
+        yield TextDelta("")
+
+
+def tool_step(name: str, tool: str = "weather", **more: Any) -> dict[str, Any]:
+    inputs = more.pop("inputs", {"city": "Oslo"})
+    return {"id": name, "kind": "tool", "tool": tool, "inputs": inputs, **more}
+
+
+def plan(*steps: dict[str, Any], goal: str = "a goal") -> dict[str, Any]:
+    return {"goal": goal, "steps": list(steps)}
+
+
+@dataclass
+class House:
+    """A server that runs, and a client that knows its token."""
+
+    office: Office
+    keys: Keys
+    client: httpx.AsyncClient
+    url: str
+    token: str
+    tools: Tools
+    log: io.StringIO
+
+    async def get(self, path: str, **more: Any) -> Any:
+        response = await self.client.get(path, **more)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    async def post(self, path: str, body: Any = None, status: int = 200, **more: Any) -> Any:
+        response = await self.client.post(path, json={} if body is None else body, **more)
+        assert response.status_code == status, response.text
+        return response.json()
+
+    async def begin(self, *steps: dict[str, Any], **more: Any) -> Any:
+        """A run of a ready plan."""
+        return await self.post("/v1/runs", {"plan": plan(*steps), **more}, 202)
+
+    async def approve(self, run: Any) -> Any:
+        return await self.post(f"/v1/runs/{run['id']}/decision", {"approve": run["hash"]})
+
+    async def until(self, run_id: str, *statuses: str) -> Any:
+        """The run once it has one of the statuses, by its events and not by the clock."""
+        after = 0
+        while True:
+            run = await self.get(f"/v1/runs/{run_id}")
+            if run["status"] in statuses:
+                return run
+            after = run["last"]
+            async with asyncio.timeout(20):
+                await self.office.smith.store.wait(run_id, after=after)
+
+    async def stream(self, **query: Any) -> AsyncIterator[dict[str, Any]]:
+        """Server-sent events, parsed."""
+        params = {key: value for key, value in query.items() if key != "headers"}
+        async with self.client.stream(
+            "GET", "/v1/events", params=params, headers=query.get("headers")
+        ) as response:
+            assert response.status_code == 200
+            event: dict[str, Any] = {}
+            async for line in response.aiter_lines():
+                if not line:
+                    if "data" in event:
+                        yield event
+                    event = {}
+                    continue
+                name, _, value = line.partition(": ")
+                event[name] = json.loads(value) if name == "data" else value
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    folder: Path,
+    *,
+    model: ChatModel | None = None,
+    store: str = "memory",
+    tools: Tools | None = None,
+    settings: Mapping[str, Any] | None = None,
+    settings_tools: bool = False,
+    **more: Any,
+) -> AsyncIterator[House]:
+    """A server for one test; the same folder has the same token and, if not in memory, runs."""
+    url = store if store == "memory" else f"sqlite:///{folder / 'runs.db'}"
+    tools = tools or Tools()
+    log = io.StringIO()
+    given: dict[str, Any] = {} if settings_tools else {"tools": [tools]}
+    office = make_office(
+        Settings.model_validate({"store": url, **(settings or {})}),
+        log=Log(log),
+        by="ann",
+        model=model or DemoModel(),
+        **given,
+    )
+    rules = {"per_second": 100_000.0, "burst": 100_000, **more}
+    serve = Serve(token_file=folder / "token", rules=rules)
+    sock = bind(serve)
+    server, keys = make_server(office, serve, sock)
+    port = sock.getsockname()[1]
+    task = asyncio.create_task(server.serve(sockets=[sock]))
+    token = (folder / "token").read_text().strip()
+    base = f"http://127.0.0.1:{port}"
+    client = httpx.AsyncClient(
+        base_url=base, headers={"Authorization": f"Bearer {token}"}, timeout=20, verify=False
+    )
+    try:
+        while not server.started:
+            assert not task.done(), task.result()
+            await asyncio.sleep(0)
+        yield House(office, keys, client, base, token, tools, log)
+    finally:
+        await client.aclose()
+        server.should_exit = True
+        await task
+        sock.close()
