@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.adapters.models.local_weights import FOLDER, small_weights
@@ -13,9 +14,11 @@ from plansmith.adapters.models.local.embedded import embedded_model
 from plansmith.adapters.models.local.known import known_model
 from plansmith.adapters.models.local.pull import pull_local
 from plansmith.adapters.models.local.shelf import Shelf
+from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.adapters.tools.files import FileTools
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import ToolStep
+from plansmith.ports import ChatModel
 
 pytest.importorskip("xllamacpp")
 
@@ -45,8 +48,19 @@ async def test_even_the_smallest_model_writes_plans_that_hold(desk: Path) -> Non
     assert all(step.tool.startswith("files.") for step in tools)
 
 
+LONG = pytest.mark.skipif(not os.environ.get("PLANSMITH_LONG"), reason="PLANSMITH_LONG=1 runs it")
+
+
+def planning_model() -> ChatModel:
+    """The model that people get, or a skipped test where it was not fetched."""
+    model = known_model("")
+    if pull_local(model, Shelf(FOLDER)) is None:
+        pytest.skip(f"plansmith model pull {model.name} first")
+    return embedded_model(model.name, folder=FOLDER)
+
+
 @pytest.mark.long
-@pytest.mark.skipif(not os.environ.get("PLANSMITH_LONG"), reason="PLANSMITH_LONG=1 runs it")
+@LONG
 @pytest.mark.parametrize(
     ("request_text", "wanted"),
     [
@@ -58,9 +72,63 @@ async def test_even_the_smallest_model_writes_plans_that_hold(desk: Path) -> Non
 async def test_the_planning_model_answers_from_the_files(
     request_text: str, wanted: tuple[str, ...], desk: Path
 ) -> None:
-    model = known_model("")
-    if pull_local(model, Shelf(FOLDER)) is None:
-        pytest.skip(f"plansmith model pull {model.name} first")
-    _, run = await story(model.name, request_text, desk)
+    planning_model()
+    _, run = await story(known_model("").name, request_text, desk)
     assert run.status is RunStatus.DONE
     assert all(each in run.report for each in wanted)
+
+
+SALES = """date,region,product,amount
+2026-01-05,North,tea,120.50
+2026-01-09,South,coffee,80.00
+2026-02-11,North,coffee,200.25
+2026-02-20,West,tea,60.00
+2026-03-02,South,tea,95.10
+"""
+
+
+async def carried(request: str, desk: Path) -> Run:
+    """A request over the built-in tools; the person says yes to whatever is asked."""
+    sources = builtin_sources(desk)
+    # As on the command line: tables are tools, and known to the planner by their columns.
+    telling: list[Any] = [each for each in sources if hasattr(each, "gather")]
+    async with Plansmith(model=planning_model(), tools=sources, context=telling) as smith:
+        run = await smith.plan(request)
+        if run.status is RunStatus.REVIEWING and run.plan is not None:
+            await smith.decide(run.id, approve=run.plan.hash, by="me")
+        run = await smith.run(run.id)
+        while run.status is RunStatus.ASKING:
+            for name in list(run.questions):
+                await smith.answer(run.id, name, "allow", by="me")
+            run = await smith.run(run.id)
+        return run
+
+
+@pytest.mark.long
+@LONG
+@pytest.mark.parametrize(
+    ("request_text", "wanted", "file"),
+    [
+        ("Which files here mention the harbour?", ("north.txt", "south.txt"), ""),
+        ("What is the total amount per region in sales.csv?", ("320.75", "175.1"), ""),
+        ("sales.csv 里每个地区的销售总额是多少？", ("320.75", "175.1"), ""),
+        (
+            "Draw a bar chart of the total amount by region in sales.csv and save it as sales.svg",
+            ("sales.svg",),
+            "sales.svg",
+        ),
+        (
+            "Get the total amount per region from sales.csv, then save the rows as totals.csv",
+            ("320.75", "totals.csv"),
+            "totals.csv",
+        ),
+    ],
+)
+async def test_the_examples_of_the_readme_come_out_right(
+    request_text: str, wanted: tuple[str, ...], file: str, desk: Path
+) -> None:
+    (desk / "sales.csv").write_text(SALES, encoding="utf-8")
+    run = await carried(request_text, desk)
+    assert run.status is RunStatus.DONE, run.reason
+    assert all(each in run.report for each in wanted), run.report
+    assert not file or "320.75" in (desk / file).read_text(encoding="utf-8")

@@ -70,6 +70,7 @@ class Person:
             "LANG": "en_US.UTF-8",
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             "PLANSMITH_STORE": "sqlite:///.store/runs.db",
+            "PLANSMITH_MODEL": "demo",
         }
 
     def types(

@@ -1,0 +1,64 @@
+"""The first command of somebody new, on a real terminal: offered, planned, approved, run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from tests.e2e.terminal import Terminal
+
+pytest.importorskip("xllamacpp")
+ASK = (sys.executable, "-m", "plansmith", "ask", "Which files here mention invoices?")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    """A machine without a key, a model or a way to the network."""
+    (tmp_path / "may.txt").write_text("Two invoices\n", encoding="utf-8")
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "LANG": "en_US.UTF-8",
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        "PLANSMITH_STORE": "sqlite:///.store/runs.db",
+        # Nothing listens there.
+        "OLLAMA_HOST": "127.0.0.1:9",
+        "HTTPS_PROXY": "http://127.0.0.1:9",
+        "PIP_NO_INDEX": "1",
+    }
+
+
+def test_the_model_is_offered_once_and_without_it_a_person_approves_the_plan(
+    tmp_path: Path, home: dict[str, str]
+) -> None:
+    with Terminal(ASK, folder=tmp_path, environment=home, columns=300) as terminal:
+        screen = terminal.until("Fetch it now? [Y/n]")
+        assert "1.12 GB, licence Apache-2.0" in screen.replace("\n", " ")
+        assert "huggingface.co" in screen
+        terminal.type("n\n")
+        screen = terminal.until("Run this plan?")
+        assert "files.search" in screen
+        assert "made by rules, without a language model" in screen
+        terminal.type("y\n")
+        assert terminal.ended() == 0
+        assert "may.txt" in terminal.screen.text
+    with Terminal(ASK, folder=tmp_path, environment=home, columns=300) as terminal:
+        screen = terminal.until("Run this plan?")
+        assert "Fetch it now?" not in screen
+        terminal.type("\n")
+        assert terminal.ended() == 5
+
+
+def test_a_fetch_that_fails_is_told_and_the_request_is_not_lost(
+    tmp_path: Path, home: dict[str, str]
+) -> None:
+    with Terminal(ASK, folder=tmp_path, environment=home, columns=300) as terminal:
+        terminal.until("Fetch it now? [Y/n]")
+        terminal.type("\n")
+        screen = terminal.until("Run this plan?")
+        assert "could not be had" in screen
+        assert "going on by rules" in screen.replace("\n", " ")
+        terminal.type("n\n")
+        assert terminal.ended() == 4

@@ -1,0 +1,241 @@
+"""The whole story in a real browser: ask, watch, change, approve, answer, read, repeat."""
+
+# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
+
+ASK = "Plan my trip: compare Oslo and Rome"
+
+
+def ask(page: Page, text: str) -> None:
+    page.get_by_label("Your request").fill(text)
+    page.keyboard.press("Enter")
+
+
+def approve(page: Page) -> None:
+    button = page.get_by_role("button", name="Approve and run")
+    expect(button).to_be_enabled()
+    button.click()
+
+
+def run_of(page: Page) -> str:
+    found = re.search(r"#/runs/([0-9a-f-]{36})", page.url)
+    assert found, page.url
+    return found[1]
+
+
+def test_from_a_request_to_its_report_with_a_reload_at_every_stage(
+    watched: Watched, stage: Stage
+) -> None:
+    page = watched.tab()
+    # The tools too: what only reads may start while the plan is still written.
+    stage.hold("model", "weather.forecast")
+    ask(page, ASK)
+    written = page.locator(".written li")
+    expect(written.first).to_contain_text("Weather in Oslo")
+    page.reload()
+    expect(written.first).to_contain_text("Weather in Oslo")
+    expect(page.get_by_text("Writing the plan")).to_be_visible()
+    stage.release("model")
+    expect(page.get_by_role("button", name="Approve and run")).to_be_enabled()
+    expect(page.get_by_text("reads 3 · changes 1")).to_be_visible()
+    expect(page.locator(".run-head .badge.s-reviewing")).to_be_visible()
+
+    change_an_argument(page)
+    run = run_of(page)
+    assert stage.api(f"/v1/runs/{run}")["plan"]["steps"][0]["inputs"]["days"] == 5
+
+    page.get_by_role("button", name="Request changes").click()
+    page.get_by_label("What should be different?").fill("Take Bergen instead of Oslo")
+    page.get_by_role("button", name="Ask for another plan").click()
+    change = page.locator(".note.change")
+    expect(change).to_contain_text("Take Bergen instead of Oslo")
+    expect(change.locator(".fresh", has_text="Bergen").first).to_be_visible()
+    page.reload()
+    expect(change).to_contain_text("Take Bergen instead of Oslo")
+
+    run_with_a_question_and_a_failure(page, stage)
+    read_the_report(page)
+
+
+def change_an_argument(page: Page) -> None:
+    page.get_by_role("link", name="Weather in Oslo").click()
+    days = page.get_by_role("textbox", name="days")
+    days.fill("99")
+    expect(page.locator(".form .problems")).to_contain_text("at most 14")
+    expect(page.get_by_role("button", name="Save edits")).to_be_disabled()
+    page.reload()
+    expect(days).to_have_value("99")
+    page.get_by_role("button", name="Undo", exact=True).click()
+    expect(days).to_have_value("3")
+    days.fill("5")
+    expect(page.get_by_text("No problems found.")).to_be_visible()
+    expect(page.get_by_role("button", name="Approve and run")).to_be_disabled()
+    page.get_by_role("button", name="Save edits").click()
+    expect(page.locator(".editbar.dirty")).to_have_count(0)
+
+
+def run_with_a_question_and_a_failure(page: Page, stage: Stage) -> None:
+    approve(page)
+    expect(page.locator(".mark.s-running")).to_have_count(2)
+    page.reload()
+    expect(page.locator(".mark.s-running")).to_have_count(2)
+    page.get_by_role("link", name="Timeline").click()
+    expect(page.locator(".gantt rect.running")).to_have_count(2)
+    stage.release("weather.forecast")
+    question = page.get_by_role("group", name="Which?")
+    expect(question).to_contain_text("14° in Bergen")
+    page.reload()
+    stage.hold("hotels.find")
+    page.get_by_role("button", name="Rome", exact=True).click()
+    page.get_by_role("link", name="List", exact=True).click()
+    hotel = page.locator(".steps li", has_text="Find a hotel")
+    expect(hotel).to_contain_text("Running")
+    stage.hold("notes.write")
+    stage.release("hotels.find")
+    change = page.locator(".note.change")
+    expect(change).to_contain_text("failed: hotel")
+    expect(change.locator(".removed")).to_contain_text("Find a hotel")
+    page.reload()
+    expect(change).to_contain_text("failed: hotel")
+    stage.release("notes.write")
+
+
+def read_the_report(page: Page) -> None:
+    expect(page.locator(".run-head .badge.s-done")).to_be_visible()
+    page.get_by_role("link", name="Report").click()
+    expect(page.locator(".prose")).to_contain_text("Rome it is")
+    expect(page.locator(".prose table")).to_be_visible()
+    page.reload()
+    expect(page.locator(".prose")).to_contain_text("Rome it is")
+    expect(page.get_by_text("the plan was revised")).to_be_visible()
+    page.get_by_text("Weather in Rome").click()
+    expect(page.locator(".evidence[open]")).to_contain_text('"sky"')
+    page.locator(".evidence[open] a").click()
+    expect(page.locator(".side")).to_contain_text("As called")
+    page.get_by_role("link", name="Log").click()
+    expect(page.locator(".log")).to_contain_text("hotel failed: the old catalogue is closed")
+
+
+def test_a_plan_that_only_reads_runs_at_once_and_is_repeated_by_a_schedule(
+    watched: Watched, stage: Stage
+) -> None:
+    page = watched.tab()
+    page.get_by_text("Run if it only reads").click()
+    ask(page, "only the weather please")
+    expect(page.locator(".prose")).to_be_visible()
+    page.get_by_role("link", name="Schedule it").click()
+    expect(page.get_by_text("Look at the weather in Oslo")).to_be_visible()
+    page.get_by_label("Every day at").fill("07:15")
+    expect(page.locator(".fires li")).to_have_count(5)
+    page.get_by_label("Name").fill("Every morning")
+    page.get_by_role("button", name="Approve and create").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Every morning")
+    expect(page.locator(".fires li").first).to_contain_text("7:15")
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_label("Reason").fill("holidays")
+    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    expect(page.locator(".badge.s-paused")).to_be_visible()
+    page.reload()
+    expect(page.get_by_text("holidays")).to_be_visible()
+    page.get_by_role("button", name="Go on").click()
+    expect(page.locator(".badge.s-ready")).to_be_visible()
+    page.get_by_role("button", name="Run now").click()
+    page.locator(".rows a[href*='runs/']").click()
+    expect(page.locator(".prose")).to_be_visible()
+
+
+def test_an_unclear_request_asks_and_the_choice_may_be_left_to_the_planner(
+    watched: Watched, stage: Stage
+) -> None:
+    page = watched.tab()
+    ask(page, "plan something nice")
+    question = page.get_by_role("group", name="Where do you want to go?")
+    expect(question).to_be_visible()
+    page.reload()
+    question.get_by_role("button", name="You decide").click()
+    expect(page.get_by_role("button", name="Approve and run")).to_be_enabled()
+
+
+def test_a_finished_run_becomes_a_template_that_is_used_with_other_values(
+    watched: Watched, stage: Stage
+) -> None:
+    run = stage.submit(
+        {"id": "look", "tool": "weather.forecast", "inputs": {"city": "Oslo"}}, goal="Look"
+    )
+    page = watched.tab(f"runs/{run}")
+    approve(page)
+    expect(page.locator(".run-head .badge.s-done")).to_be_visible()
+    page.get_by_role("button", name="Save as template").click()
+    page.get_by_label("Name of the template").fill("weather")
+    page.get_by_label("look.inputs.city").fill("city")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_role("dialog").get_by_role("link", name="Templates").click()
+    page.get_by_label("city").fill("Bergen")
+    page.get_by_role("button", name="Use this template").click()
+    expect(page.locator(".args")).to_contain_text("Bergen")
+    approve(page)
+    expect(page.locator(".run-head .badge.s-done")).to_be_visible()
+
+
+def test_a_run_is_paused_goes_on_and_is_cancelled(watched: Watched, stage: Stage) -> None:
+    stage.hold("weather.forecast")
+    first = {"id": "a", "tool": "weather.forecast", "inputs": {"city": "Oslo"}}
+    second = {"id": "b", "tool": "weather.forecast", "inputs": {"city": "Rome"}, "after": ["a"]}
+    page = watched.tab(f"runs/{stage.submit(first, second)}")
+    approve(page)
+    expect(page.locator(".mark.s-running")).to_have_count(1)
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator(".badge.s-paused")).to_be_visible()
+    stage.release("weather.forecast")
+    expect(page.locator(".mark.s-done")).to_have_count(1)
+    stage.hold("weather.forecast")
+    page.get_by_role("button", name="Go on").click()
+    expect(page.locator(".mark.s-running")).to_have_count(1)
+    page.get_by_role("button", name="Cancel run").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel run").click()
+    expect(page.locator(".run-head .badge.s-cancelled")).to_be_visible()
+
+
+def test_a_new_plan_that_touches_more_is_shown_as_a_difference_and_approved_again(
+    watched: Watched, stage: Stage
+) -> None:
+    run = stage.submit({"id": "old", "tool": "hotels.find", "inputs": {"city": "Rome"}})
+    page = watched.tab(f"runs/{run}")
+    approve(page)
+    change = page.locator(".note.change")
+    expect(change.locator(".added")).to_contain_text("hotels.search")
+    expect(change.locator(".removed")).to_contain_text("hotels.find")
+    expect(page.get_by_text("hotels.search was not in the plan before")).to_be_visible()
+    approve(page)
+    expect(page.locator(".run-head .badge.s-done")).to_be_visible()
+
+
+def test_typing_never_approves(watched: Watched, stage: Stage) -> None:
+    step = {"id": "m", "tool": "mail.send", "inputs": {"to": "bob"}}
+    run = stage.submit(step)
+    page = watched.tab(f"runs/{run}/plan/m")
+    page.get_by_role("button", name="Request changes").click()
+    for box in page.get_by_role("textbox").all():
+        box.focus()
+        for key in ("y", "Enter", "Control+Enter", "Meta+Enter", "Alt+a"):
+            page.keyboard.press(key)
+    page.locator("body").press("Enter")
+    types = [each["body"]["type"] for each in stage.api(f"/v1/runs/{run}/events")["items"]]
+    assert "plan_approved" not in types
+    assert stage.api(f"/v1/runs/{run}")["status"] == "reviewing"
+
+
+def test_a_composition_is_not_sent(watched: Watched, stage: Stage) -> None:
+    page = watched.tab()
+    box = page.get_by_label("Your request")
+    box.fill("ni hao")
+    for init in ({"isComposing": True}, {"keyCode": 229}):
+        box.dispatch_event("keydown", {"key": "Enter", "bubbles": True, **init})
+    assert page.url.endswith("#/")
+    expect(box).to_have_value("ni hao")

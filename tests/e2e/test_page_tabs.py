@@ -1,0 +1,125 @@
+"""Many tabs of one browser, two people at once, and a server that goes away in between."""
+
+# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from playwright.sync_api import BrowserContext, Page, expect
+from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
+
+# More than the six connections that a browser opens to one host.
+TABS = 20 if os.environ.get("PLANSMITH_LONG") else 8
+LOOK: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": "Oslo"}}
+
+
+def opened(context: BrowserContext, stage: Stage, address: str) -> Page:
+    page = context.new_page()
+    page.goto(f"{stage.url}#/{address}")
+    return page
+
+
+def approve(page: Page) -> None:
+    page.get_by_role("button", name="Approve and run").click()
+
+
+def test_all_tabs_of_a_browser_are_live_over_one_stream(watched: Watched, stage: Stage) -> None:
+    run = stage.submit(LOOK)
+    context = watched.context()
+    streams: list[str] = []
+    context.on(
+        "request", lambda each: streams.append(each.url) if "/v1/events" in each.url else None
+    )
+    tabs = [opened(context, stage, f"runs/{run}") for _ in range(TABS)]
+    for tab in tabs:
+        expect(tab.locator(".run-head .badge.s-reviewing")).to_be_visible()
+    stage.hold("weather.forecast")
+    approve(tabs[-1])
+    for tab in tabs:
+        expect(tab.locator(".run-head .badge.s-running")).to_be_visible()
+    assert len(streams) == 1
+    # The tab with the stream goes: another one takes over, and nothing is missed.
+    tabs[0].close()
+    stage.release("weather.forecast")
+    for tab in tabs[1:]:
+        expect(tab.locator(".run-head .badge.s-done")).to_be_visible()
+        expect(tab.locator(".banner")).to_have_count(0)
+    assert len(streams) == 2
+    assert "after=" in streams[1]
+
+
+def test_of_two_people_deciding_at_once_one_wins_and_the_other_is_told(
+    watched: Watched, stage: Stage
+) -> None:
+    run = stage.submit(LOOK)
+    first, second = watched.context(), watched.context()
+    one, other = (opened(each, stage, f"runs/{run}") for each in (first, second))
+    for tab in (one, other):
+        expect(tab.get_by_role("button", name="Approve and run")).to_be_enabled()
+    # The second one does not hear of the first in time.
+    second.route("**/v1/events*", lambda route: route.abort())
+    other.reload()
+    expect(other.get_by_role("button", name="Approve and run")).to_be_enabled()
+    stage.hold("weather.forecast")
+    approve(one)
+    expect(one.locator(".run-head .badge.s-running")).to_be_visible()
+    approve(other)
+    said = other.get_by_role("alert").filter(has_text="Someone changed or decided this first")
+    expect(said).to_be_visible()
+    expect(other.locator(".run-head .badge.s-running")).to_be_visible()
+    stage.release("weather.forecast")
+    expect(one.locator(".run-head .badge.s-done")).to_be_visible()
+    types = [each["body"]["type"] for each in stage.api(f"/v1/runs/{run}/events")["items"]]
+    assert types.count("plan_approved") == 1
+
+
+def test_an_edit_of_a_plan_that_someone_else_changed_is_refused_and_said(
+    watched: Watched, stage: Stage
+) -> None:
+    run = stage.submit(LOOK)
+    context = watched.context()
+    one, other = (opened(context, stage, f"runs/{run}/plan/look") for _ in range(2))
+    other.get_by_role("textbox", name="city").fill("Bergen")
+    expect(other.get_by_role("button", name="Save edits")).to_be_enabled()
+    one.get_by_role("textbox", name="city").fill("Rome")
+    one.get_by_role("button", name="Save edits").click()
+    expect(other.get_by_role("alert")).to_contain_text("has changed since you began")
+    other.get_by_role("button", name="Save edits").click()
+    expect(other.get_by_role("alert").filter(has_text="did not work")).to_be_visible()
+    assert stage.api(f"/v1/runs/{run}")["plan"]["steps"][0]["inputs"] == {"city": "Rome"}
+    other.get_by_role("button", name="Drop edits").click()
+    expect(other.get_by_role("textbox", name="city")).to_have_value("Rome")
+
+
+def test_a_restart_of_the_server_in_mid_run_is_told_and_survived(
+    watched: Watched, stage: Stage
+) -> None:
+    stage.hold("weather.forecast")
+    run = stage.submit(LOOK, {**LOOK, "id": "then", "after": ["look"]})
+    page = watched.tab(f"runs/{run}")
+    approve(page)
+    expect(page.locator(".mark.s-running")).to_have_count(1)
+    stage.stop()
+    expect(page.locator(".banner")).to_be_visible()
+    expect(page.locator(".mark.s-running")).to_have_count(1)
+    stage.release("weather.forecast")
+    stage.start()
+    expect(page.locator(".banner")).to_have_count(0)
+    expect(page.locator(".run-head .badge.s-done")).to_be_visible()
+    numbers = [each["number"] for each in stage.api(f"/v1/runs/{run}/events")["items"]]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_the_count_in_the_rail_follows_what_waits(watched: Watched, stage: Stage) -> None:
+    page = watched.tab("inbox")
+    stage.submit(LOOK, goal="Something that waits")
+    row = page.locator(".rows.inbox a", has_text="Something that waits")
+    expect(row).to_be_visible()
+    expect(page.locator(".rail nav .count")).to_be_visible()
+    row.click()
+    approve(page)
+    expect(page.locator(".run-head .badge.s-done")).to_be_visible()
+    page.goto(f"{stage.url}#/inbox")
+    expect(page.locator(".rows.inbox a", has_text="Something that waits")).to_have_count(0)

@@ -1,0 +1,215 @@
+"""A real browser before a real server, for the tests of the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
+from playwright.sync_api import sync_playwright as playwright_of
+
+ROOT = Path(__file__).parents[2]
+ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+PATIENCE_MS = 30_000
+expect.set_options(timeout=PATIENCE_MS)
+
+
+class NoBrowserError(Exception):
+    """There is no chromium here and none can be had."""
+
+
+def chromium() -> str:
+    """The browser of the machine; Debian's is installed when it is missing and may be."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        subprocess.run(
+            ["apt-get", "install", "-y", "-qq", "chromium", "fonts-noto-cjk"],
+            env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
+            capture_output=True,
+            check=False,
+        )
+        found = shutil.which("chromium")
+    if found is None:
+        raise NoBrowserError("there is no chromium; apt-get install chromium")
+    return found
+
+
+def build_page() -> None:
+    """The page from its sources; skips where neither node nor an earlier build is there."""
+    done = subprocess.run([ROOT / "scripts" / "page"], capture_output=True, text=True, check=False)
+    if done.returncode in (3, 4):
+        pytest.skip(f"THE PAGE IS NOT TESTED: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Stage:
+    """A server process of `tests.web.stage`, and what a test tells it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._hold = folder / "hold"
+        self._hold.mkdir(parents=True)
+        self.port = _free_port()
+        self.url = f"http://127.0.0.1:{self.port}/"
+        self.link = ""
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "tests.web.stage", str(self.folder), str(self.port)]
+        log = (self.folder / "log").open("a")
+        with log:
+            self._process = subprocess.Popen(
+                command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        assert self._process.stdout is not None
+        self.link = self._process.stdout.readline().strip()
+        assert self.link, (self.folder / "log").read_text()
+        while not self._answers():
+            time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, (self.folder / "log").read_text()
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def stop(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+        self._process = None
+
+    def hold(self, *names: str) -> None:
+        """Let tools and models of these names wait from now on."""
+        for name in names:
+            (self._hold / name).touch()
+
+    def release(self, *names: str) -> None:
+        """Let them go on."""
+        for name in names or [each.name for each in self._hold.iterdir()]:
+            with suppress(FileNotFoundError):
+                (self._hold / name).unlink()
+
+    def api(self, path: str, body: object = None) -> Any:
+        """What another client of the API sees and does."""
+        token = (self.folder / "token").read_text().strip()
+        request = urllib.request.Request(
+            self.url + path.lstrip("/"),
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request) as response:
+            return json.load(response)
+
+    def submit(self, *steps: dict[str, Any], **plan: Any) -> str:
+        """A run of a ready plan; its id."""
+        made = self.api("/v1/runs", {"plan": {"goal": "a goal", **plan, "steps": list(steps)}})
+        return str(made["id"])
+
+
+class Watched:
+    """Contexts of one browser in which nothing may go wrong unseen."""
+
+    def __init__(self, browser: Browser, stage: Stage) -> None:
+        self._browser = browser
+        self._stage = stage
+        self.url = stage.url
+        self._state: Any = None
+        self.faults: list[str] = []
+        self.contexts: list[BrowserContext] = []
+
+    def context(self, **options: Any) -> BrowserContext:
+        """A new context that is signed in."""
+        given = {"locale": "en-US", "viewport": {"width": 1280, "height": 860}} | options
+        made = self._browser.new_context(storage_state=self._state, **given)
+        made.set_default_timeout(PATIENCE_MS)
+        made.on("console", self._heard)
+        made.on("weberror", lambda error: self.faults.append(f"error: {error.error}"))
+        made.on("request", self._asked)
+        self.contexts.append(made)
+        if self._state is None:
+            first = made.new_page()
+            first.goto(self._stage.link)
+            first.get_by_role("heading", level=1).wait_for()
+            self._state = made.storage_state()
+            first.close()
+        return made
+
+    def tab(self, address: str = "", **options: Any) -> Page:
+        """A tab at an address of the page."""
+        page = self.context(**options).new_page()
+        page.goto(f"{self._stage.url}#/{address}")
+        return page
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        # A refusal by the server is told to the person; the browser's own word on it is noise.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self.faults.append(f"console: {message.text}")
+
+    def _asked(self, request: Request) -> None:
+        if not request.url.startswith((self._stage.url, "data:", "blob:", "about:")):
+            self.faults.append(f"outside request: {request.url}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# For a module and not for the session: while it is open no other test may run an event loop.
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Browser]:
+    try:
+        path = chromium()
+    except NoBrowserError as error:
+        pytest.skip(f"THE PAGE IS NOT TESTED: {error}")
+    build_page()
+    with playwright_of() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory, chrome: Browser) -> Iterator[Stage]:
+    stage = Stage(tmp_path_factory.mktemp("stage"))
+    stage.start()
+    yield stage
+    stage.stop()
+
+
+@pytest.fixture(scope="module")
+def _watched(chrome: Browser, stage: Stage) -> Watched:
+    return Watched(chrome, stage)
+
+
+@pytest.fixture
+def watched(_watched: Watched, stage: Stage) -> Iterator[Watched]:
+    yield _watched
+    stage.release()
+    for context in _watched.contexts:
+        context.close()
+    _watched.contexts.clear()
+    faults, _watched.faults = _watched.faults, []
+    assert not faults, "\n".join(faults[:5])

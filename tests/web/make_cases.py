@@ -1,0 +1,303 @@
+"""Write the cases that Python and TypeScript fold alike, from real runs.
+
+.venv/bin/python -m tests.web.make_cases
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from plansmith import Plan, Plansmith
+from plansmith.errors import InputNeeded, ToolBusy, ToolFailed
+from plansmith.plan import events as e
+from plansmith.plan.capability import Effect
+from plansmith.plan.chain import moment
+from plansmith.plan.data import Json
+from plansmith.plan.diff import diff_plans
+from plansmith.plan.fold import fold
+from plansmith.plan.run import Run, StepState
+from plansmith.runner.limits import RunLimits
+from plansmith.testing import FakeTool, FakeTools, ScriptedModel
+
+CASES = Path(__file__).parent / "cases"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+PERSON = e.Actor(kind="person", name="ada")
+
+
+class Ticking:
+    """A clock that is a second later at every look: journals are the same on every machine."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+
+    def now(self) -> datetime:
+        self._looks += 1
+        return START + timedelta(seconds=self._looks)
+
+    def monotonic(self) -> float:
+        return float(self._looks)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(0)
+
+
+def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
+    return {"id": name, "tool": tool} | fields
+
+
+def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
+    return Plan.model_validate({"goal": "a case", "steps": list(steps)} | fields)
+
+
+def smith(*tools: FakeTool, **more: Any) -> Plansmith:
+    clock = Ticking()
+    source = FakeTools(FakeTool("look", [lambda a: {"seen": dict(a), "list": [1, 2]}]), *tools)
+    numbers = iter(range(1, 100))
+    return Plansmith(
+        tools=[source],
+        clock=clock,
+        ids=lambda: f"01980000-0000-7000-8000-{next(numbers):012d}",
+        limits=RunLimits(first_wait_s=0.0, grace_s=0.0),
+        **more,
+    )
+
+
+Story = Callable[[], Awaitable[list[e.Event]]]
+
+
+async def reads() -> list[e.Event]:
+    """Two reads at once, a map over a list, and a reply; nobody is asked."""
+    app = smith()
+    run = await app.submit(
+        plan(
+            step("a"),
+            step("b", inputs={"x": {"$from": "a", "$path": ["list", 1]}}),
+            {"id": "m", "over": "{{a.list}}", "each": step("i", inputs={"v": "{{item}}"})},
+            {"id": "say", "instruction": "Tell {{b.seen}}"},
+            locale="zh",
+        )
+    )
+    await app.run(run.id)
+    return list(await app.store.events(run.id))
+
+
+async def approval() -> list[e.Event]:
+    """A write that is edited, undone and approved; a question; a pause."""
+    app = smith(FakeTool("mail", effect=Effect.FINAL))
+    question = {"id": "q", "question": "Which?"}
+    first = plan(step("m", "mail", inputs={"to": "bob"}), question)
+    run = await app.submit(first, by="ada")
+    longer = plan(step("m", "mail", inputs={"to": "eve"}), step("new"), question)
+    await app.edit(run.id, longer, by="ada")
+    await app.undo(run.id, by="ada")
+    await app.decide(run.id, approve=first.hash, by="ada")
+    await app.run(run.id)
+    await app.pause(run.id, by="ada", reason="lunch")
+    await app.resume(run.id, by="ada")
+    await app.answer(run.id, "q", {"any": ["thing"]}, by="ada")
+    await app.run(run.id)
+    return list(await app.store.events(run.id))
+
+
+async def failures() -> list[e.Event]:
+    """A passing failure, a lasting one, and what was behind it."""
+    app = smith(
+        FakeTool("busy", [ToolBusy("later"), {"ok": True}]),
+        FakeTool("broken", [ToolFailed("no")]),
+        FakeTool("asks", [InputNeeded("May I?", options=["yes", "no"], state=1), "thanks"]),
+    )
+    run = await app.submit(
+        plan(step("x", "busy"), step("y", "broken"), step("z", after=["y"]), step("w", "asks"))
+    )
+    await app.run(run.id)
+    (asked,) = (await app.get(run.id)).questions
+    await app.answer(run.id, asked, "yes", by="ada")
+    await app.run(run.id)
+    return list(await app.store.events(run.id))
+
+
+async def repeated() -> list[e.Event]:
+    """A run that takes results over from an earlier one, and is cancelled."""
+    app = smith(FakeTool("broken", [ToolFailed("no")]))
+    wanted = plan(step("a"), step("y", "broken"), {"id": "q", "question": "Go on?"})
+    run = await app.run((await app.submit(wanted)).id)
+    await app.answer(run.id, "q", "yes")
+    await app.run(run.id)
+    again = await app.retry(run.id, by="ada")
+    await app.run(again.id)
+    await app.cancel(again.id, by="ada")
+    return list(await app.store.events(again.id))
+
+
+async def rejected() -> list[e.Event]:
+    """A plan that is discarded."""
+    app = smith(FakeTool("mail", effect=Effect.WRITE))
+    run = await app.submit(plan(step("m", "mail")))
+    await app.decide(run.id, reject=True, by="ada")
+    return list(await app.store.events(run.id))
+
+
+async def planned() -> list[e.Event]:
+    """A model plans, is asked for changes, fails, and plans again."""
+    decision = {"decision": "plan", "reason": "tools", "query": "x", "answer": ""}
+    one, two, three = (
+        {"id": name, "kind": "tool", "tool": tool, "inputs": {}}
+        for name, tool in (("a", "broken"), ("b", "look"), ("c", "look"))
+    )
+    draft, changed, mended = (
+        {"goal": "g", "steps": each} for each in ([one], [one, two], [three, two])
+    )
+    model = ScriptedModel(decision, draft, changed, mended, *["said"] * 3)
+    app = smith(FakeTool("broken", [ToolFailed("no")]), model=model, early_start=False)
+    run = await app.plan("do it", by="ada")
+    await app.request_changes(run.id, "one more", by="ada")
+    run = await app.run(run.id)
+    return list(await app.store.events(run.id))
+
+
+async def made_up() -> list[e.Event]:
+    """What real runs show only by chance: a crash in mid-effect, advice, all that ends a step."""
+    wanted = plan(step("a"), step("b"), step("c"), step("d"))
+    bodies: list[e.AnyBody] = [
+        e.RunCreated(request="r", origin="01980000-0000-7000-8000-000000000099"),
+        e.Triaged(decision="plan", tokens=3, cost="0.000125"),
+        e.PlanProposed(plan=wanted, tokens=10, cost="0.1"),
+        e.ReviewAsked(hash=wanted.hash),
+        e.ChangesAsked(text="other"),
+        e.PlanProposed(plan=wanted, origin="person", tokens=1, cost="0.2"),
+        e.ReviewAsked(hash=wanted.hash),
+        e.PlanApproved(hash=wanted.hash),
+        e.RunStarted(hash=wanted.hash),
+        e.StepStarted(step="a", key="k", inputs="h"),
+        e.StepProgressed(step="a", text="half"),
+        e.StepAdvised(step="a", advice="replan", reason="better"),
+        e.StepUnknown(step="a", reason="died"),
+        e.QuestionAsked(question="unknown:a", text="Did it?", step="a"),
+        e.QuestionAnswered(question="unknown:a", answer="yes"),
+        e.StepDone(step="a", result="x", size=1, tokens=2, cost="1E-7"),
+        e.StepSkipped(step="b", reason="no need"),
+        e.StepReset(step="b", reason="after all"),
+        e.StepStarted(step="c", key="k2"),
+        e.StepCancelled(step="c", reason="stop"),
+        e.QuestionAsked(question="budget:1", text="More?"),
+        e.QuestionWithdrawn(question="budget:1"),
+        e.ReplanStarted(cause="again", kind="iteration"),
+        e.PlanProposed(plan=plan(step("a"), step("e", after=["a"]))),
+        e.RunStarted(hash=plan(step("a"), step("e", after=["a"])).hash),
+        e.StepReused(step="e", result="y", run="other"),
+        e.RunPaused(reason="wait"),
+        e.RunResumed(),
+        e.CancelAsked(reason="enough"),
+        e.ReportStarted(),
+        e.ReportMade(result="z"),
+        e.RunFinished(status="partly_done", reason="cancelled"),
+    ]
+    events: list[e.Event] = []
+    for number, body in enumerate(bodies):
+        at, last = START + timedelta(seconds=number), events[-1] if events else None
+        events.append(e.next_event(body, run="made-up", by=PERSON, at=at, last=last))
+    return events
+
+
+STORIES: tuple[Story, ...] = (
+    reads,
+    approval,
+    failures,
+    repeated,
+    rejected,
+    planned,
+    made_up,
+)
+
+
+def state_json(run: Run) -> dict[str, Json]:
+    """What the page's reducer holds of a run."""
+    return {
+        "id": run.id,
+        "request": run.request,
+        "locale": run.locale,
+        "origin": run.origin,
+        "status": run.status.value,
+        "phase": run.phase.value,
+        "decision": run.decision,
+        "reason": run.reason,
+        "plan": run.plan.to_json() if run.plan else None,
+        "problems": [each.to_json() for each in run.problems],
+        "estimate": run.estimate.to_json() if run.estimate else None,
+        "revisions": run.revisions,
+        "approved": run.approved,
+        "running_hash": run.running_hash,
+        "paused": run.paused,
+        "replans": run.replans,
+        "iterations": run.iterations,
+        "rejections": run.rejections,
+        "tokens": run.tokens,
+        "cost_usd": _plain(run.money),
+        "cancel_asked": run.cancel_asked,
+        "steps": {name: _step_json(each) for name, each in run.steps.items()},
+        "questions": {name: each.to_json() for name, each in run.questions.items()},
+        "report_hash": run.report_hash,
+        "created_at": moment(run.created_at) if run.created_at else None,
+        "updated_at": moment(run.updated_at) if run.updated_at else None,
+        "last": run.last.number if run.last else 0,
+    }
+
+
+def _plain(money: Decimal) -> str:
+    return f"{money:f}"
+
+
+def _step_json(state: StepState) -> dict[str, Json]:
+    return {
+        "status": state.status.value,
+        "attempts": state.attempts,
+        "result_hash": state.result_hash,
+        "error": state.error,
+        "error_kind": state.error_kind,
+        "progress": state.progress,
+        "tokens": state.tokens,
+        "started_at": moment(state.started_at) if state.started_at else None,
+        "finished_at": moment(state.finished_at) if state.finished_at else None,
+    }
+
+
+def case(name: str, events: Iterable[e.Event]) -> dict[str, Json]:
+    """A journal, the state after each event, and how its plans differ."""
+    known = list(events)
+    states: dict[str, Json] = {
+        str(event.number): state_json(fold(known[: event.number])) for event in known
+    }
+    plans = [each.body.plan for each in known if isinstance(each.body, e.PlanProposed)]
+    diffs: list[Json] = [
+        {
+            "before": before.to_json(),
+            "after": after.to_json(),
+            "diff": diff_plans(before, after).to_json(),
+        }
+        for before in plans
+        for after in plans
+    ]
+    return {
+        "name": name,
+        "events": [each.to_json() for each in known],
+        "states": states,
+        "diffs": diffs,
+    }
+
+
+async def main() -> None:
+    CASES.mkdir(exist_ok=True)
+    for story in STORIES:
+        name = getattr(story, "__name__", "")
+        text = json.dumps(case(name, await story()), ensure_ascii=False, sort_keys=True, indent=1)
+        (CASES / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

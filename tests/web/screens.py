@@ -1,0 +1,79 @@
+"""Addresses of all screens of the page, over runs that stand in different places."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+from tests.web.browser import Stage
+from tests.web.stage import trip
+
+OVER = ("done", "partly_done", "failed", "cancelled", "answered")
+
+
+def addresses(stage: Stage) -> dict[str, str]:
+    """Addresses of all screens, over runs in different states."""
+    look = {"id": "look", "tool": "weather.forecast", "inputs": {"city": "Oslo"}}
+    plan = trip()
+    reviewing = stage.submit(*plan["steps"], goal=plan["goal"], assumptions=plan["assumptions"])
+    asking = stage.submit(look, {"id": "q", "question": "Which?", "options": ["this", "that"]})
+    failed = stage.submit(look, {"id": "bad", "tool": "hotels.find", "inputs": {"city": "Rome"}})
+    done = stage.submit(look, {"id": "tell", "instruction": "Say {{look.sky}}"})
+    for run in (asking, failed, done):
+        approve(stage, run)
+    for run, status in ((asking, "asking"), (failed, "partly_done"), (done, "done")):
+        until(stage, run, status)
+    stage.api(f"/v1/runs/{done}/template", {"name": "t", "parameters": {"c": ["look.inputs.city"]}})
+    schedule = stage.api(
+        "/v1/schedules", {"request": "look", "timing": {"daily_at": "07:15"}, "name": "s"}
+    )
+    return {
+        "new": "",
+        "inbox": "inbox",
+        "runs": "runs",
+        "no runs": "runs?q=nothing",
+        "review": f"runs/{reviewing}",
+        "editor": f"runs/{reviewing}/plan/north",
+        "plan graph": f"runs/{reviewing}/plan?view=graph",
+        "questions": f"runs/{asking}",
+        "run": f"runs/{failed}/run/bad",
+        "run graph": f"runs/{failed}/run?view=graph",
+        "timeline": f"runs/{failed}/run?view=timeline",
+        "log": f"runs/{failed}/run?view=log",
+        "report": f"runs/{done}/report",
+        "templates": "templates",
+        "template": "templates/t",
+        "schedules": "schedules",
+        "schedule": f"schedules/{schedule['id']}",
+        "new schedule": f"schedules/new?run={done}",
+        "tools": "tools",
+        "agents": "tools/agents",
+        "usage": "usage",
+        "settings": "settings",
+        "nowhere": "nowhere",
+    }
+
+
+def approve(stage: Stage, run: str) -> None:
+    hash_ = stage.api(f"/v1/runs/{run}")["hash"]
+    stage.api(f"/v1/runs/{run}/decision", {"approve": hash_})
+
+
+def until(stage: Stage, run: str, status: str) -> Any:
+    """The run once it stands where it has to."""
+    told: Any = None
+    for _ in range(1500):
+        told = stage.api(f"/v1/runs/{run}")
+        if told["status"] == status:
+            return told
+        assert told["status"] not in OVER, told
+        time.sleep(0.02)
+    return pytest.fail(f"the run is {told['status']} and not {status}")
+
+
+def settled(page: Page) -> None:
+    """The screen shows what it was loaded for."""
+    expect(page.get_by_role("heading").first).to_be_visible()
+    expect(page.locator(".loading")).to_have_count(0)

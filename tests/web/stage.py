@@ -1,0 +1,247 @@
+"""A server for the page's tests: a model that knows its part, and tools that wait when told to.
+
+    python -m tests.web.stage FOLDER PORT
+
+While a file `FOLDER/hold/NAME` exists, the tool or the model of that name waits: a test sees a
+state for as long as it wants, without counting seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from tests.web.hostile import PAYLOADS
+
+from plansmith.config import Settings
+from plansmith.errors import ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import Call, Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.server.logs import Log
+from plansmith.server.serving import bind, make_office, make_server
+from plansmith.server.settings import Serve
+
+CHUNK = 60
+USAGE = Usage(input_tokens=420, output_tokens=180)
+CITY: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "description": "the name of a city"},
+        "days": {"type": "integer", "minimum": 1, "maximum": 14, "default": 3},
+    },
+    "required": ["city"],
+    "additionalProperties": False,
+}
+NOTE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"path": {"type": "string"}, "text": {"type": "string"}},
+    "required": ["path", "text"],
+}
+TOOLS = (
+    ToolSpec(
+        name="weather.forecast",
+        description="The weather of the next days in a city.",
+        input_schema=CITY,
+        effect=Effect.READ,
+        open_world=False,
+    ),
+    ToolSpec(
+        name="hotels.find",
+        description="Hotels in a city, from the old catalogue.",
+        input_schema=CITY,
+        effect=Effect.READ,
+        open_world=False,
+    ),
+    ToolSpec(
+        name="hotels.search",
+        description="Hotels in a city, from the new catalogue.",
+        input_schema=CITY,
+        effect=Effect.READ,
+        open_world=False,
+    ),
+    ToolSpec(
+        name="notes.write",
+        description="Write a note into a file.",
+        input_schema=NOTE,
+        effect=Effect.WRITE,
+        open_world=False,
+    ),
+    ToolSpec(
+        name="mail.send",
+        description="Send a mail. It cannot be taken back.",
+        input_schema={"type": "object", "properties": {"to": {"type": "string"}}},
+        effect=Effect.FINAL,
+    ),
+)
+
+
+class Stage:
+    """The tools; `hotels.find` always fails, so that a run has to plan again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._hold = folder / "hold"
+        self._hold.mkdir(parents=True, exist_ok=True)
+
+    async def held(self, name: str) -> None:
+        """Wait while the file of this name is there."""
+        while (self._hold / name).exists():  # noqa: ASYNC110 - it is another process that decides
+            await asyncio.sleep(0.02)
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        return TOOLS
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        call.progress(f"asking {tool}")
+        await self.held(tool)
+        if tool == "hotels.find":
+            raise ToolFailed("the old catalogue is closed: HTTP 410")
+        if tool == "weather.forecast":
+            return {"city": arguments["city"], "high": 14, "low": 6, "sky": "clear"}
+        if tool == "hotels.search":
+            return {"hotels": [{"name": "Harbour House", "price": 120}]}
+        return {"done": True}
+
+
+def trip(first: str = "Oslo", *, hotel: bool = True) -> dict[str, Any]:
+    """The plan of the story: two reads at once, a question, a read that fails, a note."""
+    plan = _trip(first)
+    if not hotel:
+        steps = [step for step in plan["steps"] if step["id"] != "hotel"]
+        steps[4]["instruction"] = "Tell where to go: {{choice}}"
+        plan["steps"] = steps
+    return plan
+
+
+def _trip(first: str) -> dict[str, Any]:
+    return {
+        "goal": f"Compare the weather in {first} and Rome and note the better one with a hotel",
+        "thought": "Both forecasts are needed before anything can be compared.",
+        "assumptions": ["The next three days are meant."],
+        "enough_context": True,
+        "steps": [
+            _tool("north", f"Weather in {first}", "weather.forecast", {"city": first, "days": 3}),
+            _tool("south", "Weather in Rome", "weather.forecast", {"city": "Rome", "days": 3}),
+            {
+                "id": "choice",
+                "kind": "ask",
+                "title": "Ask which one",
+                "question": f"{{{{north.high}}}}° in {first}, {{{{south.high}}}}° in Rome. Which?",
+                "options": [first, "Rome"],
+            },
+            _tool("hotel", "Find a hotel", "hotels.find", {"city": {"$from": "choice"}}),
+            _tool(
+                "note",
+                "Write it down",
+                "notes.write",
+                {"path": "trip.md", "text": "Next trip: {{choice}}"},
+            ),
+            {
+                "id": "tell",
+                "kind": "reply",
+                "title": "Say what was chosen",
+                "instruction": "Tell where to go and where to stay: {{choice}}, {{hotel}}",
+                "after": ["note"],
+            },
+        ],
+    }
+
+
+def _tool(name: str, title: str, tool: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    return {"id": name, "kind": "tool", "title": title, "tool": tool, "inputs": inputs}
+
+
+READING = {
+    "goal": "Look at the weather in Oslo",
+    "steps": [
+        _tool("look", "Look at the weather", "weather.forecast", {"city": "Oslo"}),
+        {"id": "tell", "kind": "reply", "title": "Tell", "instruction": "Say {{look.sky}}"},
+    ],
+}
+ANSWER = """**Rome** it is: 14° and clear [step:south]. The note is in *trip.md*.
+
+| City | High |
+|---|---|
+| Oslo | 14° |
+| Rome | 14° |
+"""
+
+
+class Player:
+    """A model that knows what to say to every prompt of the story."""
+
+    name = "stage"
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        tools: Sequence[ToolSpec] = (),
+    ) -> AsyncIterator[Delta]:
+        del tools
+        prompt = "\n".join(message.text for message in messages)
+        text = _says(prompt, schema)
+        for start in range(0, len(text), CHUNK):
+            # After the first steps, so that a test sees a plan that is half written.
+            await self._stage.held("model" if start >= 10 * CHUNK else "model-first")
+            yield TextDelta(text[start : start + CHUNK])
+        yield ModelDone(USAGE, self.name)
+
+
+def _says(prompt: str, schema: Mapping[str, Json] | None) -> str:
+    if schema is None:
+        return "\n\n".join(PAYLOADS) if "every payload" in prompt else ANSWER
+    if "decision" in cast("Mapping[str, Json]", schema.get("properties") or {}):
+        return json.dumps(_decision(prompt))
+    if '"step": "old"' in prompt:
+        step = _tool("fresh", "Ask elsewhere", "hotels.search", {"city": "Rome"})
+        return json.dumps({"goal": "a goal", "steps": [step]})
+    if '"step": "bad"' in prompt:
+        return "I know no other way."
+    if '"status": "failed"' in prompt:
+        return json.dumps(trip(_first(prompt), hotel=False))
+    if "only the weather" in prompt:
+        return json.dumps(READING)
+    return json.dumps(trip(_first(prompt)))
+
+
+def _first(prompt: str) -> str:
+    return "Bergen" if "Bergen" in prompt else "Oslo"
+
+
+def _decision(prompt: str) -> dict[str, str]:
+    if "something nice" in prompt and "among the assumptions" not in prompt:
+        said = "Where do you want to go?"
+        return {"decision": "ask", "reason": "no place is named", "query": "", "answer": said}
+    if "hello there" in prompt:
+        return {"decision": "answer", "reason": "small talk", "query": "", "answer": "Hello!"}
+    return {"decision": "plan", "reason": "it needs tools", "query": "", "answer": ""}
+
+
+async def serve(folder: Path, port: int) -> None:
+    """Serve until a signal ends it; the link is the first line on stdout."""
+    stage = Stage(folder)
+    settings = Settings.model_validate({"store": f"sqlite:///{folder / 'runs.db'}"})
+    office = make_office(
+        settings, log=Log(), by="ada", model=Player(stage), tools=[stage], agents=[]
+    )
+    wanted = Serve(token_file=folder / "token", port=port)
+    with bind(wanted) as sock:
+        server, keys = make_server(office, replace(wanted, rules={}), sock)
+        real = sock.getsockname()[1]
+        sys.stdout.write(f"http://127.0.0.1:{real}/?token={keys.link_token}\n")
+        sys.stdout.flush()
+        await server.serve(sockets=[sock])
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Path(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,68 @@
+"""What the page computes without a browser, its types, its lock, and its way into the wheel."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+from tests.web.browser import ROOT, build_page
+
+WEB = ROOT / "web"
+SOURCES = sorted([*(WEB / "src").rglob("*.ts*"), *(WEB / "test").rglob("*.ts")])
+
+
+def run(what: str) -> None:
+    done = subprocess.run(
+        [ROOT / "scripts" / "page", what], capture_output=True, text=True, check=False
+    )
+    if done.returncode in (3, 4):
+        pytest.skip(f"THE PAGE IS NOT TESTED: {done.stderr.strip()}")
+    assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+
+
+def test_the_page_folds_compares_and_draws_as_it_should() -> None:
+    run("test")
+
+
+def test_the_page_is_strictly_typed() -> None:
+    run("check")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_a_source_of_the_page_is_short_and_says_what_it_is(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    # The words of a language are one table: cut in two it would only be harder to compare.
+    assert len(lines) <= 400 or path.parent.name == "words"
+    assert lines[0].startswith(("// ", "declare module"))
+
+
+def test_the_lock_is_exact_and_names_no_host() -> None:
+    wanted = json.loads((WEB / "package.json").read_text())
+    locked = json.loads((WEB / "package-lock.json").read_text())
+    assert wanted["overrides"] == {"rolldown": "1.2.15"}
+    assert list(wanted["dependencies"]) == ["dompurify", "marked", "preact"]
+    for name, entry in locked["packages"].items():
+        assert not name or (entry["integrity"] and "resolved" not in entry), name
+
+
+def test_the_page_is_inside_the_wheel(tmp_path: Path) -> None:
+    build_page()
+    (path,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path))
+    with zipfile.ZipFile(path) as wheel:
+        names = set(wheel.namelist())
+        index = wheel.read("plansmith/server/page/index.html").decode()
+    files = re.findall(r'(?:src|href)="\./([^"]+)"', index)
+    assert len(files) > 3
+    assert {f"plansmith/server/page/{each}" for each in files} <= names
+
+
+def test_the_page_has_nothing_inline_and_nothing_from_outside() -> None:
+    build_page()
+    index = (ROOT / "src/plansmith/server/page/index.html").read_text()
+    assert not re.search(r"https?://|<style|style=|\son\w+=", index)
+    assert re.findall(r"<script[^>]*>([^<]*)</script>", index) == [""]

@@ -1,0 +1,42 @@
+// References in a step's templates, as `plan/refs.py` reads them.
+
+import type { Json, Step } from "./types";
+
+const STEP_ID = "[A-Za-z0-9_][A-Za-z0-9_-]{0,63}";
+const QUOTED = '"(?:[^"\\\\]|\\\\.)*"';
+const KEY = '[^\\s.\\[\\]{}"]+';
+const TOKEN = new RegExp(
+  `\\{\\{\\s*(?:(${QUOTED})|(${STEP_ID})((?:\\.${KEY}|\\[\\d{1,9}\\]|\\[${QUOTED}\\])*))\\s*\\}\\}`, "g",
+);
+const RESERVED = new Set(["item", "params"]);
+
+// The steps a template takes values from.
+export function refsOf(template: Json | undefined, found: Set<string> = new Set()): Set<string> {
+  if (typeof template === "string") {
+    if (template.includes("{{")) for (const token of template.matchAll(TOKEN)) if (token[2]) found.add(token[2]);
+  } else if (Array.isArray(template)) {
+    for (const child of template) refsOf(child, found);
+  } else if (template && typeof template === "object") {
+    const from = template["$from"];
+    if (from !== undefined) {
+      if (typeof from === "string") found.add(from);
+    } else if (!("$literal" in template && Object.keys(template).length === 1)) {
+      for (const child of Object.values(template)) refsOf(child, found);
+    }
+  }
+  return found;
+}
+
+// The places of a step that may hold references.
+export function templatesOf(step: Step): Json[] {
+  const own = [step.task, step.inputs, step.question, step.instruction, step.over].filter((each) => each !== undefined);
+  return step.each ? [...own, ...templatesOf(step.each)] : own;
+}
+
+export function needsOf(step: Step): string[] {
+  const found = new Set(step.after ?? []);
+  for (const template of templatesOf(step)) {
+    for (const ref of refsOf(template)) if (!RESERVED.has(ref)) found.add(ref);
+  }
+  return [...found];
+}

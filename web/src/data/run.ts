@@ -1,0 +1,261 @@
+// A run is nothing but its events, one after the other: `plan/fold.py` in the browser.
+// The cases in tests/web/cases hold both to the same result.
+
+import { needs } from "./graph";
+import { RUN_STATUSES } from "./types";
+import type { Estimate, Event, Plan, Problem, Question, RunStatus, RunView, StepState, StepStatus } from "./types";
+
+export interface RunState {
+  id: string;
+  request: string;
+  locale: string;
+  origin: string;
+  phase: RunStatus;
+  decision: string;
+  reason: string;
+  plan: Plan | null;
+  problems: Problem[];
+  estimate: Estimate | null;
+  revisions: number;
+  approved: string;
+  running_hash: string;
+  paused: boolean;
+  replans: number;
+  iterations: number;
+  rejections: number;
+  tokens: number;
+  cost_usd: string;
+  cancel_asked: boolean;
+  steps: Record<string, StepState>;
+  questions: Record<string, Question>;
+  report_hash: string;
+  created_at: string | null;
+  updated_at: string | null;
+  last: number;
+}
+
+const OVER: ReadonlySet<RunStatus> = new Set(["done", "partly_done", "failed", "cancelled", "answered"]);
+
+export function isOver(status: RunStatus): boolean {
+  return OVER.has(status);
+}
+
+export function newStep(): StepState {
+  return {
+    status: "waiting", attempts: 0, result_hash: "", error: "", error_kind: "", progress: "",
+    tokens: 0, started_at: null, finished_at: null,
+  };
+}
+
+function newRun(id: string): RunState {
+  return {
+    id, request: "", locale: "en", origin: "", phase: "triaging", decision: "", reason: "",
+    plan: null, problems: [], estimate: null, revisions: 0, approved: "", running_hash: "",
+    paused: false, replans: 0, iterations: 0, rejections: 0, tokens: 0, cost_usd: "0",
+    cancel_asked: false, steps: {}, questions: {}, report_hash: "", created_at: null,
+    updated_at: null, last: 0,
+  };
+}
+
+// A run as the server sent it, to fold later events onto.
+export function stateOf(view: RunView): RunState {
+  const { id, request, locale, origin, phase, decision, reason, plan, problems, estimate } = view;
+  const { revisions, approved, running_hash, paused, replans, iterations, rejections } = view;
+  const { tokens, cost_usd, cancel_asked, created_at, updated_at, last } = view;
+  const questions = Object.fromEntries(view.questions.map((each) => [each.question, each]));
+  return {
+    id, request, locale, origin, phase, decision, reason, plan, problems, estimate, revisions,
+    approved, running_hash, paused, replans, iterations, rejections, tokens, cost_usd,
+    cancel_asked, steps: view.steps, questions, report_hash: "", created_at, updated_at, last,
+  };
+}
+
+export function fold(events: readonly Event[], from?: RunState): RunState {
+  let state = from ?? newRun(events[0]?.run ?? "");
+  for (const event of events) state = take(state, event);
+  return state;
+}
+
+// The phase, unless a person is waited for or the run is paused.
+export function statusOf(run: RunState): RunStatus {
+  if (isOver(run.phase)) return run.phase;
+  if (run.paused) return "paused";
+  const busy = Object.values(run.steps).some((step) => step.status === "running");
+  return Object.keys(run.questions).length > 0 && !busy ? "asking" : run.phase;
+}
+
+// Waiting steps whose needs are all done are ready, but only while the run is running.
+export function withReady(run: RunState): Record<string, StepState> {
+  const steps: Record<string, StepState> = { ...run.steps };
+  for (const [name, step] of Object.entries(steps)) {
+    if (step.status === "ready") steps[name] = { ...step, status: "waiting" };
+  }
+  if (run.plan === null || run.phase !== "running") return steps;
+  for (const [name, before] of Object.entries(needs(run.plan))) {
+    const step = steps[name];
+    if (step?.status === "waiting" && before.every((need) => steps[need]?.status === "done")) {
+      steps[name] = { ...step, status: "ready" };
+    }
+  }
+  return steps;
+}
+
+type Body = Record<string, unknown>;
+type Apply = (run: RunState, body: Body, event: Event) => Partial<RunState>;
+
+export class Misfit extends Error {}
+
+export function take(run: RunState, event: Event): RunState {
+  if (event.run !== run.id || event.number !== run.last + 1) {
+    throw new Misfit(`expected event ${run.last + 1} of run ${run.id}, got ${event.number}`);
+  }
+  if (isOver(run.phase)) throw new Misfit("the run is over");
+  const apply = APPLY[event.body.type];
+  // A newer server may tell more than this page knows; what it does not know changes nothing.
+  const change = apply ? apply(run, event.body, event) : {};
+  return { ...run, ...change, last: event.number, updated_at: event.at };
+}
+
+const text = (body: Body, name: string): string => (body[name] as string | undefined) ?? "";
+
+function spend(run: RunState, body: Body): Partial<RunState> {
+  const cost = text(body, "cost");
+  return {
+    tokens: run.tokens + ((body["tokens"] as number | undefined) ?? 0),
+    cost_usd: cost ? addMoney(run.cost_usd, cost) : run.cost_usd,
+  };
+}
+
+// Decimal texts are added as whole numbers of their smallest place: 0.1 and 0.2 are 0.3.
+export function addMoney(left: string, right: string): string {
+  const [one, other] = [decimal(left), decimal(right)];
+  const places = Math.max(one.places, other.places);
+  const sum = one.digits * 10n ** BigInt(places - one.places) + other.digits * 10n ** BigInt(places - other.places);
+  const text = sum.toString().padStart(places + 1, "0");
+  return places ? `${text.slice(0, -places)}.${text.slice(-places)}` : text;
+}
+
+function decimal(amount: string): { digits: bigint; places: number } {
+  const [base = "0", power = "0"] = amount.toLowerCase().split("e");
+  const [whole = "0", part = ""] = base.split(".");
+  const places = part.length - Number(power);
+  const digits = BigInt(whole + part);
+  return places < 0 ? { digits: digits * 10n ** BigInt(-places), places: 0 } : { digits, places };
+}
+
+function setStep(run: RunState, body: Body, change: Partial<StepState>): Partial<RunState> {
+  const name = text(body, "step");
+  const step = run.steps[name] ?? newStep();
+  return { steps: { ...run.steps, [name]: { ...step, ...change } } };
+}
+
+function proposed(run: RunState, body: Body): Partial<RunState> {
+  const given = body["plan"] as Partial<Plan> & Pick<Plan, "steps">;
+  const plan: Plan = { schema_version: 1, goal: "", ...given };
+  const steps: Record<string, StepState> = {};
+  for (const step of plan.steps) steps[step.id] = run.steps[step.id] ?? newStep();
+  for (const [name, part] of Object.entries(run.steps)) {
+    if (name.includes("/") && name.split("/")[0]! in steps) steps[name] = part;
+  }
+  return {
+    plan, steps, locale: plan.locale ?? "en", running_hash: "",
+    problems: (body["problems"] as Problem[] | undefined) ?? [],
+    estimate: wholeEstimate(body["estimate"] as Partial<Estimate> | undefined),
+    revisions: run.revisions + 1,
+    phase: run.phase === "replanning" ? "replanning" : "planning",
+    ...spend(run, body),
+  };
+}
+
+// Journals leave out what is at its default; whoever reads an estimate wants to see it.
+function wholeEstimate(given: Partial<Estimate> | undefined): Estimate | null {
+  if (!given) return null;
+  const measured = Object.entries(given.measured ?? {}).map(([name, each]) => [name, { tokens: 0, ...each }]);
+  return {
+    seconds: 0, tokens: 0, cost_usd: null, effects: {}, critical_path: [], basis: [], ...given,
+    measured: Object.fromEntries(measured) as Estimate["measured"],
+  };
+}
+
+function asked(run: RunState, body: Body): Partial<RunState> {
+  const { type: _, ...question } = body;
+  const questions = { ...run.questions, [text(body, "question")]: question as unknown as Question };
+  const step = run.steps[text(body, "step")];
+  const asks = Boolean(body["step"]) && step?.status !== "unknown";
+  return { questions, ...(asks ? setStep(run, body, { status: "asking" }) : {}) };
+}
+
+function closed(run: RunState, body: Body): Partial<RunState> {
+  const questions = { ...run.questions };
+  delete questions[text(body, "question")];
+  return { questions };
+}
+
+const ended = (status: StepStatus, field = "reason"): Apply => (run, body, event) =>
+  setStep(run, body, { status, error: text(body, field), finished_at: event.at });
+
+const APPLY: Record<string, Apply> = {
+  run_created: (_, body, event) => ({
+    request: text(body, "request"), locale: text(body, "locale") || "en",
+    origin: text(body, "origin"), created_at: event.at,
+  }),
+  triaged: (run, body) => ({
+    phase: "planning", decision: text(body, "decision"), reason: text(body, "reason"), ...spend(run, body),
+  }),
+  plan_proposed: proposed,
+  review_asked: () => ({ phase: "reviewing" }),
+  plan_approved: (_, body) => ({ approved: text(body, "hash") }),
+  plan_rejected: (_, body) => ({ approved: "", reason: text(body, "reason") }),
+  changes_asked: (run, body) => ({
+    approved: "", phase: "planning", reason: text(body, "text"), rejections: run.rejections + 1,
+  }),
+  question_asked: asked,
+  question_answered: closed,
+  question_withdrawn: closed,
+  run_started: (_, body) => ({ phase: "running", running_hash: text(body, "hash") }),
+  step_started: (run, body, event) => setStep(run, body, {
+    ...newStep(), status: "running", attempts: (body["attempt"] as number | undefined) ?? 1, started_at: event.at,
+  }),
+  step_progressed: (run, body) => setStep(run, body, { progress: text(body, "text") }),
+  step_done: (run, body, event) => ({
+    ...setStep(run, body, {
+      status: "done", result_hash: text(body, "result"), error: "",
+      tokens: (body["tokens"] as number | undefined) ?? 0, finished_at: event.at,
+    }),
+    ...spend(run, body),
+  }),
+  step_reused: (run, body, event) =>
+    setStep(run, body, { status: "done", result_hash: text(body, "result"), finished_at: event.at }),
+  step_failed: (run, body, event) => ({
+    ...setStep(run, body, {
+      status: body["again"] ? "waiting" : "failed", error: text(body, "error"),
+      error_kind: text(body, "kind") || "tool", finished_at: event.at,
+    }),
+    ...spend(run, body),
+  }),
+  step_replied: (run, body) => setStep(run, body, { status: "waiting" }),
+  step_skipped: ended("skipped"),
+  step_cancelled: ended("cancelled"),
+  step_unknown: ended("unknown"),
+  step_reset: (run, body) => ({ steps: { ...run.steps, [text(body, "step")]: newStep() } }),
+  run_paused: (_, body) => ({ paused: true, reason: text(body, "reason") }),
+  run_resumed: () => ({ paused: false, reason: "" }),
+  cancel_asked: (_, body) => ({ cancel_asked: true, reason: text(body, "reason") }),
+  step_advised: () => ({}),
+  replan_started: (run, body) => {
+    const kind = text(body, "kind") || "failure";
+    return {
+      phase: "replanning", reason: text(body, "cause"),
+      replans: run.replans + (kind === "failure" || kind === "advice" ? 1 : 0),
+      iterations: run.iterations + (kind === "iteration" ? 1 : 0),
+    };
+  },
+  report_started: () => ({ phase: "reporting" }),
+  report_made: (_, body) => ({ report_hash: text(body, "result") }),
+  run_finished: (_, body) => {
+    const status = RUN_STATUSES.find((each) => each === body["status"]) ?? "failed";
+    return { phase: status, reason: text(body, "reason"), paused: false, questions: {} };
+  },
+};
+
+export const EVENT_TYPES = Object.keys(APPLY);

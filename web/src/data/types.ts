@@ -1,0 +1,232 @@
+// What the server sends, word for word: see docs/server.md and /openapi.json.
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type JsonObject = { [key: string]: Json };
+
+export const RUN_STATUSES = [
+  "triaging", "planning", "asking", "reviewing", "running", "paused", "replanning",
+  "reporting", "done", "partly_done", "failed", "cancelled", "answered",
+] as const;
+export type RunStatus = (typeof RUN_STATUSES)[number];
+
+export const STEP_STATUSES = [
+  "waiting", "ready", "running", "asking", "done", "failed", "skipped", "cancelled", "unknown",
+] as const;
+export type StepStatus = (typeof STEP_STATUSES)[number];
+
+export const KINDS = ["tool", "agent", "ask", "map", "plan", "reply"] as const;
+export type Kind = (typeof KINDS)[number];
+export type Effect = "read" | "write" | "final";
+
+export interface Step {
+  id: string;
+  kind: Kind;
+  title?: string;
+  why?: string;
+  after?: string[];
+  timeout_s?: number;
+  disabled?: boolean;
+  tool?: string;
+  agent?: string;
+  task?: string;
+  inputs?: JsonObject;
+  question?: string;
+  options?: string[];
+  answer_schema?: JsonObject;
+  template?: string;
+  version?: number;
+  instruction?: string;
+  over?: Json;
+  each?: Step;
+  width?: number;
+}
+
+export interface Plan {
+  schema_version: number;
+  goal: string;
+  id?: string;
+  revision?: number;
+  locale?: string;
+  thought?: string;
+  assumptions?: string[];
+  steps: Step[];
+  enough_context?: boolean;
+  degraded?: string;
+  schedule?: JsonObject;
+}
+
+export interface Problem {
+  code: string;
+  name?: string;
+  severity: "error" | "warning" | "note";
+  message: string;
+  hint?: string;
+  step?: string | null;
+  path?: (string | number)[];
+}
+
+export interface Estimate {
+  seconds: number;
+  tokens: number;
+  cost_usd: string | null;
+  effects: Record<string, number>;
+  critical_path: string[];
+  basis: string[];
+  measured: Record<string, { seconds: number; tokens?: number }>;
+}
+
+export interface Question {
+  question: string;
+  text: string;
+  options?: string[];
+  answer_schema?: JsonObject | null;
+  step?: string | null;
+  expires_at?: string | null;
+  state?: string;
+  link?: string;
+}
+
+export interface StepState {
+  status: StepStatus;
+  attempts: number;
+  result_hash: string;
+  error: string;
+  error_kind: string;
+  progress: string;
+  tokens: number;
+  started_at: string | null;
+  finished_at: string | null;
+}
+
+// What the server knows beyond the journal: resolved inputs and results.
+export interface StepView extends StepState {
+  inputs?: Json;
+  result?: Json;
+  result_size?: number;
+  clipped?: boolean;
+}
+
+export interface Effects {
+  read: number;
+  write: number;
+  final: number;
+  hosts: string[];
+  by_step: Record<string, Effect>;
+}
+
+export type Origins = Record<string, Record<string, string>>;
+
+export interface RunView {
+  id: string;
+  status: RunStatus;
+  phase: RunStatus;
+  request: string;
+  locale: string;
+  decision: string;
+  reason: string;
+  plan: Plan | null;
+  hash: string | null;
+  approved: string;
+  running_hash: string;
+  revisions: number;
+  problems: Problem[];
+  estimate: Estimate | null;
+  review: { asked: boolean; hash: string; reasons: string[] } | null;
+  effects: Effects;
+  origins: Origins;
+  steps: Record<string, StepView>;
+  questions: Question[];
+  paused: boolean;
+  cancel_asked: boolean;
+  replans: number;
+  iterations: number;
+  rejections: number;
+  tokens: number;
+  cost_usd: string;
+  report: string;
+  origin: string;
+  created_at: string;
+  updated_at: string;
+  last: number;
+}
+
+export interface RunRow {
+  id: string;
+  status: RunStatus;
+  request: string;
+  goal: string;
+  locale: string;
+  created_at: string;
+  updated_at: string;
+  steps: { total: number; done: number; failed: number; running: number };
+  questions: number;
+  tokens: number;
+  cost_usd: string;
+}
+
+export interface Event {
+  run: string;
+  number: number;
+  at: string;
+  by: { kind: "person" | "model" | "system"; name?: string };
+  body: { type: string; [field: string]: unknown };
+  position?: number;
+}
+
+export interface Draft {
+  run: string;
+  phase: string;
+  // A stage begins and `text` says what it is about; otherwise `text` is what the model writes.
+  begins?: boolean;
+  text?: string;
+  step?: Partial<Step>;
+  tokens?: number;
+  elapsed_ms?: number;
+}
+
+export interface PlanVersion {
+  revision: number;
+  hash: string;
+  origin: string;
+  cause: string;
+  at: string;
+  plan: Plan;
+}
+
+export interface Checked {
+  plan: Plan;
+  hash: string;
+  problems: Problem[];
+  estimate: Estimate | null;
+  effects: Effects;
+  origins: Origins;
+}
+
+export interface Exchange {
+  model?: string;
+  prompt?: Json;
+  output?: Json;
+  [more: string]: Json | undefined;
+}
+
+export interface StepDetail {
+  step: Step;
+  state: StepView;
+  template_inputs?: Json;
+  resolved_inputs?: Json;
+  attempts: { number: number; key: string; started_at: string; finished_at: string | null; error: string }[];
+  exchanges: Exchange[];
+}
+
+export interface InboxItem {
+  run?: string | null;
+  kind: "review" | "question" | "tool" | "schedule";
+  request?: string;
+  goal?: string;
+  question?: Question;
+  review?: { hash: string; reasons?: string[] };
+  since: string;
+  server?: string;
+  schedule?: string;
+  reason?: string;
+}

@@ -1,0 +1,180 @@
+// One event stream for all tabs of a browser, since a browser opens only six connections to a
+// host. The tab that holds the lock has the stream and hands every event on; when it goes, the
+// next in line goes on from the position it has itself, so nothing is missed.
+
+import type { Draft, Event } from "../data/types";
+
+export type Message =
+  | { kind: "event"; before: number; position: number; event: Event }
+  | { kind: "draft"; draft: Draft }
+  | { kind: "snapshot"; position: number }
+  | { kind: "online"; online: boolean }
+  | { kind: "hello" }
+  | { kind: "here"; position: number; online: boolean; drafts: Draft[] };
+
+export interface Listener {
+  event?: (event: Event) => void;
+  draft?: (draft: Draft) => void;
+  // Something was missed, or the stream begins anew: what is shown must be read again.
+  resync?: () => void;
+  online?: (online: boolean) => void;
+}
+
+const LOCK = "plansmith-stream";
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 8000;
+
+export class LiveStream {
+  private readonly listeners = new Set<Listener>();
+  private channel: BroadcastChannel | undefined;
+  private readonly drafts = new Map<string, Draft[]>();
+  private source: EventSource | undefined;
+  private wait = FIRST_WAIT;
+  private position = -1;
+  private leads = false;
+  isOnline = true;
+
+  constructor(private readonly path = "/v1/events") {}
+
+  start(): void {
+    this.channel = new BroadcastChannel(LOCK);
+    this.channel.onmessage = (message: MessageEvent<Message>) => this.hear(message.data);
+    this.tell({ kind: "hello" });
+    if (!navigator.locks) {
+      this.lead();
+      return;
+    }
+    void navigator.locks.request(LOCK, () => {
+      this.lead();
+      return new Promise<never>(() => undefined);
+    });
+  }
+
+  listen(listener: Listener): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  draftsOf(run: string): Draft[] { return this.drafts.get(run) ?? []; }
+
+  get isLeader(): boolean { return this.leads; }
+
+  private lead(): void {
+    this.leads = true;
+    this.connect();
+    addEventListener("online", () => this.connect());
+    addEventListener("offline", () => this.tellOnline(false));
+  }
+
+  private connect(): void {
+    this.source?.close();
+    const after = this.position >= 0 ? `?after=${this.position}` : "";
+    const source = new EventSource(this.path + after);
+    this.source = source;
+    source.onopen = () => {
+      this.wait = FIRST_WAIT;
+      this.tellOnline(true);
+    };
+    source.onerror = () => this.lost(source);
+    source.addEventListener("snapshot", (message) => this.send(readSnapshot(message)));
+    source.addEventListener("run_event", (message) => this.send(this.readEvent(message)));
+    source.addEventListener("draft", (message) =>
+      this.send({ kind: "draft", draft: JSON.parse((message as MessageEvent<string>).data) as Draft }));
+  }
+
+  // Our own reconnection, not the browser's: the position must be that of this tab.
+  private lost(source: EventSource): void {
+    if (source !== this.source) return;
+    source.close();
+    this.tellOnline(false);
+    setTimeout(() => { if (source === this.source) this.connect(); }, this.wait);
+    this.wait = Math.min(this.wait * 2, LONGEST_WAIT);
+  }
+
+  private readEvent(message: globalThis.Event): Message {
+    const { data, lastEventId } = message as MessageEvent<string>;
+    const event = JSON.parse(data) as Event;
+    const position = event.position ?? Number(lastEventId);
+    return { kind: "event", before: this.position, position, event };
+  }
+
+  private tellOnline(online: boolean): void {
+    if (online !== this.isOnline) this.send({ kind: "online", online });
+  }
+
+  private send(message: Message): void {
+    this.take(message);
+    this.tell(message);
+  }
+
+  private tell(message: Message): void {
+    this.channel?.postMessage(message);
+  }
+
+  private hear(message: Message): void {
+    if (message.kind !== "hello") {
+      this.take(message);
+    } else if (this.leads) {
+      const drafts = [...this.drafts.values()].flat();
+      this.tell({ kind: "here", position: this.position, online: this.isOnline, drafts });
+    }
+  }
+
+  private take(message: Message): void {
+    switch (message.kind) {
+      case "event":
+        if (message.position <= this.position) return;
+        if (this.position >= 0 && message.before > this.position) this.resync();
+        this.position = message.position;
+        this.forget(message.event);
+        for (const each of this.listeners) each.event?.(message.event);
+        break;
+      case "draft":
+        this.keep(message.draft);
+        break;
+      case "snapshot":
+        this.position = Math.max(this.position, message.position);
+        this.resync();
+        break;
+      case "online":
+        this.setOnline(message.online);
+        break;
+      case "here":
+        if (this.position < 0) {
+          this.position = message.position;
+          message.drafts.forEach((draft) => this.keep(draft));
+        }
+        this.setOnline(message.online);
+        break;
+    }
+  }
+
+  private keep(draft: Draft): void {
+    const known = this.drafts.get(draft.run) ?? [];
+    this.drafts.set(draft.run, [...known, draft]);
+    for (const each of this.listeners) each.draft?.(draft);
+  }
+
+  // What was drafted stands in the journal now.
+  private forget(event: Event): void {
+    if (event.body.type === "plan_proposed" || event.body.type === "run_finished") this.drafts.delete(event.run);
+  }
+
+  private resync(): void {
+    for (const each of this.listeners) each.resync?.();
+  }
+
+  private setOnline(online: boolean): void {
+    const back = online && !this.isOnline;
+    this.isOnline = online;
+    for (const each of this.listeners) each.online?.(online);
+    if (back) this.resync();
+  }
+}
+
+function readSnapshot(message: globalThis.Event): Message {
+  const { position } = JSON.parse((message as MessageEvent<string>).data) as { position: number };
+  return { kind: "snapshot", position };
+}
+
+export const live = new LiveStream();

@@ -1,0 +1,33 @@
+// Every status is an icon, a word and a colour, so that none of the three is needed alone.
+
+import type { JSX } from "preact";
+import type { Effect, RunStatus, StepStatus } from "../data/types";
+import { t } from "../words/words";
+import { Icon } from "./icons";
+
+export function RunBadge({ status }: { status: RunStatus }): JSX.Element {
+  return <span class={`badge s-${status}`}><Icon name={status} />{t(`run.${status}`)}</span>;
+}
+
+export function StepBadge({ status }: { status: StepStatus }): JSX.Element {
+  return <span class={`badge s-${status}`}><Icon name={status} />{t(`step.${status}`)}</span>;
+}
+
+export function StepIcon({ status }: { status: StepStatus }): JSX.Element {
+  return <span class={`mark s-${status}`}><Icon name={status} title={t(`step.${status}`)} /></span>;
+}
+
+export function EffectChip({ effect }: { effect: Effect | undefined }): JSX.Element | null {
+  return effect ? <span class={`chip effect-${effect}`}>{t(`effect.${effect}`)}</span> : null;
+}
+
+export function Origin({ origin }: { origin: string | undefined }): JSX.Element | null {
+  if (!origin) return null;
+  const step = origin.startsWith("step:") ? origin.slice(5) : "";
+  if (step) return <span class="chip origin-step">{t("origin.step", { step })}</span>;
+  const known = origin === "person" || origin === "model" || origin === "default" || origin === "edited" ? origin : null;
+  return known ? <span class={`chip origin-${known}`}>{t(`origin.${known}`)}</span> : null;
+}
+
+export const originClass = (origin: string | undefined): string =>
+  !origin ? "" : origin.startsWith("step:") ? "from-step" : `from-${origin}`;

@@ -1,0 +1,25 @@
+// A plan that was revised: why, and what is different from the version before.
+
+import type { JSX } from "preact";
+import type { RunView } from "../data/types";
+import { link } from "../route";
+import { Icon } from "../ui/icons";
+import { t } from "../words/words";
+import { DiffView } from "./diffview";
+import { listed, usePlans } from "./versions";
+
+export function Changed({ run, title }: { run: RunView; title: string }): JSX.Element | null {
+  const plans = usePlans(run);
+  const versions = plans.value ? listed(plans.value) : [];
+  const last = versions.at(-1);
+  const before = versions.at(-2);
+  if (!last || !before) return null;
+  return (
+    <details class="note change" open>
+      <summary><Icon name="replanning" /><b>{title}</b></summary>
+      {last.cause && <p><b>{t("go.cause")}:</b> {last.cause}</p>}
+      <DiffView before={before.plan} after={last.plan} />
+      <p><a href={link(["runs", run.id, "versions"])}>{t("tab.versions")}</a></p>
+    </details>
+  );
+}

@@ -1,0 +1,52 @@
+// A difference of two plans, step by step and field by field.
+
+import type { JSX } from "preact";
+import { diffPlans, isEmpty } from "../data/diff";
+import type { FieldChange } from "../data/diff";
+import { readable, shown } from "../data/json";
+import type { Json, Plan } from "../data/types";
+import { t } from "../words/words";
+import { stepName, summary } from "./steptext";
+
+// The revision's own number always differs and says nothing.
+const unnumbered = (plan: Plan): Plan => ({ ...plan, revision: 1 });
+
+export function DiffView({ before, after }: { before: Plan; after: Plan }): JSX.Element {
+  const diff = diffPlans(unnumbered(before), unnumbered(after));
+  if (isEmpty(diff)) return <p class="dim">{t("diff.same")}</p>;
+  return (
+    <div class="diff">
+      {diff.plan.length > 0 && <article><h4>{t("diff.plan")}</h4><Fields fields={diff.plan} /></article>}
+      {diff.added.map(({ step }) => (
+        <article key={step.id} class="added"><h4><span class="chip plus">+ {t("diff.added")}</span> {stepName(step)} <code>{step.id}</code></h4>
+          <p class="mono">{summary(step)}</p>{step.inputs && <p class="mono dim">{shown(step.inputs)}</p>}</article>
+      ))}
+      {diff.removed.map(({ step }) => (
+        <article key={step.id} class="removed"><h4><span class="chip minus">− {t("diff.removed")}</span> {stepName(step)} <code>{step.id}</code></h4>
+          <p class="mono">{summary(step)}</p></article>
+      ))}
+      {diff.changed.map(({ id, fields }) => (
+        <article key={id} class="changed"><h4><span class="chip">± {t("diff.changed")}</span> <code>{id}</code></h4><Fields fields={fields} /></article>
+      ))}
+      {diff.moved.map(({ id, before: from, after: to }) => (
+        <p key={id}><code>{id}</code> {t("diff.moved", { before: from + 1, after: to + 1 })}</p>
+      ))}
+    </div>
+  );
+}
+
+function Fields({ fields }: { fields: FieldChange[] }): JSX.Element {
+  return (
+    <dl class="fields">
+      {fields.map((field) => (
+        <div key={field.path.join(".")}>
+          <dt>{field.path.join(".")}</dt>
+          {field.change !== "added" && <dd class="old"><span class="unseen">{t("diff.before")}</span><Value value={field.before} /></dd>}
+          {field.change !== "removed" && <dd class="fresh"><span class="unseen">{t("diff.after")}</span><Value value={field.after} /></dd>}
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+const Value = ({ value }: { value: Json | undefined }): JSX.Element => <span class="mono">{readable(value)}</span>;

@@ -1,0 +1,121 @@
+// The step inspector: arguments as written and as called, result, attempts, timing, model.
+
+import type { JSX } from "preact";
+import { needs } from "../data/graph";
+import { isOver } from "../data/run";
+import type { Exchange, Json, RunView, Step, StepDetail, StepView } from "../data/types";
+import { post, runPath } from "../live/api";
+import { useNow, useResource } from "../live/hooks";
+import { go, link } from "../route";
+import { Button, Copy, ErrorNote, JsonBox, useAction } from "../ui/parts";
+import { EffectChip, StepBadge } from "../ui/status";
+import { duration, moment, number, t } from "../words/words";
+import { callee, stepName } from "./steptext";
+
+export function StepInspector({ run, step, part }: { run: RunView; step: Step; part?: string }): JSX.Element {
+  const name = part ?? step.id;
+  const state = run.steps[name];
+  const detail = useResource<StepDetail>(
+    state ? runPath(run.id, `/steps/${encodeURIComponent(name)}`) : null,
+    (event) => event.run === run.id && event.body["step"] === name && event.body.type !== "step_progressed",
+  );
+  const problems = run.problems.filter((each) => each.step === step.id);
+  const before = run.plan ? needs(run.plan)[step.id] ?? [] : [];
+  const parts = Object.keys(run.steps).filter((each) => each.startsWith(`${step.id}/`));
+  return (
+    <div class="inspector">
+      <h3>{stepName(step)}</h3>
+      <p class="facts">{state && <StepBadge status={state.status} />}<span>{t(`kind.${step.kind}`)}</span><code>{callee(step) || step.id}</code><EffectChip effect={run.effects.by_step[step.id]} /></p>
+      {step.why && <p class="dim">{step.why}</p>}
+      {state && <StepActions run={run} name={name} state={state} />}
+      {state?.progress && state.status === "running" && <p><b>{t("inspect.progress")}:</b> {state.progress}</p>}
+      {state?.error && <div class="note bad"><div><b>{t("inspect.error")}</b><p class="pre">{state.error}</p></div></div>}
+      {problems.length > 0 && <section><h4>{t("inspect.problems")}</h4><ul>{problems.map((each, index) => <li key={index}><code>{each.code}</code> {each.message}</li>)}</ul></section>}
+      {before.length > 0 && <section><h4>{t("inspect.needs")}</h4><p class="after">{before.map((each) => <a key={each} class="chip" href={link(["runs", run.id, "run", each])}>{each}</a>)}</p></section>}
+      <Arguments step={step} resolved={detail.value?.resolved_inputs ?? state?.inputs} />
+      <Result state={state} whole={detail.value?.state} />
+      {parts.length > 0 && <section><h4>{t("inspect.parts")}</h4><ul class="parts">{parts.map((each) => <li key={each}><a href={link(["runs", run.id, "run", each])}>{each}</a> <StepBadge status={run.steps[each]!.status} /></li>)}</ul></section>}
+      {state?.started_at && <Timing state={state} detail={detail.value} />}
+      <ErrorNote error={detail.error} />
+      <Exchanges exchanges={detail.value?.exchanges ?? []} />
+    </div>
+  );
+}
+
+function StepActions({ run, name, state }: { run: RunView; name: string; state: StepView }): JSX.Element {
+  const action = useAction();
+  const over = isOver(run.status);
+  const skip = (): void => action.act(() => post(runPath(run.id, "/skip"), { step: name }));
+  const from = (): void => action.act(async () => go(["runs", (await post<RunView>(runPath(run.id, "/retry"), { from_step: name })).id]));
+  const open = state.status === "waiting" || state.status === "ready" || state.status === "asking";
+  return (
+    <div class="actions">
+      {over && !name.includes("/") && <Button icon="replanning" disabled={action.busy} onClick={from}>{t("go.from")}</Button>}
+      {over && !name.includes("/") && <Button icon="planning" onClick={() => go(["runs", run.id, "plan", name], { edit: "1" })}>{t("go.edit")}</Button>}
+      {!over && open && run.running_hash && <Button icon="skipped" disabled={action.busy} onClick={skip}>{t("go.skip")}</Button>}
+      <ErrorNote error={action.error} />
+    </div>
+  );
+}
+
+function Arguments({ step, resolved }: { step: Step; resolved: Json | undefined }): JSX.Element {
+  const { id: _i, kind: _k, title: _t, why: _w, after: _a, disabled: _d, timeout_s: _s, ...written } = step;
+  const template = (step.kind === "tool" ? step.inputs ?? {} : written) as Json;
+  const called = resolved !== undefined && resolved !== null;
+  return (
+    <section>
+      <h4>{t("inspect.arguments")}</h4>
+      {called && <><p class="dim small">{t("inspect.resolved")}</p><JsonBox value={resolved} label={t("inspect.resolved")} /></>}
+      <details open={!called}><summary>{t("inspect.template")}</summary><JsonBox value={template} label={t("inspect.template")} /></details>
+    </section>
+  );
+}
+
+function Result({ state, whole }: { state: StepView | undefined; whole: StepView | undefined }): JSX.Element | null {
+  const best = whole?.result_hash && whole.result_hash === state?.result_hash ? whole : state;
+  if (!best?.result_hash) return state?.started_at && !state.error ? <p class="dim">{t("inspect.noResult")}</p> : null;
+  const text = typeof best.result === "string" ? best.result : JSON.stringify(best.result, null, 2);
+  return (
+    <section>
+      <div class="line"><h4>{t("inspect.result")}</h4>{text && <Copy text={text} />}</div>
+      <JsonBox value={best.result} label={t("inspect.result")} />
+      {best.clipped && <p class="dim small">{t("inspect.clipped", { size: number(best.result_size ?? 0) })}</p>}
+    </section>
+  );
+}
+
+function Timing({ state, detail }: { state: StepView; detail: StepDetail | undefined }): JSX.Element {
+  const now = useNow(state.status === "running");
+  const end = state.finished_at ? Date.parse(state.finished_at) : now;
+  return (
+    <section>
+      <h4>{t("inspect.timing")}</h4>
+      <dl class="pairs">
+        <div><dt>{t("inspect.started")}</dt><dd>{moment(state.started_at)}</dd></div>
+        {state.finished_at && <div><dt>{t("inspect.finished")}</dt><dd>{moment(state.finished_at)}</dd></div>}
+        <div><dt>{t("inspect.took")}</dt><dd>{duration((end - Date.parse(state.started_at!)) / 1000)}</dd></div>
+        {state.tokens > 0 && <div><dt>{t("inspect.tokens")}</dt><dd>{number(state.tokens)}</dd></div>}
+        <div><dt>{t("inspect.attempts")}</dt><dd>{state.attempts}</dd></div>
+      </dl>
+      {(detail?.attempts.length ?? 0) > 1 && (
+        <ol class="attempts">{detail!.attempts.map((each) => <li key={each.number}>{moment(each.started_at)} {each.error && <span class="bad">{each.error}</span>}</li>)}</ol>
+      )}
+    </section>
+  );
+}
+
+function Exchanges({ exchanges }: { exchanges: Exchange[] }): JSX.Element | null {
+  if (exchanges.length === 0) return null;
+  return (
+    <details>
+      <summary>{t("inspect.model")}</summary>
+      {exchanges.map((each, index) => (
+        <section key={index}>
+          {each.model && <p class="dim small">{each.model}</p>}
+          <h4>{t("inspect.prompt")}</h4><JsonBox value={each.prompt} label={t("inspect.prompt")} />
+          <h4>{t("inspect.output")}</h4><JsonBox value={each.output} label={t("inspect.output")} />
+        </section>
+      ))}
+    </details>
+  );
+}

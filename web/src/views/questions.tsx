@@ -1,0 +1,68 @@
+// Questions: at most three at once, each with its options, a free answer and "you decide".
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { typed } from "../data/json";
+import type { Json, Question, RunView } from "../data/types";
+import { post, runPath } from "../live/api";
+import { Icon } from "../ui/icons";
+import { Button, ErrorNote, Grow, isEnter, useAction } from "../ui/parts";
+import { moment, t } from "../words/words";
+
+const AT_ONCE = 3;
+
+export function Questions({ run, onAnswered }: { run: RunView; onAnswered: () => void }): JSX.Element | null {
+  const open = run.questions.slice(0, AT_ONCE);
+  if (open.length === 0) return null;
+  const more = run.questions.length - open.length;
+  return (
+    <section class="panel questions" aria-labelledby="questions-title">
+      <h2 id="questions-title"><Icon name="asking" />{t("ask.title")}</h2>
+      {open.map((question) => <Ask key={question.question} run={run.id} question={question} onAnswered={onAnswered} />)}
+      {more > 0 && <p class="dim">{t("ask.more", { count: more })}</p>}
+    </section>
+  );
+}
+
+function Ask({ run, question, onAnswered }: { run: string; question: Question; onAnswered: () => void }): JSX.Element {
+  const [text, setText] = useState("");
+  const action = useAction();
+  const send = (body: Record<string, Json>): void => action.act(async () => {
+    await post(runPath(run, "/answers"), { question: question.question, ...body });
+    onAnswered();
+  });
+  const options = question.options ?? [];
+  const schema = question.answer_schema ?? undefined;
+  const plain = !schema || schema["type"] === "string";
+  const answer = (): void => { if (text.trim()) send({ answer: plain ? text.trim() : typed(text) }); };
+  const choices = options.length ? options : ((schema?.["enum"] as string[] | undefined) ?? []);
+  return (
+    <div class="question" role="group" aria-label={question.text}>
+      <p class="text">{question.text}</p>
+      <p class="dim small">
+        {question.step && t("ask.step", { step: question.step })}
+        {question.expires_at && ` · ${t("ask.until", { time: moment(question.expires_at) })}`}
+      </p>
+      {safeLink(question.link) && <p><a href={question.link} target="_blank" rel="noopener noreferrer">{t("ask.link")}: {question.link}</a></p>}
+      {choices.length > 0 && (
+        <div class="options">{choices.map((each) => <Button key={String(each)} disabled={action.busy} onClick={() => send({ answer: each })}>{String(each)}</Button>)}</div>
+      )}
+      {choices.length === 0 && <div class="answer">
+        <Grow label={t("ask.answer")} placeholder={t("ask.answer")} value={text} onInput={setText} mono={!plain}
+          onKeyDown={(event) => { if (isEnter(event)) { event.preventDefault(); answer(); } }} />
+        <Button kind="primary" disabled={action.busy || !text.trim()} onClick={answer}>{t("ask.send")}</Button>
+        {mayLeave(question) && <Button kind="quiet" disabled={action.busy} onClick={() => send({ you_decide: true })} hint={t("ask.decideWhy")}>{t("ask.decide")}</Button>}
+      </div>}
+      <ErrorNote error={action.error} />
+    </div>
+  );
+}
+
+// A choice among options, a limit, or a step whose fate is unknown takes a person's own word.
+function mayLeave(question: Question): boolean {
+  const own = question.question.replace(/^request:/, "");
+  return !question.options?.length && !question.answer_schema && !own.includes(":");
+}
+
+// A link comes from a tool: only a web address may be opened, and it is shown whole.
+const safeLink = (link: string | undefined): boolean => /^https?:\/\//i.test(link ?? "");

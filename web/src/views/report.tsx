@@ -1,0 +1,170 @@
+// Report: the answer first, then evidence step by step, and what to do with it next.
+
+import DOMPurify from "dompurify";
+import { Marked } from "marked";
+import type { JSX } from "preact";
+import { useMemo, useState } from "preact/hooks";
+import type { Json, RunView } from "../data/types";
+import { post, runPath } from "../live/api";
+import { useResource } from "../live/hooks";
+import { endsRun } from "../live/wakes";
+import { link } from "../route";
+import { Button, Dialog, ErrorNote, Field, Shown, useAction } from "../ui/parts";
+import { duration, moment, money, number, t } from "../words/words";
+import { isOver } from "../data/run";
+import { shown } from "../data/json";
+import { argumentsOf } from "./steplist";
+
+interface Entry { text: string; step: string | null; by: string; at: string | null }
+interface ReportJson {
+  title: string;
+  answer: { text: string; sources: string[] };
+  notes: string[];
+  evidence: { step: string; title: string; callee: string; result: string; characters: number; clipped: boolean }[];
+  deviations: Entry[];
+  assumptions: string[];
+  failures: { step: string; status: string; reason: string }[];
+  decisions: Entry[];
+  took: { calls: number; tokens: number | null; money_usd: string | null; some_prices_unknown: boolean; seconds: number | null };
+}
+
+const TAGS = ["p", "br", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5", "h6", "a", "table", "thead", "tbody", "tr", "th", "td", "hr"];
+
+const escaped = (text: string): string =>
+  text.replace(/[&<>"']/g, (each) => `&#${each.charCodeAt(0)};`);
+
+// Raw HTML and pictures are shown as the text they are; they are never read as HTML at all.
+const markdown = new Marked({ async: false, gfm: true }, {
+  renderer: { html: ({ text }) => escaped(text), image: ({ text, href }) => escaped(`${text} (${href})`) },
+});
+
+// What a model or a tool wrote: shapes of text and web links, nothing that loads or runs.
+export function harmless(written: string): string {
+  const html = markdown.parse(written, { async: false });
+  const clean = DOMPurify.sanitize(html, {
+    ALLOWED_TAGS: TAGS, ALLOWED_ATTR: ["href", "align", "start"], ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i, ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false,
+    RETURN_DOM_FRAGMENT: true,
+  });
+  for (const anchor of clean.querySelectorAll("a")) {
+    anchor.target = "_blank";
+    anchor.rel = "noopener noreferrer nofollow";
+  }
+  const box = document.createElement("div");
+  box.append(clean);
+  return box.innerHTML;
+}
+
+function Prose({ text }: { text: string }): JSX.Element {
+  const html = useMemo(() => harmless(text), [text]);
+  return <div class="prose" dangerouslySetInnerHTML={{ __html: html }} />;
+}
+
+export function Report({ run }: { run: RunView }): JSX.Element {
+  const over = isOver(run.status);
+  const report = useResource<ReportJson>(over ? runPath(run.id, "/report?format=json") : null, (event) => event.run === run.id && endsRun(event));
+  if (!over) return <p class="dim">{t("report.none")}</p>;
+  return <Shown of={report}>{(value) => <Whole run={run} report={value} />}</Shown>;
+}
+
+function Whole({ run, report }: { run: RunView; report: ReportJson }): JSX.Element {
+  const [saving, setSaving] = useState(false);
+  const stepLink = (step: string): string => link(["runs", run.id, "run", step]);
+  return (
+    <article class="report">
+      <div class="actions">
+        {run.plan && run.status === "done" && <Button icon="templates" onClick={() => setSaving(true)}>{t("report.template")}</Button>}
+        {run.plan && <a class="button" href={link(["schedules", "new"], { run: run.id })}>{t("report.schedule")}</a>}
+        <span class="grow" />
+        <span class="dim small">{t("report.export")}</span>
+        {(["md", "html", "json"] as const).map((format) => <a key={format} class="button quiet" download={`report-${run.id}.${format}`} href={runPath(run.id, `/report?format=${format}`)}>{format.toUpperCase()}</a>)}
+      </div>
+      <section class="answer-box" aria-label={t("report.answer")}>
+        {report.answer.text ? <Prose text={report.answer.text} /> : <p class="dim">{run.reason || t("report.noEvidence")}</p>}
+        {report.notes.map((each) => <p key={each} class="dim small">{each}</p>)}
+      </section>
+      {report.failures.length > 0 && (
+        <section><h2>{t("report.failures")}</h2>
+          <ul>{report.failures.map((each) => <li key={each.step}><a href={stepLink(each.step)}>{each.step}</a> · {each.status} {each.reason && <span class="bad">{each.reason}</span>}</li>)}</ul></section>
+      )}
+      <section><h2>{t("report.evidence")}</h2>
+        {report.evidence.length === 0 && <p class="dim">{t("report.noEvidence")}</p>}
+        {report.evidence.map((each) => (
+          <details key={each.step} class="evidence">
+            <summary>{each.title || each.step} <code>{each.callee}</code></summary>
+            <pre class="json" tabIndex={0} role="group" aria-label={each.title || each.step}>{each.result}</pre>
+            <p class="small"><a href={stepLink(each.step)}>{t("inspect.title")} {each.step}</a></p>
+            {each.clipped && <p class="dim small">{t("report.characters", { count: number(each.characters) })}</p>}
+          </details>
+        ))}</section>
+      <Entries title={t("report.deviations")} entries={report.deviations} hrefOf={stepLink} />
+      {report.assumptions.length > 0 && <section><h2>{t("report.assumptions")}</h2><ul>{report.assumptions.map((each) => <li key={each}>{each}</li>)}</ul></section>}
+      <Entries title={t("report.decisions")} entries={report.decisions} hrefOf={stepLink} />
+      <section><h2>{t("report.took")}</h2><Took took={report.took} /></section>
+      {saving && <SaveTemplate run={run} onClose={() => setSaving(false)} />}
+    </article>
+  );
+}
+
+function Entries({ title, entries, hrefOf }: { title: string; entries: Entry[]; hrefOf: (step: string) => string }): JSX.Element | null {
+  if (entries.length === 0) return null;
+  return (
+    <section><h2>{title}</h2>
+      <ul>{entries.map((each, index) => <li key={index}>{each.step && <><a href={hrefOf(each.step)}>{each.step}</a>: </>}{each.text} <small class="dim">{each.by} {moment(each.at)}</small></li>)}</ul></section>
+  );
+}
+
+function Took({ took }: { took: ReportJson["took"] }): JSX.Element {
+  const cost = took.money_usd === null || (took.some_prices_unknown && Number(took.money_usd) === 0) ? t("report.costUnknown") : money(took.money_usd);
+  return (
+    <p class="facts">
+      <span>{t("report.calls", { count: took.calls })}</span>
+      <span>{took.tokens === null ? t("app.unknown") : number(took.tokens)} {t("usage.tokens")}</span>
+      <span>{cost}</span>
+      {took.seconds !== null && <span>{duration(took.seconds)}</span>}
+    </p>
+  );
+}
+
+interface Place { path: string; value: Json }
+
+// Every value of the plan that could be another one next time.
+function places(run: RunView): Place[] {
+  return (run.plan?.steps ?? []).flatMap((step) =>
+    argumentsOf(step.inputs, {}, "inputs").filter(({ value }) => typeof value !== "object" && !String(value).includes("{{"))
+      .map(({ path, value }) => ({ path: `${step.id}.${path}`, value })));
+}
+
+function SaveTemplate({ run, onClose }: { run: RunView; onClose: () => void }): JSX.Element {
+  const action = useAction();
+  const [name, setName] = useState("");
+  const [names, setNames] = useState<Record<string, string>>({});
+  const [saved, setSaved] = useState(false);
+  const save = (): void => action.act(async () => {
+    const parameters: Record<string, string[]> = {};
+    for (const [path, parameter] of Object.entries(names)) if (parameter.trim()) (parameters[parameter.trim()] ??= []).push(path);
+    await post(runPath(run.id, "/template"), { name: name.trim(), parameters });
+    setSaved(true);
+  });
+  const found = places(run);
+  return (
+    <Dialog title={t("report.template")} onClose={onClose}>
+      {saved ? <p class="good">{t("report.saved", { name })}</p> : (
+        <>
+          <Field label={t("report.templateName")}>{(id) => <input id={id} value={name} onInput={(event) => setName(event.currentTarget.value)} />}</Field>
+          {found.length > 0 && (
+            <fieldset><legend>{t("report.parameters")}</legend><p class="dim small">{t("report.parametersWhy")}</p>
+              {found.slice(0, 40).map(({ path, value }) => (
+                <Field key={path} label={path} hint={shown(value).slice(0, 80)}>{(id) => <input id={id} value={names[path] ?? ""} onInput={(event) => setNames({ ...names, [path]: event.currentTarget.value })} />}</Field>
+              ))}</fieldset>
+          )}
+          <ErrorNote error={action.error} />
+        </>
+      )}
+      <div class="actions end">
+        <Button onClick={onClose}>{t("app.close")}</Button>
+        {saved ? <a class="button primary" href={link(["templates", name])}>{t("templates.title")}</a>
+          : <Button kind="primary" disabled={!name.trim() || action.busy} onClick={save}>{t("app.save")}</Button>}
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,56 @@
+// Versions: how any version of the plan differs from any earlier one, and why there is a new one.
+
+import type { JSX } from "preact";
+import type { PlanVersion, RunView } from "../data/types";
+import { runPath } from "../live/api";
+import { useResource } from "../live/hooks";
+import { go } from "../route";
+import type { Route } from "../route";
+import { Field, Shown } from "../ui/parts";
+import { moment, short, t } from "../words/words";
+import { DiffView } from "./diffview";
+
+const ORIGINS = ["model", "person", "submitted", "template"] as const;
+
+export function usePlans(run: RunView): ReturnType<typeof useResource<PlanVersion[] | { items: PlanVersion[] }>> {
+  return useResource(runPath(run.id, "/plans"), (event) => event.run === run.id && event.body.type === "plan_proposed");
+}
+
+export const listed = (value: PlanVersion[] | { items: PlanVersion[] }): PlanVersion[] => (Array.isArray(value) ? value : value.items);
+
+export function Versions({ run, route }: { run: RunView; route: Route }): JSX.Element {
+  const plans = usePlans(run);
+  return <Shown of={plans}>{(value) => <Compare run={run} versions={listed(value)} route={route} />}</Shown>;
+}
+
+function Compare({ run, versions, route }: { run: RunView; versions: PlanVersion[]; route: Route }): JSX.Element {
+  if (versions.length < 2) return <p class="dim">{t("diff.only")}</p>;
+  const pick = (name: string, otherwise: number): number => {
+    const wanted = Number(route.query.get(name)) - 1;
+    return versions[wanted] ? wanted : otherwise;
+  };
+  const to = pick("to", versions.length - 1);
+  const from = pick("from", Math.max(0, to - 1));
+  const choose = (change: Record<string, string>): void =>
+    go(["runs", run.id, "versions"], { from: String(from + 1), to: String(to + 1), ...change }, true);
+  const select = (name: "from" | "to", value: number) => (id: string) => (
+    <select id={id} value={String(value + 1)} onChange={(event) => choose({ [name]: event.currentTarget.value })}>
+      {versions.map((version, index) => <option key={index} value={String(index + 1)}>{index + 1} · {originWord(version.origin)} · {moment(version.at)}</option>)}
+    </select>
+  );
+  const version = versions[to]!;
+  return (
+    <section>
+      <div class="row"><Field label={t("diff.from")}>{select("from", from)}</Field><Field label={t("diff.to")}>{select("to", to)}</Field></div>
+      {version.cause && <p class="cause"><b>{t("go.cause")}:</b> {version.cause}</p>}
+      <p class="dim small"><code>{short(versions[from]!.hash)}</code> → <code>{short(version.hash)}</code></p>
+      <h2>{t("diff.title")}</h2>
+      <DiffView before={versions[from]!.plan} after={version.plan} />
+    </section>
+  );
+}
+
+function originWord(origin: string): string {
+  const known = ORIGINS.find((each) => each === origin);
+  return known ? t(`version.${known}`) : origin;
+}
