@@ -100,7 +100,9 @@ def _told(effective: Settings) -> Iterator[Json]:
             if leaves[stage].get(name) != value:
                 break
             source = stage
-        hidden = value is not None and any(each in name.split(".")[-1] for each in _SECRET)
+        # No number is a secret: `context_tokens` only sounds like one.
+        telling = not isinstance(value, (str, list, dict))
+        hidden = not telling and any(each in name.split(".")[-1] for each in _SECRET)
         yield {"name": name, "value": _HIDDEN if hidden else value, "source": source}
 
 
