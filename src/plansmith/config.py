@@ -34,9 +34,9 @@ _ENVIRONMENT: Final = {
 
 
 class ModelSettings(Record):
-    """One model: `provider:name`, where it is, and its limits."""
+    """One model: `provider:name` or `auto`, where it is, and its limits."""
 
-    model: str = Field(default="demo", min_length=1)
+    model: str = Field(default="auto", min_length=1)
     base_url: str | None = None
     api_key_env: str | None = None
     timeout_s: Number = Field(default=120.0, gt=0)

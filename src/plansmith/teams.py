@@ -134,7 +134,7 @@ class _Base:
     ) -> _Base:
         """The settings with the limits of a team, and the parts that they lead to."""
         given = settings or load_settings()
-        if model is None and given.models.plan.model == "demo":
+        if model is None and given.models.plan.model in ("demo", "rules"):
             hint = "name a model with --model, such as openai:gpt-5, or set PLANSMITH_MODEL"
             raise Misconfigured("a team needs a language model, and none is set", hint=hint)
         settings = given.replace(

@@ -12,6 +12,13 @@ from typing import Any, Final
 from plansmith.errors import Misconfigured
 
 MODELS: Final = {
+    "auto": "plansmith.adapters.models.auto:AutoModel",
+    "choose": "plansmith.adapters.models.choosing:choose",
+    "choose_at": "plansmith.adapters.models.choosing:choose_at",
+    "checked": "plansmith.adapters.models.checked:CheckedModel",
+    "is_small": "plansmith.adapters.models.checked:is_small",
+    "rules": "plansmith.adapters.models.rules:rules_model",
+    "shelf": "plansmith.adapters.models.local.shelf:Shelf",
     "demo": "plansmith.adapters.models.demo:demo_model",
     "local": "plansmith.adapters.models.local.embedded:embedded_model",
     "provider": "plansmith.adapters.models.provider:ProviderModel",
@@ -56,14 +63,17 @@ def load(dotted: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def make_model(settings: Any, *, clock: Any) -> Any:
+def make_model(settings: Any, *, clock: Any, tell: Callable[[str], None] = lambda _: None) -> Any:
     """A model of the settings: asked again when busy, limited in time and length.
 
-    Nothing is reached before the first call, so a wrong key or name breaks no start.
+    Nothing is reached before the first call, so a wrong key or name breaks no start. `tell` hears
+    which model was found where none is named.
     """
     name: str = settings.model
-    if name == "demo":
-        return load(MODELS["demo"])()
+    if name in ("demo", "rules"):
+        return load(MODELS[name])()
+    if name == "auto":
+        return _auto(settings, clock=clock, tell=tell)
     if name == "local" or name.startswith("local:"):
         return load(MODELS["local"])(name.removeprefix("local").removeprefix(":"))
     if name.startswith("recorded:"):
@@ -71,8 +81,14 @@ def make_model(settings: Any, *, clock: Any) -> Any:
         if not path.is_file():
             raise Misconfigured(f"there is no recording {path}", hint="check the path")
         return load(MODELS["recorded"])(path)
+    return _provided(settings, clock=clock)
+
+
+def _provided(settings: Any, *, clock: Any) -> Any:
+    """The model of a provider or a server."""
+    name: str = settings.model
     if ":" not in name:
-        known = "local, demo, recorded:FILE, or provider:name such as openai:gpt-5"
+        known = "auto, local, rules, demo, recorded:FILE, or provider:name such as openai:gpt-5"
         raise Misconfigured(f"{name!r} is not the name of a model", hint=known)
     variable: str | None = settings.api_key_env
     if variable and not os.environ.get(variable):
@@ -85,9 +101,32 @@ def make_model(settings: Any, *, clock: Any) -> Any:
         timeout_s=settings.timeout_s,
         output=settings.output,
     )
+    if load(MODELS["is_small"])(name):
+        provider = load(MODELS["checked"])(provider)
     heard = load(MODELS["timed"])(provider, clock=clock, silence_s=settings.silence_s)
     tried = load(MODELS["retrying"])(heard, clock=clock, tries=settings.tries)
     return load(MODELS["limited"])(tried, context_tokens=settings.context_tokens)
+
+
+def _auto(settings: Any, *, clock: Any, tell: Callable[[str], None]) -> Any:
+    """A model that is looked for when it is first needed."""
+    variable: str | None = settings.api_key_env
+    if variable and not settings.base_url:
+        hint = "name the model that the key is for, too"
+        raise Misconfigured("api_key_env is set, and no model", hint=hint)
+
+    def make(choice: Any) -> Any:
+        found = {"model": choice.model, "base_url": choice.base_url}
+        key = variable or choice.api_key_env
+        return make_model(settings.replace(**found, api_key_env=key), clock=clock)
+
+    async def choose() -> Any:
+        if settings.base_url:
+            key = os.environ.get(variable, "") if variable else ""
+            return await load(MODELS["choose_at"])(settings.base_url, key=key)
+        return await load(MODELS["choose"])(os.environ, shelf=load(MODELS["shelf"])())
+
+    return load(MODELS["auto"])(choose, make, tell=tell)
 
 
 def make_sources(documents: Sequence[Path], *, tell: Callable[[str], None]) -> list[Any]:
@@ -110,10 +149,14 @@ def make_smith(
     secrets = given.setdefault("secrets", load(PARTS["secrets"])(settings.secrets))
     models = settings.models
     demo = "model" not in given and models.plan.model == "demo"
+
+    def say(text: str) -> None:
+        smith.tell(text)  # by name: while a run is shown, it is told where the run is shown
+
     parts: dict[str, Callable[[], Any]] = {
-        "model": lambda: make_model(models.plan, clock=clock),
-        "triage_model": lambda: None if demo else make_model(models.role("triage"), clock=clock),
-        "report_model": lambda: make_model(models.role("report"), clock=clock),
+        "model": lambda: make_model(models.plan, clock=clock, tell=say),
+        "triage_model": lambda: _own_model(models.triage, clock=clock, tell=say),
+        "report_model": lambda: _own_model(models.report, clock=clock, tell=say),
         "tools": lambda: make_tools(settings, clock=clock, secrets=secrets, tell=tell),
         "agents": lambda: known_agents(settings, secrets=secrets),
         "limits": lambda: make_limits(settings),
@@ -121,10 +164,8 @@ def make_smith(
     }
     made = given | {name: make() for name, make in parts.items() if name not in given}
     if "context" not in made:
-        # Databases are both: tools, and tables that a planner should know.
-        telling = [each for each in made["tools"] if hasattr(each, "gather")]
-        made["context"] = [*make_sources(settings.documents, tell=tell), *telling]
-    return load(PARTS["smith"])(
+        made["context"] = [*make_sources(settings.documents, tell=tell), *_telling(made["tools"])]
+    smith = load(PARTS["smith"])(
         store=make_store_url(settings),
         settings=settings,
         policy=settings.review,
@@ -134,6 +175,17 @@ def make_smith(
         tell=tell,
         **made,
     )
+    return smith
+
+
+def _own_model(role: Any, **parts: Any) -> Any:
+    """The model of a role that has its own; without, the planning model does its work."""
+    return make_model(role, **parts) if role else None
+
+
+def _telling(tools: Sequence[Any]) -> list[Any]:
+    """Tables are both: tools, and something that a planner should know."""
+    return [each for each in tools if hasattr(each, "gather")]
 
 
 def make_limits(settings: Any) -> Any:

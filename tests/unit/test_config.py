@@ -20,7 +20,7 @@ def settings(tmp_path: Path, text: str = "", **environment: str) -> Settings:
 def test_without_anything_the_defaults_stand(tmp_path: Path) -> None:
     found = settings(tmp_path)
     assert found == Settings()
-    assert found.models.role("report").model == "demo"
+    assert found.models.role("report").model == "auto"
     assert (found.planner.top_k, found.planner.repairs) == (6, 2)
 
 

@@ -10,13 +10,17 @@ from typing import Any
 from plansmith.adapters.models.demo import NOTICE
 from plansmith.cli.conduct import carry
 from plansmith.cli.describe import run_json, waiting_lines
+from plansmith.cli.dialects import print_foreign
 from plansmith.cli.exits import Exit
-from plansmith.cli.options import add_parts, add_running
+from plansmith.cli.fetching import offer_model
+from plansmith.cli.options import add_parts, add_running, settings_of
 from plansmith.cli.output import print_json, print_lines, print_text
 from plansmith.cli.plans import FileCommand
+from plansmith.cli.schedule_offer import offer_schedule
 from plansmith.cli.session import Session, exit_of, in_session, is_unusable
-from plansmith.cli.words import CHINESE
+from plansmith.cli.words import CHINESE, own_locale, words_for
 from plansmith.dialects.native import to_yaml
+from plansmith.dialects.table import DIALECTS
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 from plansmith.plan.events import PlanProposed
@@ -31,6 +35,9 @@ def _add_request(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", metavar="NAME", help="hand the request to this agent")
     parser.add_argument("--top-k", type=_positive, help="how many tools the model may choose from")
     parser.add_argument("--max-steps", type=_positive, help="the most steps a plan may have")
+    parser.add_argument(
+        "--yes", action="store_true", help="fetch the embedded model where there is no other"
+    )
     add_parts(parser)
 
 
@@ -49,6 +56,7 @@ def _configure_ask(parser: argparse.ArgumentParser) -> None:
 def _configure_plan(parser: argparse.ArgumentParser) -> None:
     _add_request(parser)
     parser.add_argument("--lang", help="the language of the plan, such as en or zh-CN")
+    parser.add_argument("--dialect", choices=DIALECTS, help="draft it in another system's shape")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print all as JSON")
     form.add_argument("--yaml", action="store_true", help="print only the plan, as YAML")
@@ -57,10 +65,14 @@ def _configure_plan(parser: argparse.ArgumentParser) -> None:
 def _ask(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
         run = await _planned(session)
+        offered = await offer_schedule(session, run)
+        if offered is not None:
+            return offered
         if run.plan is not None and run.status is not RunStatus.REVIEWING:
             session.say(*plan_lines(run.plan), "")
         return await carry(session, run.id)
 
+    _prepare(args)
     return in_session(args, work)
 
 
@@ -72,6 +84,8 @@ def _plan(args: argparse.Namespace) -> int:
             print_json(run_json(run, session) | await _making(session, run))
         elif args.yaml and run.plan is not None:
             sys.stdout.write(to_yaml(run.plan))
+        elif args.dialect and run.plan is not None:
+            print_foreign(run.plan, args.dialect, run.problems)
         else:
             _print(run)
         if run.status.over or is_unusable(run):
@@ -79,7 +93,14 @@ def _plan(args: argparse.Namespace) -> int:
         session.say(*waiting_lines(run, session))
         return Exit.WAITING if run.plan is None else Exit.OK
 
+    _prepare(args)
     return in_session(args, work)
+
+
+def _prepare(args: argparse.Namespace) -> None:
+    """Offer a model where there is none, before anything is planned."""
+    if args.request.strip():
+        offer_model(args, settings_of(args), words_for(args.lang or own_locale()))
 
 
 async def _planned(session: Session) -> Run:
@@ -93,6 +114,7 @@ async def _planned(session: Session) -> Run:
         "locale": args.lang or "",
         "target": args.agent,
         "top_k": args.top_k,
+        "dialect": vars(args).get("dialect") or "",
     }
     if settings.profile:
         options["profile"] = read_profile(settings.profile)

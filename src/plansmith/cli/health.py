@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 from dataclasses import asdict
 
+from plansmith.adapters.models.choosing import choose, choose_at, pull_hint
+from plansmith.adapters.models.local.shelf import Shelf, weights_path
 from plansmith.adapters.stores.doctor import Finding, diagnose, verify
 from plansmith.adapters.stores.urls import open_store
 from plansmith.cli.exits import Exit
@@ -13,7 +16,8 @@ from plansmith.cli.options import add_json, add_store, settings_of
 from plansmith.cli.output import print_json, print_lines
 from plansmith.cli.plans import FileCommand
 from plansmith.cli.session import find_run
-from plansmith.errors import JournalError
+from plansmith.config import ModelSettings
+from plansmith.errors import JournalError, Misconfigured
 from plansmith.plan.data import Json
 from plansmith.review.render import safe
 
@@ -63,12 +67,54 @@ def _configure_doctor(parser: argparse.ArgumentParser) -> None:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    findings = asyncio.run(diagnose(settings_of(args).store_url(), sample=args.sample))
+    settings = settings_of(args)
+    findings = [
+        *asyncio.run(diagnose(settings.store_url(), sample=args.sample)),
+        *asyncio.run(_model_findings(settings.models.plan)),
+    ]
     if args.json:
         print_json([asdict(each) for each in findings])
     else:
         print_lines(map(_line, findings))
     return Exit.FAILED if any(each.level == "error" for each in findings) else Exit.OK
+
+
+async def _model_findings(plan: ModelSettings) -> list[Finding]:
+    """Which model plans, and of those that do not, why not."""
+    if plan.model != "auto":
+        return [_configured(plan)]
+    try:
+        if plan.base_url:
+            key = os.environ.get(plan.api_key_env or "", "")
+            choice = await choose_at(plan.base_url, key=key)
+        else:
+            choice = await choose(os.environ, shelf=Shelf())
+    except Misconfigured as error:
+        return [Finding("error", "model", error.message, error.hint)]
+    tried = [
+        Finding("note", f"model {each.kind}", f"{each.what}: {each.flaw}")
+        for each in choice.tried
+        if each.flaw
+    ]
+    if choice.kind == "rules":
+        told = "no language model was found: rules plan"
+        return [*tried, Finding("warning", "model", told, pull_hint(Shelf()))]
+    return [*tried, Finding("ok", "model", choice.shown.removeprefix("model: "))]
+
+
+def _configured(plan: ModelSettings) -> Finding:
+    """Whether what a model that is named needs is there; nothing is called."""
+    variable = plan.api_key_env
+    if variable and not os.environ.get(variable):
+        flaw = f"{plan.model} is set, and the environment has no {variable}"
+        return Finding("error", "model", flaw, f"export {variable}=…")
+    name = plan.model.partition(":")
+    if name[0] == "local":
+        try:
+            weights_path(name[2], Shelf())
+        except Misconfigured as error:
+            return Finding("error", "model", error.message, error.hint)
+    return Finding("ok", "model", f"{plan.model} (it is set)")
 
 
 def _line(found: Finding) -> str:

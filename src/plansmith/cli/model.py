@@ -11,14 +11,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
-
 from plansmith.adapters.models.local.known import KNOWN, KnownModel, known_model
-from plansmith.adapters.models.local.pull import is_offline, pull_local, pull_remote
+from plansmith.adapters.models.local.pull import is_offline, pull_local
 from plansmith.adapters.models.local.shelf import Shelf, weights_path
 from plansmith.adapters.models.local.trial import Trial, try_model
 from plansmith.cli.exits import Exit
+from plansmith.cli.fetching import about_fetching, fetch_model, size_text, tell
 from plansmith.cli.options import add_json
 from plansmith.cli.output import print_json, print_lines
 from plansmith.cli.plans import FileCommand
@@ -28,7 +26,6 @@ from plansmith.plan.data import Json
 from plansmith.review.render import safe
 
 _NAMES: Final = "list|pull|use|remove|check"
-_STEP: Final = 10  # percent between two lines of progress where there is no terminal
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +56,7 @@ def _list(args: argparse.Namespace, shelf: Shelf) -> int:
         print_json({"folder": str(shelf.folder), "chosen": shelf.chosen, "models": rows})
         return Exit.OK
     print_lines(
-        f"{row['name']:<20} {_size(int(str(row['size']))):>8}  {row['licence']:<11} "
+        f"{row['name']:<20} {size_text(int(str(row['size']))):>8}  {row['licence']:<11} "
         f"{'here' if row['here'] else '-':<5} {row['about']}"
         for row in rows
     )
@@ -83,14 +80,13 @@ def _row(model: KnownModel, shelf: Shelf) -> dict[str, Json]:
 def _pull(args: argparse.Namespace, shelf: Shelf) -> int:
     model = known_model(args.name or shelf.chosen)
     given = Path(args.given).expanduser() if args.given else None
-    path = pull_local(model, shelf, given=given, tell=_say)
+    path = pull_local(model, shelf, given=given, tell=tell)
     if path is None:
         if args.offline or is_offline():
             hint = "name a file with --from, or go online"
             raise Refused(f"{model.name} is not on this machine", hint=hint)
         _agree(model, shelf, yes=args.yes)
-        with _Bar() as progress:
-            path = pull_remote(model, shelf, tell=_say, progress=progress)
+        path = fetch_model(model, shelf)
     if args.json:
         print_json(_row(model, shelf))
     else:
@@ -100,10 +96,7 @@ def _pull(args: argparse.Namespace, shelf: Shelf) -> int:
 
 def _agree(model: KnownModel, shelf: Shelf, *, yes: bool) -> None:
     """One line on what is fetched, how large and why; then the person's word."""
-    _say(
-        f"{model.name} ({model.about}) is a file of {_size(model.size)}, licence {model.licence}; "
-        f"it goes to {shelf.folder} and is checked against its SHA-256"
-    )
+    tell(about_fetching(model, shelf))
     if yes:
         return
     if not sys.stdin.isatty():
@@ -134,7 +127,7 @@ def _remove(args: argparse.Namespace, shelf: Shelf) -> int:
     if args.json:
         print_json({"removed": model.name, "bytes": freed})
     else:
-        print_lines([f"removed {model.name}: {_size(freed)}"])
+        print_lines([f"removed {model.name}: {size_text(freed)}"])
     return Exit.OK
 
 
@@ -154,42 +147,6 @@ def _check(args: argparse.Namespace, shelf: Shelf) -> int:
         took = f"loaded in {found.load_s:.1f} s, answered in {found.answer_s:.1f} s"
         print_lines([f"{safe(str(path))}: {hashed}; {took}"])
     return Exit.FAILED if flaw else Exit.OK
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{safe(text)}\n")
-    sys.stderr.flush()
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
-
-
-class _Bar:
-    """Progress of a download: a bar on a terminal, a line every tenth elsewhere."""
-
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        self._bar = Progress(
-            BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console, transient=True
-        )
-        self._task = self._bar.add_task("", total=None)
-        self._told = 0
-
-    def __enter__(self) -> Callable[[int, int], None]:
-        if sys.stderr.isatty():
-            self._bar.start()
-        return self._progress
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def _progress(self, done: int, total: int) -> None:
-        if sys.stderr.isatty():
-            self._bar.update(self._task, completed=done, total=total)
-        elif done * 100 // total >= self._told + _STEP:
-            self._told = done * 100 // total // _STEP * _STEP
-            _say(f"{self._told} % of {_size(total)}")
 
 
 _DEEDS: Final[dict[str, Callable[[argparse.Namespace, Shelf], int]]] = {

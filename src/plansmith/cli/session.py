@@ -143,8 +143,9 @@ def _exit_of_open(run: Run) -> Exit:
 
 
 def is_unusable(run: Run) -> bool:
-    """Whether a run has no plan that is worth running."""
+    """Whether a run has no plan that is worth running: one by rules is, a stand-in is not."""
     if run.status not in (RunStatus.PLANNING, RunStatus.REVIEWING):
         return False
-    plan = run.plan
-    return plan is None or bool(plan.degraded) or has_errors(list(run.problems))
+    plan, made = run.plan, run.metrics or {}
+    stands_in = plan is not None and bool(plan.degraded) and bool(made.get("degraded", True))
+    return plan is None or stands_in or has_errors(list(run.problems))

@@ -141,7 +141,7 @@ async def _save(session: Session, book: TemplateBook) -> int:
         return Exit.OK
     if not args.name:
         raise Misconfigured("the template needs a name", hint="plansmith templates save RUN NAME")
-    chosen = {name: value.split(",") for name, value in _pairs(args.param).items()}
+    chosen = {name: value.split(",") for name, value in pairs(args.param).items()}
     template = await book.save(
         source, args.name, parameters=chosen, required=args.required, by=session.by
     )
@@ -153,7 +153,8 @@ async def _source(session: Session, name: str) -> Run | Plan:
     return await session.run(name) if names_run(name) else load_plan(name)
 
 
-def _pairs(given: list[str]) -> dict[str, str]:
+def pairs(given: list[str]) -> dict[str, str]:
+    """What was given as NAME=VALUE, each name once."""
     pairs: dict[str, str] = {}
     for each in given:
         name, found, value = each.partition("=")
@@ -174,14 +175,15 @@ def _told(session: Session, template: Template, deed: str) -> None:
 
 async def _use(session: Session, book: TemplateBook) -> int:
     template = await book.get(session.args.name)
-    inputs = {name: _value(template, name, text) for name, text in _pairs(session.args.set).items()}
+    given = pairs(session.args.set)
+    inputs = {name: typed_value(template, name, text) for name, text in given.items()}
     plan = await book.plan(session.args.name, inputs)
     await session.refuse_what_cannot_run(plan)
     run = await book.use(session.args.name, inputs, by=session.by)
     return await carry(session, run.id)
 
 
-def _value(template: Template, name: str, text: str) -> Json:
+def typed_value(template: Template, name: str, text: str) -> Json:
     """What a person typed, as the type that the parameter has."""
     form: Mapping[str, Json] = template.properties.get(name, {})
     if form.get("type") == "string":

@@ -54,6 +54,14 @@ ENGLISH: Final[Words] = {
     "go_on": "To go on:",
     "paused_now": "Paused. To go on:",
     "no_runs": "there are no runs",
+    "schedule_is": "It would run unattended, {timing}; next:",
+    "schedule_ask": "Run this plan unattended at these times? y = yes, Enter = not now: ",
+    "schedule_or_once": "Keep it as a schedule? y = yes, o = only once, now, Enter = not now: ",
+    "schedule_waits": "Nothing is scheduled without your approval of this plan:",
+    "schedule_kept": "kept as the schedule {name}; this fires what is due:",
+    "no_model": "There is no language model to plan with: no key, no server, none on this machine.",
+    "fetch": "Fetch it now? [Y/n] ",
+    "without_model": "going on by rules; `plansmith model pull` gets the model later",
 }
 
 CHINESE: Final[Words] = {
@@ -101,6 +109,14 @@ CHINESE: Final[Words] = {
     "go_on": "继续运行：",
     "paused_now": "已暂停。继续运行：",
     "no_runs": "没有任何运行",
+    "schedule_is": "它将无人值守地运行，{timing}；接下来：",
+    "schedule_ask": "到这些时间就无人值守地运行这个计划吗？y = 是，回车 = 暂不：",
+    "schedule_or_once": "保存为定时任务吗？y = 是，o = 只现在运行一次，回车 = 暂不：",
+    "schedule_waits": "没有你对这个计划的批准，不会定时运行：",
+    "schedule_kept": "已保存为定时任务 {name}；由下面的命令按时运行：",
+    "no_model": "没有可用来计划的语言模型：没有密钥，没有服务器，本机也没有模型。",
+    "fetch": "现在获取吗？[Y/n] ",
+    "without_model": "先按规则进行；以后可用 `plansmith model pull` 获取模型",
 }
 
 

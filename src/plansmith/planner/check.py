@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from typing import Final
 
+from plansmith.errors import Misconfigured
 from plansmith.plan.capability import AgentSpec, Tools
 from plansmith.plan.data import Json
 from plansmith.plan.graph import cycle_problems, needs
@@ -22,6 +23,7 @@ from plansmith.plan.steps import (
     StepFields,
     ToolStep,
 )
+from plansmith.plan.timing import check_timing
 from plansmith.planner.checking.arguments import argument_problems, schema_problems
 from plansmith.planner.checking.catalogue import Catalogue
 from plansmith.planner.checking.constraints import Constraint, constraint_problems
@@ -49,7 +51,7 @@ def check_plan(
     catalogue = Catalogue.of(tools)
     names = _Names(tools=catalogue, agents=agents, templates=templates)
     arguments, flow = _Arguments(catalogue), Flow(plan, catalogue)
-    problems = [*_check_ids(plan), *_check_size(plan, max_steps)]
+    problems = [*_check_ids(plan), *_check_size(plan, max_steps), *_check_schedule(plan)]
     for step in plan.steps:
         problems += _check_references(step, plan, parameters)
         problems += _check_map(step)
@@ -105,6 +107,16 @@ def _check_size(plan: Plan, max_steps: int | None) -> Iterator[Problem]:
         message = f"the plan has {len(counted)} steps, and {max_steps} are allowed"
         hint = "join steps, use a map step, or raise the limit; nothing was cut"
         yield problem("PS313", message, hint=hint, path=("steps",))
+
+
+def _check_schedule(plan: Plan) -> Iterator[Problem]:
+    """A plan keeps its schedule as it was written; what this machine cannot compute is told."""
+    if plan.schedule is None:
+        return
+    try:
+        check_timing(plan.schedule)
+    except Misconfigured as flaw:
+        yield problem("PS314", flaw.message, hint=flaw.hint, path=("schedule",))
 
 
 def _all_steps(plan: Plan) -> Iterator[StepFields]:

@@ -20,6 +20,7 @@ from plansmith.planner.checking.coercion import coerce
 from plansmith.planner.checking.faults import faults
 from plansmith.planner.checking.names import Names
 from plansmith.planner.checking.schemas import Schema, Unusable, inside, shape
+from plansmith.planner.recurrence import without_recurrence
 
 _MOST_ROUNDS: Final = 8
 _MOST_OPTIONS: Final = 20
@@ -42,7 +43,8 @@ def mend(
 ) -> Mended:
     """The plan with mistyped names, types and missing arguments mended, where no doubt is left.
 
-    No value is invented: what is missing becomes a question. Mending twice changes nothing.
+    No value is invented: what is missing becomes a question. A plan with a schedule does each task
+    once a fire, so its tasks do not speak of it. Mending twice changes nothing.
     """
     known, _ = agent_names(agents)
     mender = _Mender(plan, Catalogue(tools), Names(known), ask_for_missing=ask_for_missing)
@@ -66,6 +68,7 @@ class _Mender:
         self.tools = tools
         self.agents = agents
         self.ask_for_missing = ask_for_missing
+        self.scheduled = plan.schedule is not None
         self.chinese = plan.locale.lower().startswith("zh")
         self.notes: list[Problem] = []
         self.questions: list[AskStep] = []
@@ -87,10 +90,19 @@ class _Mender:
                 named = self._named(step, "tool", step.tool, self.tools.names)
                 spec = self.tools.get(named.tool)
                 return named if spec is None or step.disabled else self._filled(named, spec)
-            case AgentStep() if self.agents.known:
-                return self._named(step, "agent", step.agent, self.agents)
+            case AgentStep():
+                return self._agent(step)
             case _:
                 return step
+
+    def _agent(self, step: AgentStep) -> AgentStep:
+        named = self._named(step, "agent", step.agent, self.agents) if self.agents.known else step
+        bare = without_recurrence(step.task) if self.scheduled else step.task
+        if bare == step.task:
+            return named
+        message = "when it runs is the plan's schedule: the words for it are taken out of the task"
+        self._note("PS013", message, step, ("task",))
+        return named.replace(task=bare)
 
     def _named(self, step: _S, field: str, name: str, known: Names) -> _S:
         right = None if name in known else known.obvious(name)

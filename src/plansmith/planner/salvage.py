@@ -43,4 +43,6 @@ def _cut(steps: Sequence[AnyStep], most: int) -> list[AnyStep]:
     if len(steps) <= most:
         return list(steps)
     last = steps[-1]
-    return [*steps[: most - 1], last] if isinstance(last, ReplyStep) else list(steps[:most])
+    # Alone, a reply would have nothing to tell of.
+    ends = isinstance(last, ReplyStep) and most > 1
+    return [*steps[: most - 1], last] if ends else list(steps[:most])

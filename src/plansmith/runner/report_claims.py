@@ -51,8 +51,23 @@ def check_claims(text: str, run: Run, seen: Collection[str]) -> Checked:
         return "".join(f"[step:{name}]" for name in good)
 
     checked = CITATION.sub(kept, text)
-    claims = tuple(_claim(line) for line in checked.splitlines() if _says_something(line))
+    claims = tuple(_claim(each) for each in _passages(checked) if _says_something(each))
     return Checked(checked, claims, tuple(wrong.items()))
+
+
+def _passages(text: str) -> list[str]:
+    """The lines of a text; a table is one passage, and what stands below a bullet belongs to it."""
+    passages: list[str] = []
+    before = ""
+    for line in text.splitlines():
+        in_table = line.startswith("|") and before.startswith("|")
+        below = line.startswith(" ") and before.lstrip().startswith("- ")
+        if passages and (in_table or below):
+            passages[-1] += f"\n{line}"
+        else:
+            passages.append(line)
+        before = line
+    return passages
 
 
 def _names(cited: str) -> list[str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from plansmith.adapters.models import choosing
+from plansmith.adapters.models.keys import KEYS
+from plansmith.adapters.models.servers import Place, usual_places
 from plansmith.cli.main import main
 
 TOOLS = '''
@@ -38,12 +41,22 @@ def note(text: str) -> dict:
 '''
 
 
+def own_places(environment: Mapping[str, str]) -> tuple[Place, ...]:
+    """Ollama where a test says that it is, and no other server."""
+    return usual_places(environment)[:1] if environment.get("OLLAMA_HOST") else ()
+
+
 @pytest.fixture(autouse=True)
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder: nothing of the person at the machine is read or written."""
     for name in ("PLANSMITH_MODEL", "PLANSMITH_BASE_URL", "LC_ALL", "LC_MESSAGES", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
+    for name in ("PLANSMITH_MODELS", "XDG_CACHE_HOME", *(key.variable for key in KEYS)):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PLANSMITH_OFFLINE", "1")
+    # Whatever model servers this machine runs, a test has only those it starts itself.
+    monkeypatch.setattr(choosing, "usual_places", own_places)
     monkeypatch.setenv("LANG", "en_US.UTF-8")
     monkeypatch.setenv("PLANSMITH_STORE", f"sqlite:///{tmp_path / 'store' / 'runs.db'}")
     folder = tmp_path / "desk"

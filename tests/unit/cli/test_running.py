@@ -25,10 +25,10 @@ def shown(cli: Cli, name: str = "last") -> dict[str, Any]:
     return found
 
 
-def test_ask_searches_the_files_here_and_says_that_it_is_a_demo(cli: Cli, desk: Path) -> None:
+def test_the_demo_searches_the_files_here_and_says_that_it_is_one(cli: Cli, desk: Path) -> None:
     (desk / "may.txt").write_text("Two invoices\n", encoding="utf-8")
     (desk / "other.txt").write_text("nothing\n", encoding="utf-8")
-    code, out, err = cli("ask", "Which files here mention invoices?")
+    code, out, err = cli("ask", "Which files here mention invoices?", "--model", "demo")
     assert code == 0
     assert "scripted demo (no language model)" in out
     assert "- may.txt (1)" in out
@@ -41,7 +41,7 @@ def test_ask_searches_the_files_here_and_says_that_it_is_a_demo(cli: Cli, desk: 
 
 def test_ask_speaks_the_language_of_the_request(cli: Cli, desk: Path) -> None:
     (desk / "五月.txt").write_text("发票\n", encoding="utf-8")
-    code, out, err = cli("ask", "哪些文件提到发票？", "--lang", "zh-CN")
+    code, out, err = cli("ask", "哪些文件提到发票？", "--lang", "zh-CN", "--model", "demo")
     assert code == 0
     assert "脚本演示" in out
     assert "✓ search 完成" in err

@@ -163,6 +163,29 @@ def test_too_many_steps_are_told_and_answers_do_not_count() -> None:
 
 
 @pytest.mark.parametrize(
+    ("schedule", "told"),
+    [
+        ({"cron": "0 25 * * *"}, "0 25 * * *"),
+        ({"cron": "0 0 30 2 *"}, "day-of-month"),
+        ({"daily_at": "09:00", "timezone": "Mars/Base"}, "Mars/Base"),
+        ({"once_at": "some time soon"}, "some time soon"),
+        ({"every_minutes": 10_000_000}, "too rare"),
+    ],
+)
+def test_a_schedule_that_cannot_be_computed_is_told(schedule: dict[str, Any], told: str) -> None:
+    plan = Plan.model_validate({"schedule": schedule, "steps": [tool("a")]})
+    [problem] = check_plan(plan, TOOLS)
+    assert (problem.code, problem.path) == ("PS314", ("schedule",))
+    assert told in problem.message
+    assert problem.hint
+
+
+def test_a_schedule_that_can_be_computed_is_no_problem() -> None:
+    timing = {"cron": "30 9 * * MON-FRI", "timezone": "Asia/Shanghai"}
+    assert check_plan(Plan.model_validate({"schedule": timing, "steps": [tool("a")]}), TOOLS) == []
+
+
+@pytest.mark.parametrize(
     ("rule", "told"),
     [
         (Constraint(forbid_tools=("GET_*",)), [("PS502", "error", "a", ("tool",))]),

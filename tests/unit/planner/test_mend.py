@@ -173,3 +173,25 @@ def test_a_plan_that_needs_nothing_comes_back_as_it_was() -> None:
     assert plan.by_id
     assert mend(plan, TOOLS) == (plan, [])
     assert mend(plan, TOOLS).plan is plan
+
+
+@pytest.mark.parametrize(
+    ("task", "bare"),
+    [
+        ("Check the price of Tesla every hour", "Check the price of Tesla"),
+        ("every day at 9:30 look at Apple", "look at Apple"),
+        ("每天早上九点检查苹果股价", "检查苹果股价"),
+        ("look at Apple", "look at Apple"),
+    ],
+)
+def test_the_tasks_of_a_scheduled_plan_do_not_speak_of_its_schedule(task: str, bare: str) -> None:
+    steps = [{"id": "a", "agent": "watcher", "task": task}]
+    once = mend(Plan.model_validate({"steps": steps}), TOOLS)
+    assert once.plan.to_json()["steps"][0]["task"] == task  # type: ignore[index, call-overload]
+    plan = Plan.model_validate({"steps": steps, "schedule": {"every_minutes": 60}})
+    done = mend(plan, TOOLS, agents=["watcher"])
+    assert done.plan.to_json()["steps"][0]["task"] == bare  # type: ignore[index, call-overload]
+    assert [(each.code, each.path) for each in done.problems] == (
+        [("PS013", ("task",))] if task != bare else []
+    )
+    assert mend(done.plan, TOOLS, agents=["watcher"]).plan == done.plan

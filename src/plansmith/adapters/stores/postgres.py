@@ -26,6 +26,7 @@ from plansmith.adapters.stores.schedules import (
     FIRES,
     OPEN_FIRES,
     SCHEDULES,
+    prune_in_postgres,
     put_in_postgres,
     read_fires,
     read_schedules,
@@ -183,11 +184,12 @@ class PostgresStore:
         return await self._delete({run: None}) > 0
 
     async def prune(self, before: datetime) -> Pruned:
-        """Remove runs that finished before a moment, then old values nobody mentions."""
+        """Remove runs and fires that were over before a moment, then values nobody mentions."""
         self._values.forget()
         old = expired(await self.heads(), before)
         runs = await self._delete({head.run: head.number for head in old}) if old else 0
-        return Pruned(runs, await self._sweep(last_day(before, self._now())))
+        fires = await self._change(lambda link: prune_in_postgres(link, before))
+        return Pruned(runs, await self._sweep(last_day(before, self._now())), fires)
 
     async def unmentioned(self) -> int:
         """How many values no event mentions."""

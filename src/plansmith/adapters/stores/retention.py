@@ -15,6 +15,7 @@ class Pruned:
 
     runs: int = 0
     values: int = 0
+    fires: int = 0
 
 
 def expired(heads: Iterable[RunHead], before: datetime) -> list[RunHead]:

@@ -17,6 +17,15 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 SCHEDULES: Final = "SELECT hash, data FROM {} ORDER BY id"
 FIRES: Final = "SELECT hash, data FROM {0} WHERE schedule = {1} ORDER BY due DESC LIMIT {1}"
 OPEN_FIRES: Final = "SELECT hash, data FROM {} WHERE open = 1 ORDER BY schedule, due"
+# However rare a schedule is, failures in a row are counted in what is left of its fires.
+_SPARED: Final = 100
+_OLD_FIRES: Final = """
+    DELETE FROM {0} AS old
+    WHERE open = 0 AND due < {1} AND (
+        SELECT count(*) FROM {0} AS newer
+        WHERE newer.schedule = old.schedule AND newer.due > old.due
+    ) >= {2}
+"""
 
 # A first version is added where there is none, any other replaces the one before it.
 _SQLITE_SCHEDULE: Final = """
@@ -61,8 +70,12 @@ def _row(record: Schedule | Fire) -> dict[str, Any]:
     row = {"version": record.version, "hash": bytes.fromhex(digest), "data": squeezed(text)}
     if isinstance(record, Schedule):
         return row | {"id": record.id}
-    due = (record.due - _EPOCH) // _MICROSECOND
-    return row | {"schedule": record.schedule, "due": due, "open": int(record.state.open)}
+    row |= {"schedule": record.schedule, "due": _moment(record.due)}
+    return row | {"open": int(record.state.open)}
+
+
+def _moment(at: datetime) -> int:
+    return (at - _EPOCH) // _MICROSECOND
 
 
 def put_in_sqlite(connection: sqlite3.Connection, record: Schedule | Fire) -> int:
@@ -82,6 +95,18 @@ async def put_in_postgres(connection: Any, record: Schedule | Fire) -> int:
     query = _POSTGRES_SCHEDULE_HASH if is_schedule else _POSTGRES_FIRE_HASH
     cursor = await connection.execute(query, row)
     return int(bytes((await cursor.fetchone())[0]) == row["hash"])
+
+
+def prune_in_sqlite(connection: sqlite3.Connection, before: datetime) -> int:
+    """Remove old fires that are over; the newest ones of each schedule stay. How many went."""
+    query = _OLD_FIRES.format("fire", "?", "?")
+    return connection.execute(query, (_moment(before), _SPARED)).rowcount
+
+
+async def prune_in_postgres(connection: Any, before: datetime) -> int:
+    """Remove old fires that are over; the newest ones of each schedule stay. How many went."""
+    query = _OLD_FIRES.format("plansmith.fire", "%s", "%s")
+    return int((await connection.execute(query, [_moment(before), _SPARED])).rowcount)
 
 
 def read_schedules(rows: Iterable[Any]) -> Sequence[Schedule]:

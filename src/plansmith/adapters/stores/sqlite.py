@@ -29,6 +29,7 @@ from plansmith.adapters.stores.schedules import (
     FIRES,
     OPEN_FIRES,
     SCHEDULES,
+    prune_in_sqlite,
     put_in_sqlite,
     read_fires,
     read_schedules,
@@ -195,7 +196,7 @@ class SqliteStore:
         return await self._transact(lambda connection: _delete_run(connection, run, None)) > 0
 
     async def prune(self, before: datetime) -> Pruned:
-        """Remove runs that finished before a moment, then old values nobody mentions."""
+        """Remove runs and fires that were over before a moment, then values nobody mentions."""
         self._values.forget()
         old = expired(await self.heads(), before)
 
@@ -203,7 +204,8 @@ class SqliteStore:
             return sum(_delete_run(connection, head.run, head.number) for head in old)
 
         runs = await self._transact(delete) if old else 0
-        return Pruned(runs, await self._sweep(last_day(before, self._now())))
+        fires = await self._transact(lambda connection: prune_in_sqlite(connection, before))
+        return Pruned(runs, await self._sweep(last_day(before, self._now())), fires)
 
     async def unmentioned(self) -> int:
         """How many values no event mentions."""

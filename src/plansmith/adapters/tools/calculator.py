@@ -41,12 +41,17 @@ _SHOWN: Final = whole("Digits shown of a number that does not end; 20 if left ou
 
 COMPUTE: Final = ToolSpec(
     name="calculator.compute",
-    description="Calculate an arithmetic expression exactly: + - * / // ^ mod, percent "
-    "(200 + 15%, 15% of 80), brackets, sqrt round floor ceil abs min max sum mean median stdev "
+    description="Calculate exactly: + - * / // ^ mod, percent (200 + 15%, 15% of 80), 计算; also "
+    "brackets, sqrt round floor ceil abs min max sum mean median stdev "
     "ln log exp sin gcd and more, with named values from other steps.",
     input_schema=fields(
         {
-            "expression": words("Such as (price * 3 + 4.50) * 1.25.", minLength=1, maxLength=4_000),
+            "expression": words(
+                "Such as (price * 3 + 4.50) * 1.25.",
+                format="arithmetic",
+                minLength=1,
+                maxLength=4_000,
+            ),
             "values": {
                 "type": "object",
                 "description": "Numbers and lists of numbers that the expression names.",
@@ -65,8 +70,9 @@ COMPUTE: Final = ToolSpec(
 )
 CONVERT: Final = ToolSpec(
     name="calculator.convert",
-    description="Convert an amount from one unit to another: length, mass, time, data, area, "
-    "volume, speed, temperature, energy, power, pressure, and products such as km/h or m^2.",
+    description="Convert an amount from one unit of measure to another, 换算单位: length, "
+    "mass, time, data, area, volume, speed, temperature, energy, power, pressure, and products "
+    "such as km/h or m^2.",
     input_schema=fields(
         {
             "value": _AMOUNT,

@@ -37,24 +37,25 @@ _COLUMN: Final = words("A column of the rows.", minLength=1)
 
 SPEC: Final = ToolSpec(
     name="charts.draw",
-    description="Draw rows as a bar, line, scatter, pie or donut chart into an SVG or PNG file.",
+    description="Draw a bar, line, scatter, pie or donut chart of rows into an SVG or PNG file "
+    "(画图表：柱状图、折线图、饼图).",
     input_schema=fields(
         {
-            "kind": {"enum": list(_KINDS)},
+            "kind": {"enum": list(_KINDS), "default": "bar"},
             "rows": {
                 **items({"type": "object"}, "Such as the rows of tables.query.", most=5_000),
                 "minItems": 1,
             },
-            "x": {**_COLUMN, "description": "Column of the labels, or of the numbers along x."},
+            "x": {**_COLUMN, "description": "Column along x; the first if left out."},
             "y": {
                 "anyOf": [_COLUMN, {**items(_COLUMN, most=len(COLOURS)), "minItems": 1}],
-                "description": "Column of the values, or several columns.",
+                "description": "Column of values, or several; all numbers if left out.",
             },
-            "title": words("What the chart shows.", minLength=1, maxLength=200),
+            "title": words("What is shown; the columns if left out.", minLength=1, maxLength=200),
             "path": words("File to write, ending in .svg or .png.", minLength=1),
             "overwrite": flag("Replace a file that is there."),
         },
-        *("kind", "rows", "x", "y", "title", "path"),
+        *("rows", "path"),
     ),
     output_schema=fields(
         {
@@ -104,6 +105,7 @@ class ChartTools(ToolSet):
 
 
 def _chart(given: Arguments, notes: list[str]) -> Chart:
+    given = _complete(given, notes)
     rows: Sequence[Mapping[str, Any]] = given["rows"]
     if given["kind"] == "line" and _numeric([row.get(given["x"]) for row in rows]) is not None:
         # A line over numbers goes from left to right, however the rows come.
@@ -130,6 +132,30 @@ def _chart(given: Arguments, notes: list[str]) -> Chart:
         hint = "a scatter chart has numbers on both sides: draw bars or a line"
         raise ToolFailed(f"{given['x']!r} is not a column of numbers", hint=hint)
     return Chart(kind, given["title"], given["x"], labels, tuple(series), numeric)
+
+
+def _complete(given: Arguments, notes: list[str]) -> Arguments:
+    """What was left out, by what the rows are; a column that is not there, if only one can be."""
+    rows: Sequence[Mapping[str, Any]] = given["rows"]
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    numbers = [name for name in names if _is_numeric([row.get(name) for row in rows])]
+    labels = [name for name in names if name not in numbers]
+    x: str = given.get("x") or next(iter([*labels, *names]))
+    if x not in names and len(labels) == 1:
+        notes.append(f"there is no column {clip(x, 40)!r}: {labels[0]!r} is along x")
+        x = labels[0]
+    y: Any = given.get("y") or [name for name in numbers if name != x] or names[-1]
+    values = [name for name in numbers if name != x]
+    if isinstance(y, str) and y not in names and len(values) == 1:
+        notes.append(f"there is no column {clip(y, 40)!r}: {values[0]!r} is drawn")
+        y = values[0]
+    title = given.get("title") or f"{y if isinstance(y, str) else ', '.join(y)} by {x}"
+    return {"kind": "bar", **given, "x": x, "y": y, "title": clip(title, 200)}
+
+
+def _is_numeric(values: Sequence[Any]) -> bool:
+    there = [each for each in values if each is not None]
+    return bool(there) and _numeric(there) is not None
 
 
 def _value(value: Any, name: str, row: int) -> float | None:

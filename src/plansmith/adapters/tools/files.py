@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,30 +18,74 @@ from plansmith.plan.data import Json
 from plansmith.ports import Call
 
 
-def _takes(*names: str) -> dict[str, Any]:
-    properties = {name: {"type": "string"} for name in names}
-    return {"type": "object", "properties": properties, "required": list(names)}
+def _object(required: Sequence[str] = (), **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
 
 
+def _list_of(each: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": dict(each)}
+
+
+_TEXT: Final[Mapping[str, Any]] = {"type": "string"}
+_COUNT: Final[Mapping[str, Any]] = {"type": "integer", "minimum": 0}
+_FOLDER: Final[Mapping[str, Any]] = {
+    "type": "string",
+    "default": ".",
+    "description": "Where; the working folder if left out.",
+}
+# The words are those that people ask with, in both languages: a planner finds a tool by them.
 FILE_TOOLS: Final = (
     ToolSpec(
         name="files.list",
-        description="List the files of a folder with name, size and date.",
-        input_schema=_takes("folder"),
+        description="List what is in one folder: its files with size and date, and its folders. "
+        "Names only, not what stands in the files (列出文件夹里有哪些文件).",
+        input_schema=_object(folder=_FOLDER),
+        output_schema=_object(
+            ("files", "folders"),
+            files=_list_of(
+                _object(("path", "size", "modified"), path=_TEXT, size=_COUNT, modified=_TEXT)
+            ),
+            folders=_list_of(_TEXT),
+            left_out=_COUNT,
+        ),
         effect=Effect.READ,
         open_world=False,
     ),
     ToolSpec(
         name="files.read",
-        description="Read a text file.",
-        input_schema=_takes("path"),
+        description="Read the text of one file, whole (读取一个文件的内容).",
+        input_schema=_object(
+            ("path",), path={"type": "string", "description": "Path of the file."}
+        ),
+        output_schema=_object(("path", "text"), path=_TEXT, text=_TEXT),
         effect=Effect.READ,
         open_world=False,
     ),
     ToolSpec(
         name="files.search",
-        description="Find a word or text in all files of a folder and of the folders in it.",
-        input_schema=_takes("text", "folder"),
+        description="Search inside all files of a folder: which files mention, contain or talk "
+        "about a word or text, with the lines (搜索内容：哪些文件提到、包含某个词).",
+        input_schema=_object(
+            ("text",),
+            text={"type": "string", "description": "The word or words to look for."},
+            folder=_FOLDER,
+        ),
+        output_schema=_object(
+            ("text", "files", "searched"),
+            text=_TEXT,
+            files=_list_of(
+                _object(
+                    ("path", "count", "lines"),
+                    path=_TEXT,
+                    count=_COUNT,
+                    lines=_list_of(_object(("line", "text"), line=_COUNT, text=_TEXT)),
+                )
+            ),
+            searched=_COUNT,
+            also=_TEXT,
+            not_text=_COUNT,
+            left_out=_COUNT,
+        ),
         effect=Effect.READ,
         open_world=False,
     ),
@@ -73,11 +119,11 @@ class FileTools:
         del call
         match tool:
             case "files.list":
-                return await asyncio.to_thread(self._list, _text(arguments, "folder"))
+                return await asyncio.to_thread(self._list, _text(arguments, "folder", "."))
             case "files.read":
                 return await asyncio.to_thread(self._read, _text(arguments, "path"))
             case "files.search":
-                text, folder = _text(arguments, "text"), _text(arguments, "folder")
+                text, folder = _text(arguments, "text"), _text(arguments, "folder", ".")
                 return await asyncio.to_thread(self._search, text, folder)
             case _:
                 raise ToolFailed(f"there is no tool called {tool!r}")
@@ -91,12 +137,30 @@ class FileTools:
         except OSError as error:
             raise _failed(name, error) from None
         found = [path for path in paths if self._is_listed(path)]
-        files: list[Json] = [
-            {"path": path.relative_to(self._root).as_posix(), "size": path.stat().st_size}
-            for path in found[: self._limits.files]
+        files: list[Json] = [self._entry(path) for path in found[: self._limits.files]]
+        inside = [path for path in paths if self._is_folder(path)]
+        folders: list[Json] = [
+            path.relative_to(self._root).as_posix() for path in inside[: self._limits.files]
         ]
-        left_out = len(found) - len(files)
-        return {"files": files, "left_out": left_out} if left_out else {"files": files}
+        left_out = len(found) + len(inside) - len(files) - len(folders)
+        listed: dict[str, Json] = {"files": files, "folders": folders}
+        return listed | {"left_out": left_out} if left_out else listed
+
+    def _entry(self, path: Path) -> Json:
+        status = path.stat()
+        changed = datetime.fromtimestamp(status.st_mtime, UTC).isoformat(timespec="seconds")
+        name = path.relative_to(self._root).as_posix()
+        return {"path": name, "size": status.st_size, "modified": changed}
+
+    def _is_folder(self, path: Path) -> bool:
+        """Whether a name in a folder is a folder that may be looked into; links are none."""
+        if path.name.startswith(".") or path.is_symlink():
+            return False
+        try:
+            path.name.encode()
+            return path.is_dir()
+        except (OSError, UnicodeEncodeError):
+            return False
 
     def _is_listed(self, path: Path) -> bool:
         """Whether a name in a folder is a file that may be read, links followed."""
@@ -129,6 +193,7 @@ class FileTools:
         folder = self._inside(name)
         if not folder.is_dir():
             raise ToolFailed(f"{name} is not a folder")
+        needles = _forms(text)
         found: list[Json] = []
         searched = unreadable = left_out = 0
         for path in self._below(folder):
@@ -140,8 +205,10 @@ class FileTools:
                 unreadable += 1
                 continue
             searched += 1
-            found += self._matches(path, content, text.casefold())
+            found += self._matches(path, content, needles)
         told: dict[str, Json] = {"text": text, "files": found, "searched": searched}
+        if len(needles) > 1:
+            told["also"] = needles[1]
         if unreadable:
             told["not_text"] = unreadable
         return told | {"left_out": left_out} if left_out else told
@@ -161,11 +228,11 @@ class FileTools:
             return None
         return str(read["text"])
 
-    def _matches(self, path: Path, content: str, text: str) -> list[Json]:
+    def _matches(self, path: Path, content: str, needles: Sequence[str]) -> list[Json]:
         lines: list[Json] = [
             {"line": number, "text": line.strip()[: self._limits.letters_each]}
             for number, line in enumerate(content.splitlines(), start=1)
-            if text in line.casefold()
+            if any(needle in line.casefold() for needle in needles)
         ]
         if not lines:
             return []
@@ -196,8 +263,15 @@ class FileTools:
         return not any(part.startswith(".") for part in path.relative_to(self._root).parts)
 
 
-def _text(arguments: Mapping[str, Json], name: str) -> str:
-    value = arguments.get(name)
+def _forms(text: str) -> tuple[str, ...]:
+    """What is looked for: the text in any case, and of one English plural also the singular."""
+    plain = text.casefold()
+    plural = re.fullmatch(r"[a-z]{3,}[a-rt-z]s", plain)
+    return (plain, plain[:-1]) if plural else (plain,)
+
+
+def _text(arguments: Mapping[str, Json], name: str, otherwise: str | None = None) -> str:
+    value = arguments.get(name, otherwise)
     if not isinstance(value, str):
         raise ToolFailed(f"{name!r} has to be a text")
     return value

@@ -10,8 +10,8 @@ from plansmith.plan.data import Json
 
 SPEC: Final = ToolSpec(
     name="note.tell",
-    description="Tell the person something in the middle of a plan: a finding, a warning, where "
-    "things stand. It is shown and kept, and needs no answer.",
+    description="Show a remark in the middle of a long run: a finding, a warning, progress. Not "
+    "for the answer, which every plan ends with.",
     input_schema=fields(
         {
             "text": words("What is told.", minLength=1, maxLength=20_000),

@@ -161,7 +161,7 @@ class SqlTools(ToolSet):
     def _spec_tables(self) -> ToolSpec:
         return self._spec(
             "sql.tables",
-            "List the tables and views of a database.",
+            "List the tables and views of a database (数据库有哪些表).",
             {},
             gives=fields({"tables": items(_TABLE), "notes": NOTES}, "tables"),
         )
@@ -169,7 +169,7 @@ class SqlTools(ToolSet):
     def _spec_describe(self) -> ToolSpec:
         return self._spec(
             "sql.describe",
-            "The columns of a table of a database: types, keys, relations, some values.",
+            "The columns of a database table: types, keys, relations, some values (表的列).",
             {"table": words("Name of the table.", minLength=1)},
             gives=fields(
                 {"table": TEXT, "kind": TEXT, "columns": items(_COLUMN), "keys": items(_KEY)},
@@ -181,9 +181,10 @@ class SqlTools(ToolSet):
         kinds = " or ".join(sorted({each.kind for each in self._engines.values()}))
         return self._spec(
             "sql.query",
-            f"Read rows from a database with one SELECT ({kinds}). Nothing can be changed.",
+            f"Answer a question from a database with one SELECT ({kinds}): find, count, sum, join "
+            "(用 SQL 查询数据库).",
             {
-                "query": words("One SELECT statement.", minLength=1, maxLength=100_000),
+                "query": words("One SELECT.", minLength=1, maxLength=100_000, format="sql"),
                 "parameters": _PARAMETERS,
                 "limit": whole("Most rows given.", 1, self._limits.most_rows),
             },

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
 
 from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.sql_guard import select
 from plansmith.adapters.tools.sql_rows import RowLimits, told
+from plansmith.adapters.tools.tables_names import ENDINGS, meant_files, named_files
 from plansmith.adapters.tools.tables_query import Question, ask, known, memory
 from plansmith.adapters.tools.tables_read import (
     Data,
@@ -25,9 +28,15 @@ from plansmith.adapters.tools.tables_specs import DESCRIBE, QUERY, SQL, WRITE
 from plansmith.adapters.tools.toolset import Arguments, BuiltIn, Job, ToolSet, noted
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
+from plansmith.ports import ContextBlock
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _TOP: Final = 3
+_MOST_FILES: Final = 500
+_MOST_TOLD: Final = 4
+_MOST_COLUMNS: Final = 40
+_LOOKED_AT: Final = 500
+_FEW: Final = 8
 
 
 class TableTools(ToolSet):
@@ -50,6 +59,26 @@ class TableTools(ToolSet):
             BuiltIn(SQL, self._sql),
         ]
         super().__init__([*tools, *([BuiltIn(WRITE, self._write)] if write else [])])
+
+    def files(self) -> list[str]:
+        """The tables that lie in the folder, by path; only so many are looked for."""
+        found = (path for path, _ in self._folder.walk(".") if path.lower().endswith(ENDINGS))
+        return sorted(islice(found, _MOST_FILES))
+
+    async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
+        """The columns of the tables that a request names, as context for a planner."""
+        del token_limit  # a few lines
+        return await asyncio.to_thread(self._known, query)
+
+    def _known(self, query: str) -> list[ContextBlock]:
+        lines: list[str] = []
+        for path in meant_files(query, self.files())[:_MOST_TOLD]:
+            try:
+                data = self._read(path, {})
+            except ToolFailed:
+                continue  # a table that cannot be read says so when it is asked
+            lines.append(f"{path}: {', '.join(_told_columns(data))}")
+        return [ContextBlock("columns of files", "\n".join(lines), "tables")] if lines else []
 
     def _read(self, table: Any, given: Arguments, name: str = "table") -> Data:
         if not isinstance(table, str):
@@ -84,9 +113,14 @@ class TableTools(ToolSet):
         return told(found, self._rows) | {"total": total}
 
     def _sql(self, given: Arguments, job: Job) -> Json:
-        tables = {name: self._read(each, given, name) for name, each in given["tables"].items()}
+        named = cast("dict[str, Any]", given.get("tables") or {})
+        query, files = named_files(given["query"], self.files(), known=named)
+        tables = {name: self._read(each, given, name) for name, each in (files | named).items()}
+        if not tables:
+            hint = f"there are {', '.join(self.files()[:10]) or 'no CSV or JSON files here'}"
+            raise ToolFailed("the query names no file of this folder", hint=hint)
         with memory(tables, job, self._rows) as database:
-            found = select(database, given["query"], [], given.get("limit", self._rows.rows))
+            found = select(database, query, [], given.get("limit", self._rows.rows))
         found.notes += [note for each in tables.values() for note in each.notes]
         return told(found, self._rows)
 
@@ -121,6 +155,15 @@ class TableTools(ToolSet):
             "changed": done.changed,
         }
         return noted(result, notes)
+
+
+def _told_columns(data: Data) -> Iterator[str]:
+    """Columns with their types, and the values of those that hold a few words again and again."""
+    for place, (name, kind) in enumerate(data.columns[:_MOST_COLUMNS]):
+        values = dict.fromkeys(row[place] for row in data.rows[:_LOOKED_AT] if row[place])
+        plain = all(len(str(each)) < 25 and str(each).isprintable() for each in values)
+        few = kind == "text" and len(values) <= _FEW and plain
+        yield f"{name} ({kind}: {', '.join(map(str, values))})" if few else f"{name} ({kind})"
 
 
 def _csv(names: Sequence[str], rows: Sequence[Sequence[Any]], mark: str, notes: list[str]) -> str:

@@ -141,11 +141,15 @@ class Question:
     def _chosen(self) -> list[str]:
         given = self._given
         aggregates: list[Mapping[str, Any]] = given.get("aggregate", [])
-        plain: list[str] = given.get("columns", given.get("group_by", []))
-        strays = [name for name in plain if name not in given.get("group_by", [])]
-        if aggregates and strays:
-            hint = "group by it, or leave it out"
-            raise ToolFailed(f"{strays[0]!r} is neither grouped by nor aggregated", hint=hint)
+        groups: list[str] = given.get("group_by", [])
+        plain: list[str] = given.get("columns", groups)
+        if aggregates or groups:
+            strays = [name for name in plain if name not in groups]
+            told = {each.get("column") for each in aggregates}
+            if not told.issuperset(strays):
+                hint = "group by it, or leave it out"
+                raise ToolFailed(f"{strays[0]!r} is neither grouped by nor aggregated", hint=hint)
+            plain = [name for name in plain if name in groups]
         if not plain and not aggregates:
             plain = list(self.types)
         named = [f"{self._column(name)} AS {quoted(name)}" for name in plain]

@@ -30,8 +30,8 @@ _LIMIT: Final = whole("Most rows given; 100 if left out.", 1, 1_000)
 
 DESCRIBE: Final = ToolSpec(
     name="tables.describe",
-    description="What is in a table (CSV, JSON or rows): its columns with types, how many values "
-    "are missing or distinct, least, greatest, mean and most frequent values.",
+    description="Describe a CSV or JSON table: how many rows, which columns, their types, least, "
+    "greatest, mean and missing values (表格有多少行、哪些列).",
     input_schema=fields({"table": _TABLE, **_HOW}, "table"),
     output_schema=fields(
         {
@@ -62,8 +62,8 @@ DESCRIBE: Final = ToolSpec(
 )
 QUERY: Final = ToolSpec(
     name="tables.query",
-    description="Choose, filter, join, group, aggregate and sort the rows of a table (CSV, JSON "
-    "or rows of another step).",
+    description="Filter, join, group, count, aggregate and sort the rows of one CSV or JSON table, "
+    "or of a step, without SQL (筛选、分组、排序表格).",
     input_schema=fields(
         {
             "table": _TABLE,
@@ -125,22 +125,27 @@ QUERY: Final = ToolSpec(
 )
 SQL: Final = ToolSpec(
     name="tables.sql",
-    description="Ask one or several tables (CSV, JSON or rows of other steps) with one SQL SELECT "
-    "in the dialect of SQLite; also median(x), stdev(x) and exact_sum(x).",
+    description="Answer a question about CSV or JSON files with one SQL SELECT: totals, averages, "
+    "counts per group. sales.csv is the table sales (统计 CSV 表格：总额、平均、数量).",
     input_schema=fields(
         {
+            "query": words(
+                "One SELECT; also median(x), stdev(x), exact_sum(x).",
+                minLength=1,
+                maxLength=100_000,
+                format="sql",
+            ),
             "tables": {
                 "type": "object",
-                "description": "The tables by the names that the query uses.",
+                "description": "Rows or paths by the names the query uses; a file needs none.",
                 "additionalProperties": _TABLE,
                 "minProperties": 1,
                 "maxProperties": 10,
             },
-            "query": words("One SELECT statement.", minLength=1, maxLength=100_000),
             "limit": _LIMIT,
             **_HOW,
         },
-        *("tables", "query"),
+        "query",
     ),
     output_schema=ROWS,
     effect=Effect.READ,
@@ -150,8 +155,8 @@ SQL: Final = ToolSpec(
 )
 WRITE: Final = ToolSpec(
     name="tables.write",
-    description="Write rows as a CSV, TSV or JSON file; texts that a spreadsheet would take for "
-    "formulas are made harmless.",
+    description="Write rows of a step as a CSV, TSV or JSON file; formulas are made harmless "
+    "(把行保存为表格文件).",
     input_schema=fields(
         {
             "path": words("Path of the file, ending in .csv, .tsv or .json.", minLength=1),

@@ -33,11 +33,15 @@ _FOUND: Final = fields({"path": TEXT, "size": _SIZE, "modified": TEXT}, "path", 
 
 FIND: Final = ToolSpec(
     name="files.find",
-    description="Find files by name in a folder and the folders below: * stands for any letters, "
-    "? for one, ** for any folders. Gives path, size and date.",
+    description="Find files by their name or kind, here and in all folders below: *.csv, "
+    "reports/*.md. Gives path, size and date (按文件名查找文件).",
     input_schema=fields(
         {
-            "pattern": words("Such as *.csv or reports/**/2026-*.md.", minLength=1, maxLength=300),
+            "pattern": words(
+                "Such as *.csv; * stands for any letters, ? for one, ** for any folders.",
+                minLength=1,
+                maxLength=300,
+            ),
             "folder": words("Where to look; the working folder if left out."),
         },
         "pattern",
@@ -52,8 +56,8 @@ FIND: Final = ToolSpec(
 )
 WRITE: Final = ToolSpec(
     name="files.write",
-    description="Write a text file, whole or not at all; missing folders are made. A file that "
-    "is there already with other text is only replaced with overwrite.",
+    description="Write text into a new file, or save a result as a file. A file that is there "
+    "already with other text is only replaced with overwrite (写入、保存文件).",
     input_schema=fields(
         {
             "path": _PATH,
@@ -74,8 +78,8 @@ WRITE: Final = ToolSpec(
 )
 APPEND: Final = ToolSpec(
     name="files.append",
-    description="Add text to the end of a text file; a file that is not there is made. A line "
-    "break comes between if the file does not end with one.",
+    description="Add a line or more text to the end of a text file; a file that is not there is "
+    "made (在文件末尾追加文字).",
     input_schema=fields({"path": _PATH, "text": words("What is added.")}, "path", "text"),
     output_schema=fields({"path": TEXT, "bytes": _SIZE, "created": _YES}, "path", "bytes"),
     effect=Effect.WRITE,
@@ -84,8 +88,8 @@ APPEND: Final = ToolSpec(
 )
 REPLACE: Final = ToolSpec(
     name="files.replace",
-    description="Replace an exact text in a file by another one. The text has to occur exactly "
-    "as often as `times` says, else nothing is changed.",
+    description="Replace an exact text in a file by another one. It has to occur exactly as "
+    "often as `times` says, else nothing is changed (替换文件中的文字).",
     input_schema=fields(
         {
             "path": _PATH,

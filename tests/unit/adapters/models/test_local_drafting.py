@@ -183,8 +183,9 @@ def test_who_only_looks_looks_here_when_no_folder_is_told() -> None:
     wipe = offered("wipe", ("folder",), folder=TEXT)
     tools = {tool.name: tool for tool in (look, wipe)}
     made = [call("look", folder="."), call("look", folder="src"), call("wipe", folder=".")]
-    kept = grounded(made, tools, "look into src")
+    kept = grounded(made, tools, "look into src and wipe")
     assert [each["args"]["folder"] for each in kept] == [".", "src", "?"]
+    assert grounded(made, tools, "look into src") == kept[:2]
 
 
 def test_a_default_of_the_schema_goes_without_asking() -> None:
@@ -393,15 +394,15 @@ async def test_an_answer_is_a_sentence_and_the_facts_each_with_its_step() -> Non
     assert task.request == "Which files?"
     assert json.loads(task.results["list"]) == results["list"]
     assert task.results["now"] == "noon"
-    assert phrase_messages(task)[1].text.startswith(
-        "Request: Which files?\nResults:\n- searched: 3"
-    )
+    assert phrase_messages(task)[1].text.startswith("Request: Which files?\nResults:\n- a.txt\n")
     lines = worded(task, "It is in a.txt, b.txt and c.txt.").splitlines()
     assert lines[0] == "It is in a.txt, b.txt and c.txt. [step:list] [step:now]"
-    assert "  - path: a.txt [step:list]" in lines
+    assert "- a.txt [step:list]" in lines
+    assert f"  - 1: {'x' * 90}" in lines
+    assert "- searched: 3 [step:list]" in lines
     assert lines[-1] == "noon [step:now]"
-    for bad in ("It is in d.txt.", "Which files?", "", "There are 4."):
-        assert worded(task, bad).splitlines()[0] == "- searched: 3 [step:list]"
+    for bad in ("It is in d.txt.", "Which files?", "", "There are 4.", "No file has it."):
+        assert worded(task, bad).splitlines()[0] == "- a.txt [step:list]"
 
 
 def test_long_results_are_cut_with_a_word() -> None:

@@ -107,11 +107,30 @@ async def test_no_text_becomes_part_of_the_drawing(tmp_path: Path) -> None:
         ]
 
 
+async def test_what_is_left_out_follows_from_the_rows(tmp_path: Path) -> None:
+    rows: Any = [{"region": "North", "total": 3}, {"region": "South", "total": None}]
+    tools = ChartTools(tmp_path)
+    done: Any = await tools.call("charts.draw", {"rows": rows, "path": "c.svg"}, Call(key="k"))
+    assert done["description"] == "Bar chart of total by region: 1 values from 3 to 3."
+    assert "notes" not in done
+    assert drawn(tmp_path).findtext(f"{SVG}title") == "total by region"
+
+
+async def test_a_wrong_column_is_taken_for_the_only_one_there_can_be(tmp_path: Path) -> None:
+    rows = [{"region": "North", "sum_amount": 3}, {"region": "South", "sum_amount": 4}]
+    done = await use(tmp_path, rows=rows, x="place", y="amount")
+    assert "sum_amount by region" in done["description"]
+    assert [note.partition(":")[0] for note in done["notes"]] == [
+        "there is no column 'place'",
+        "there is no column 'amount'",
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
         ({"y": "c"}, "no column 'c'"),
-        ({"x": "mnth"}, "did you mean 'month'"),
+        ({"x": "mnth", "rows": [{"month": "x", "name": "y", "a": 1}]}, "did you mean 'month'"),
         ({"y": "month"}, "not a number"),
         ({"rows": [{"month": "x", "a": None}]}, "no values"),
         ({"rows": [{"month": "x", "a": True}]}, "not a number"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,32 @@ async def use(root: Path, tool: str, limits: FileToolLimits | None = None, **wor
     return await FileTools(root, limits=limits).call(tool, words, Call(key="k"))
 
 
-async def test_files_are_listed_in_order_without_folders_and_hidden_ones(folder: Path) -> None:
-    assert await use(folder, "files.list", folder=".") == {
-        "files": [{"path": "a.txt", "size": 7}, {"path": "b.txt", "size": 4}]
+async def test_files_and_folders_are_listed_in_order_without_hidden_ones(folder: Path) -> None:
+    changed = datetime(2026, 5, 4, tzinfo=UTC)
+    for name in ("a.txt", "b.txt", "sub/c.txt"):
+        os.utime(folder / name, (changed.timestamp(), changed.timestamp()))
+    (folder / ".git").mkdir()
+    (folder / "way").symlink_to(folder / "sub")
+    when = {"modified": "2026-05-04T00:00:00+00:00"}
+    listed = {
+        "files": [{"path": "a.txt", "size": 7} | when, {"path": "b.txt", "size": 4} | when],
+        "folders": ["sub"],
     }
+    assert await use(folder, "files.list", folder=".") == listed
+    assert await use(folder, "files.list") == listed
     assert await use(folder, "files.list", folder="sub") == {
-        "files": [{"path": "sub/c.txt", "size": 3}]
+        "files": [{"path": "sub/c.txt", "size": 3} | when],
+        "folders": [],
     }
+
+
+async def test_one_plural_finds_the_singular_too_and_says_so(folder: Path) -> None:
+    (folder / "bill.txt").write_text("Invoice 7\nanother invoice, two Invoices\n", encoding="utf-8")
+    found = await use(folder, "files.search", text="invoices")
+    assert [each["path"] for each in found["files"]] == ["bill.txt"]
+    assert (found["files"][0]["count"], found["also"]) == (2, "invoice")
+    for exact in ("invoice", "glass", "two invoices", "as"):
+        assert "also" not in await use(folder, "files.search", text=exact)
 
 
 async def test_a_listed_path_can_be_read_as_it_is(folder: Path) -> None:

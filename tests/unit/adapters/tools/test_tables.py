@@ -159,6 +159,71 @@ async def test_several_tables_are_asked_with_sql(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "source",
+    ["sales", "SALES", '"sales.csv"', "'sales.csv'", "sales.csv", "./sales.csv", "`sales`"],
+)
+async def test_a_file_of_the_folder_is_a_table_by_its_name(folder: Path, source: str) -> None:
+    found = await use(folder, "sql", query=f"SELECT count(*) AS n FROM {source}")
+    assert found["rows"] == [{"n": 4}]
+
+
+async def test_files_are_joined_by_their_names_and_others_are_told(folder: Path) -> None:
+    query = "WITH x AS (SELECT * FROM sales) SELECT boss FROM x JOIN bosses USING (region)"
+    found = await use(folder, "sql", query=query)
+    assert [row["boss"] for row in found["rows"]] == ["Ann", None]
+    with pytest.raises(ToolFailed, match=r"names no file.*bosses.json, sales.csv"):
+        await use(folder, "sql", query="SELECT * FROM nowhere")
+
+
+async def test_a_name_that_could_be_two_files_is_none(folder: Path) -> None:
+    (folder / "old").mkdir()
+    (folder / "old" / "sales.csv").write_text("a\n1\n", encoding="utf-8")
+    with pytest.raises(ToolFailed, match="names no file"):
+        await use(folder, "sql", query="SELECT * FROM sales")
+    found = await use(folder, "sql", query="SELECT a FROM 'old/sales.csv'")
+    assert found["rows"] == [{"a": 1}]
+
+
+@pytest.mark.parametrize(
+    ("request_text", "known"),
+    [
+        ("total per region in sales.csv", ["sales.csv"]),
+        ("How did the sales go?", ["sales.csv"]),
+        ("谁是 bosses 里的人", ["bosses.json"]),
+        ("Which rows does the csv have?", ["sales.csv"]),
+        ("wholesales", []),
+        ("What time is it?", []),
+    ],
+)
+async def test_a_planner_hears_the_columns_of_the_tables_a_request_means(
+    folder: Path, request_text: str, known: list[str]
+) -> None:
+    blocks = await TableTools(folder).gather(request_text, token_limit=500)
+    lines = [line for block in blocks for line in block.text.splitlines()]
+    assert [line.partition(":")[0] for line in lines] == known
+    if known == ["sales.csv"]:
+        assert "region (text: North, South, north), amount (number)" in lines[0]
+
+
+async def test_a_table_that_cannot_be_read_is_not_told_of(folder: Path) -> None:
+    (folder / "sales.csv").write_bytes(b"\xff\xfe\x00")
+    assert await TableTools(folder).gather("sales.csv", token_limit=500) == []
+
+
+async def test_a_column_that_is_aggregated_may_be_asked_for_too(folder: Path) -> None:
+    found = await use(
+        folder,
+        "query",
+        table="sales.csv",
+        columns=["region", "amount"],
+        group_by=["region"],
+        aggregate=[{"function": "sum", "column": "amount", "as": "total"}],
+        where=[{"column": "region", "is": "=", "value": "South"}],
+    )
+    assert found["rows"] == [{"region": "South", "total": 5}]
+
+
+@pytest.mark.parametrize(
     "query",
     [
         "DELETE FROM s",
@@ -186,6 +251,7 @@ async def test_sql_over_tables_only_reads(folder: Path, query: str) -> None:
         ({"where": [{"column": "id", "is": "=", "value": [1]}]}, "use `in`"),
         ({"aggregate": [{"function": "sum"}]}, "needs a column"),
         ({"columns": ["id"], "aggregate": [{"function": "count"}]}, "neither grouped"),
+        ({"columns": ["id", "region"], "group_by": ["region"]}, "'id' is neither grouped"),
         (
             {"group_by": ["id"], "aggregate": [{"function": "count", "as": "id"}]},
             "two columns",

@@ -18,6 +18,8 @@ _TASK: Final[Mapping[str, Any]] = {
     "required": ["task"],
 }
 _LONGEST_BLOCK: Final = 1500
+_IN_TEXT: Final = re.compile(r"\{\{([\w-]+)[^{}]*\}\}")
+_REQUEST: Final = "request"
 _TIME: Final = "current time"
 _PREVIOUS: Final = "previous plan"
 _CHANGES: Final = "changes the person asks for"
@@ -44,15 +46,16 @@ def read_brief(messages: Sequence[Message]) -> Brief | None:
     if len(messages) < 2 or [each.role for each in messages[:2]] != ["system", "user"]:
         return None
     prompt = messages[1].text
-    blocks = {title: body for _, title, body in _FENCE.findall(prompt)}
-    request = blocks.pop("request", None)
+    found = [(title, body) for _, title, body in _FENCE.findall(prompt)]
+    blocks = dict(found)
+    request = blocks.get(_REQUEST)
     # Only what stands before the first block is the planner's own word.
     head = prompt.partition("\n<data-")[0]
     tools = tuple(_tools(head))
     if request is None or ("Tools, one a line" not in head and not tools):
         return None
     now = " ".join(blocks.get(_TIME, "").split())
-    return Brief(request, tools, _context(blocks), _remark(blocks, messages[2:]), now)
+    return Brief(request, tools, _context(found), _remark(blocks, messages[2:]), now)
 
 
 def _tools(head: str) -> Iterator[Offered]:
@@ -76,13 +79,12 @@ def _tools(head: str) -> Iterator[Offered]:
             yield Offered(known["name"], known["does"], _TASK, is_agent=True)
 
 
-def _context(blocks: Mapping[str, str]) -> str:
-    """What else is known, each thing on a line of its own."""
-    told = {title: " ".join(body.split()) for title, body in blocks.items()}
+def _context(blocks: Sequence[tuple[str, str]]) -> str:
+    """What else is known, each thing on a line of its own; many may share a title."""
     return "\n".join(
-        f"Known ({title}): {body[:_LONGEST_BLOCK]}"
-        for title, body in told.items()
-        if title not in (_TIME, _PREVIOUS, _CHANGES)
+        f"Known ({title}): {' '.join(body.split())[:_LONGEST_BLOCK]}"
+        for title, body in blocks
+        if title not in (_REQUEST, _TIME, _PREVIOUS, _CHANGES)
     )
 
 
@@ -108,10 +110,14 @@ def _calls_of(text: str) -> str:
         return ""
     names = [step["id"] for step in steps if "tool" in step]
 
+    def place(name: str) -> str:
+        return f"${names.index(name) + 1}" if name in names else "?"
+
     def value(each: Any) -> Any:
         if isinstance(each, dict) and "$from" in each:
-            source = cast("dict[str, Any]", each)["$from"]
-            return f"${names.index(source) + 1}" if source in names else "?"
+            return place(str(cast("dict[str, Any]", each)["$from"]))
+        if isinstance(each, str):
+            return _IN_TEXT.sub(lambda found: place(found[1]), each)
         return cast("Any", each)
 
     calls = [

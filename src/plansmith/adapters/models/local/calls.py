@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from plansmith.adapters.models.local.grammar import GrammarBook
 from plansmith.adapters.models.local.phrases import literal
@@ -21,7 +21,8 @@ REPLY_START: Final = '{"reply":'
 HAN: Final = re.compile("[\u3400-\u9fff]")
 # Words that tell of one thing after another: the second must not be forgotten.
 _IN_TURN: Final = re.compile(
-    r"\b(?:then|afterwards|after that)\b|然后|接着|随后|之后再|，再|，并|并且|并把|并将",
+    r"\b(?:then|afterwards|after that)\b|\band (?:write|save|append|draw|plot|put)\b[^.]*\s"
+    r"[\w./-]+\.[a-z]{2,4}\b|然后|接着|随后|之后再|，再|，并|并且|并把|并将",
     re.IGNORECASE,
 )
 _RULES: Final = """\
@@ -56,6 +57,8 @@ _WEATHER: Final = "weather.forecast(city: text, days?: whole number) - Weather f
 _MAIL: Final = "mail.send(to: text, subject?: text, body: text) - Send an e-mail. 发邮件"
 _HOTEL: Final = "hotel.book(hotel: text, arrival: date, nights: whole number) - Book a hotel room."
 _NOTES: Final = "notes.read(title: text) - Read a note. 读取笔记"
+_DATA: Final = "data.query(query: sql) - Answer a question with one SELECT. 查询数据"
+_PLOT: Final = "plot.draw(rows: list of object, path: text) - Draw rows as a picture. 画图"
 _SHORT: Final = "text.summarise(text: text) - Summarise a text. 总结文字"
 _EXAMPLES: Final = (
     *_example(
@@ -99,6 +102,33 @@ _EXAMPLES: Final = (
         "把笔记发给李雷",
         {"calls": [_call("notes.read", title="?"), _call("mail.send", to="李雷", body="$1")]},
     ),
+    *_example(
+        f"{_DATA}\n{_PLOT}\nKnown (table): visits: month, shop, guests (number)",
+        "Draw the guests per month as guests.svg",
+        {
+            "calls": [
+                _call(
+                    "data.query",
+                    query="SELECT month, SUM(guests) AS guests FROM visits GROUP BY month",
+                ),
+                _call("plot.draw", rows="$1", path="guests.svg"),
+            ]
+        },
+    ),
+    *_example(
+        f"{_DATA}\n{_NOTES}\nKnown (table): members: id, name\n"
+        "Known (table): payments: id, member_id, sum (number)",
+        "哪些会员一共付了50以上？",
+        {
+            "calls": [
+                _call(
+                    "data.query",
+                    query="SELECT m.name, SUM(p.sum) AS total FROM payments p JOIN members m "
+                    "ON m.id = p.member_id GROUP BY m.id HAVING SUM(p.sum) > 50",
+                )
+            ]
+        },
+    ),
     *_example(f"{_NOTES}\n{_WEATHER}", "你好呀！", {"reply": "你好！有什么可以帮你的吗？"}),
 )
 
@@ -140,12 +170,27 @@ def _tool_call(book: GrammarBook, tool: Offered, earlier: str) -> str:
     hole = book.rule(_hole(earlier))
     fields: dict[str, str] = {}
     for name, schema in tool.fields.items():
+        if is_rows(schema):
+            fields[name] = hole
+            continue
         value = book.within(tool.inputs, schema)
         # A plain text can be a hole as it is.
         fields[name] = value if value == "string" else book.rule(f"{value} | {hole}")
     args = book.record(fields, tool.required) if fields else '"{" "}"'
     name = literal(json.dumps(tool.name, ensure_ascii=False))
     return f'"{{\\"tool\\":" ws {name} "," ws "\\"args\\":" ws {args} "}}"'
+
+
+def is_rows(schema: Any) -> bool:
+    """Whether an argument takes rows of any shape: they come out of a call, nobody writes them."""
+    if not isinstance(schema, Mapping):
+        return False
+    known = cast("Mapping[str, Any]", schema)
+    items: Any = known.get("items")
+    if known.get("type") != "array" or not isinstance(items, Mapping):
+        return False
+    each = cast("Mapping[str, Any]", items)
+    return each.get("type") == "object" and not each.get("properties")
 
 
 def _hole(earlier: str) -> str:

@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
+from plansmith.adapters.models.local.deeds import asks_for_change
+from plansmith.adapters.models.local.queries import without_condition
 from plansmith.adapters.models.local.signatures import Offered
 from plansmith.plan.data import Json
 
@@ -21,6 +23,24 @@ _CODE: Final = re.compile(r"[A-Za-z]{2,4}(?:[-_/][A-Za-z]{2,4})?")
 _RELATIVE: Final = re.compile(
     r"\b(?:today|tonight|tomorrow|yesterday|now|next|this|last|in|ago|mon|tues|wednes|thurs|fri"
     r"|satur|sun)(?:day)?\b|今|明天|明早|明晚|后天|昨|下周|下个?月|周[一二三四五六日天]|星期|礼拜|现在",
+    re.IGNORECASE,
+)
+_LITERAL: Final = re.compile(r"'([^']*)'")
+_SOURCE: Final = re.compile(r"\b(?:from|join)\s+'[^']*'", re.IGNORECASE)
+_DAY: Final = re.compile(r"\d{4}(?:-\d\d){0,2}$")
+_PERIOD: Final = re.compile(
+    r"\b(?:today|yesterday|tomorrow|last|this|past|next|since|before|after|until|week|month|year"
+    r"|quarter|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*\b|\d{4}"
+    r"|今|昨|明|[上下本这]个?[周月]|去年|\d\s*月|季度|之[前后]|以[前后来]",
+    re.IGNORECASE,
+)
+_NEW_NAMES: Final = ("as", "alias")
+_PLACE: Final = re.compile(r"path|file|folder|dir$|directory", re.IGNORECASE)
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d")
+# Words from which a date follows that stands nowhere.
+_NOT_NOW: Final = re.compile(
+    r"\b(?:today|tonight|tomorrow|yesterday|now|next|last|ago|since|\w+day)\b"
+    r"|今|明天|明早|后天|昨|[上下本这]个?[周月]|星期|礼拜|现在|去年",
     re.IGNORECASE,
 )
 _FREE_FROM: Final = 4  # words from which a text may be worded anew
@@ -69,20 +89,43 @@ def grounded(
     A required value becomes `"?"`; an optional one goes. A reference to a call that does not
     come before is no value either. A number that was told and not used fills a lone hole.
     """
-    told = _Source(f"{request}\n{context}")
+    told, asked = _Source(f"{request}\n{context}"), _Source(request)
     kept: list[dict[str, Any]] = []
     for place, call in enumerate(calls):
         tool = tools[str(call["tool"])]
         args: dict[str, Json] = {}
         for name, value in cast("Mapping[str, Json]", call["args"]).items():
-            found = told.value(value, _schema(tool, name), place)
+            schema = _schema(tool, name)
+            # Samples in a context are no reason to compare with them.
+            source = asked if schema.get("format") == "sql" else told
+            found = source.value(value, schema, place)
+            if _PLACE.search(name) and isinstance(found, str):
+                found = asked.path(found, told)
             if name in tool.required:
                 args[name] = _default(tool, name) if found in (None, ASK) else found
             elif found not in (None, ASK):
                 args[name] = found
         kept.append({"tool": tool.name, "args": args})
     _fill_lone_hole(calls, kept, tools, request)
-    return _without_repeats(kept)
+    return _without_unasked(_without_repeats(kept), tools, request)
+
+
+def _without_unasked(
+    calls: list[dict[str, Any]], tools: Mapping[str, Offered], request: str
+) -> list[dict[str, Any]]:
+    """Changes at the end that nobody spoke of, and for which something would have to be asked."""
+    while len(calls) > 1 and not asks_for_change(request):
+        last = calls[-1]
+        if tools[last["tool"]].only_reads or ASK not in last["args"].values():
+            break
+        calls = calls[:-1]
+    return calls
+
+
+def untold_values(query: str, request: str) -> list[str]:
+    """The values in a query that a request does not tell, and that cannot simply be left out."""
+    source = _Source(request)
+    return source.untold(source.cleaned(query))
 
 
 def _default(tool: Offered, name: str) -> Json:
@@ -159,10 +202,31 @@ class _Source:
         if isinstance(value, str):
             return self._words_of(value.strip(), schema, place)
         if isinstance(value, list):
-            items = [self.value(each, {}, place) for each in value]
+            inner = cast("Mapping[str, Any]", schema.get("items") or {})
+            items = [self.value(each, inner, place) for each in value]
             told = [each for each in items if each is not None and each != ASK]
             return cast("Json", told) or None
-        return value
+        return value if self._has_parts(value, schema, place) else None
+
+    def _has_parts(self, value: dict[str, Json], schema: Mapping[str, Any], place: int) -> bool:
+        """Whether all parts of an object were told; choices and new names are the model's."""
+        parts = cast("Mapping[str, Any]", schema.get("properties") or {})
+        for name, each in value.items():
+            known = cast("Mapping[str, Any]", parts.get(name) or {})
+            free = name in _NEW_NAMES or "enum" in known
+            if not free and each is not None and self.value(each, known, place) is None:
+                return False
+        return True
+
+    def path(self, value: str, more: _Source) -> str | None:
+        """A path as it stands in the request; one with an ending may also be known otherwise."""
+        plain = _plain(value)
+        free = value in (ASK, ".") or _INSIDE.search(value) or "*" in value or not plain
+        return value if free or self.holds(plain) or ("." in value and more.holds(plain)) else None
+
+    def holds(self, plain: str) -> bool:
+        """Whether a text without its marks stands in what was told."""
+        return plain in self._plain
 
     def _words_of(self, value: str, schema: Mapping[str, Any], place: int) -> Json:
         if value == ASK:
@@ -174,12 +238,19 @@ class _Source:
             return value if self._has_choice(value) else None
         if schema.get("format") in ("date", "time", "date-time"):
             return value if self._has_moment(value) else None
+        if schema.get("format") == "sql":
+            cleaned = self.cleaned(value)
+            return None if self.untold(cleaned) else cleaned
+        if schema.get("format") == "arithmetic":
+            return value if self._has_figures(value) else None
         return value if self._has_text(value) else None
 
     def _has_text(self, value: str) -> bool:
         plain = _plain(value)
         if not plain or plain in self._plain:
             return bool(plain)
+        if _MOMENT.match(value):
+            return bool(_NOT_NOW.search(self._text))
         words = list(_words(value))
         if self._is_foreign(value) or _CODE.fullmatch(value):
             return True
@@ -197,6 +268,32 @@ class _Source:
         day = value[8:10]
         known = self._numbers & set(range(1, 32))
         return bool(_RELATIVE.search(self._text)) or (day.isdecimal() and float(day) in known)
+
+    def cleaned(self, query: str) -> str:
+        """A query without conditions that nobody gave, as far as they stand by themselves."""
+        for value in self.untold(query):
+            query = without_condition(query, value)
+        return query
+
+    def untold(self, query: str) -> list[str]:
+        """The values in a query that nobody told; its words are free."""
+        query = _SOURCE.sub("", query)
+        texts = [text for text in _LITERAL.findall(query) if text.strip("% ")]
+        numbers = {each for each in _LOOSE.findall(_LITERAL.sub("", query)) if float(each) > 1}
+        return [
+            *(f"'{text}'" for text in texts if not self._has_literal(text.strip("% "))),
+            *(each for each in sorted(numbers) if float(each) not in self._numbers),
+        ]
+
+    def _has_literal(self, text: str) -> bool:
+        if _DAY.match(text):
+            return text in self._text or bool(_PERIOD.search(self._text))
+        return all(map(self._knows, _words(text)))
+
+    def _has_figures(self, expression: str) -> bool:
+        """Whether the numbers of a sum were told, a percentage also as a share of one."""
+        shares = self._numbers | {each / 100 for each in self._numbers} | {0.0, 1.0, 100.0}
+        return all(float(each.replace(",", "")) in shares for each in _NUMBER.findall(expression))
 
     def _is_foreign(self, value: str) -> bool:
         return self._is_han and not _HAN.search(value)

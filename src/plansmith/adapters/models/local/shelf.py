@@ -16,6 +16,7 @@ Progress = Callable[[int, int], None]
 
 _BLOCK: Final = 1 << 22
 _CHOICE: Final = "chosen"
+_DECLINED: Final = "declined"
 
 
 def models_folder(environment: Mapping[str, str] | None = None) -> Path:
@@ -112,6 +113,16 @@ class Shelf:
         """Let `local` stand for a model from now on."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / _CHOICE).write_text(f"{name}\n", encoding="utf-8")
+
+    @property
+    def is_declined(self) -> bool:
+        """Whether the person was offered a model and said no: it is not offered again."""
+        return (self.folder / _DECLINED).exists()
+
+    def decline(self) -> None:
+        """Note that the person wants no model fetched."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / _DECLINED).touch()
 
     def _remembered(self, path: Path) -> str:
         try:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 _LONGEST_ABOUT: Final = 160
 _LONGEST_NOTE: Final = 60
 _MOST_CHOICES: Final = 12
+_MANY: Final = 5  # optional arguments from which a small model loses sight
+_MOST_OPTIONAL: Final = 6
+_MANY_NESTED: Final = 2
 _WORDS: Final = {
     "string": "text",
     "integer": "whole number",
@@ -44,6 +47,60 @@ class Offered:
         return [str(each) for each in self.inputs.get("required") or ()]
 
 
+def slim(tool: Offered) -> Offered:
+    """A tool without the optional arguments that hardly any request speaks of.
+
+    What is left out keeps its default; a person can still set it in the plan.
+    """
+    optional = [name for name in tool.fields if name not in tool.required]
+    many = len(optional) > _MANY
+    kept = [name for name in optional if not _is_detail(tool.fields[name], many=many)]
+    kept = kept[:_MOST_OPTIONAL]
+    fields = {
+        name: each for name, each in tool.fields.items() if name in tool.required or name in kept
+    }
+    return replace(tool, inputs={**tool.inputs, "properties": fields})
+
+
+def easiest(tools: Sequence[Offered]) -> tuple[Offered, ...]:
+    """The tools, slim; of two ways to ask one source, the one in SQL.
+
+    Small models write a query well, and conditions inside lists inside objects badly.
+    """
+    speaking = {_source(tool) for tool in tools if "sql" in map(_format, tool.fields.values())}
+    return tuple(
+        slim(tool)
+        for tool in tools
+        if _source(tool) not in speaking
+        or sum(map(_is_nested, tool.fields.values())) < _MANY_NESTED
+    )
+
+
+def _source(tool: Offered) -> str:
+    return tool.name.rpartition(".")[0]
+
+
+def _format(schema: Any) -> str:
+    return str(cast("Mapping[str, Any]", schema).get("format")) if schema else ""
+
+
+def _is_nested(schema: Any) -> bool:
+    """Whether an argument is an object of its own, or a list of such."""
+    known = cast("Mapping[str, Any]", schema if isinstance(schema, Mapping) else {})
+    inner = known.get("items") if known.get("type") == "array" else known
+    return isinstance(inner, Mapping) and "properties" in inner
+
+
+def _is_detail(schema: Any, *, many: bool) -> bool:
+    """A choice among very many; beside many other arguments, a switch that has its default."""
+    if not isinstance(schema, Mapping):
+        return False
+    known = cast("Mapping[str, Any]", schema)
+    if len(cast("list[Any]", known.get("enum") or ())) > _MOST_CHOICES:
+        return True
+    return many and known.get("type") == "boolean" and "default" in known
+
+
 def signature(tool: Offered) -> str:
     """The tool on one line: its name, its arguments with `?` behind optional ones, its deed."""
     required = tool.required
@@ -68,8 +125,15 @@ def _kind(schema: Any) -> str:
     if kind == "array":
         return f"list of {_kind(known.get('items'))}"
     if kind == "object" and isinstance(known.get("properties"), Mapping):
-        return f"{{{', '.join(map(str, known['properties']))}}}"
+        parts = cast("Mapping[str, Any]", known["properties"])
+        return f"{{{', '.join(_part(name, each) for name, each in parts.items())}}}"
     return _WORDS.get(str(kind), "any")
+
+
+def _part(name: str, schema: Any) -> str:
+    """A part of an object by its name; with its choices where it has some."""
+    choices = isinstance(schema, Mapping) and "enum" in schema
+    return f"{name}: {_kind(schema)}" if choices else name
 
 
 def _note(schema: Any) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from plansmith.adapters.models.local.grounding import ASK
 from plansmith.adapters.models.local.signatures import Offered
-from plansmith.adapters.models.local.wording import SAY, instruction
+from plansmith.adapters.models.local.wording import QUOTE, SAY, instruction
 from plansmith.plan.data import Json
-from plansmith.plan.refs import FROM, PATH, RESERVED, escape_text
+from plansmith.plan.refs import FROM, ITEM, PATH, RESERVED, escape_text
 
 _WHOLE: Final = re.compile(r"\$([1-9])((?:\.[A-Za-z0-9_]+)*)")
+# Arguments that name one thing: the text of a whole result is never right there.
+_ONE_THING: Final = re.compile(r"path|file|folder|ur[il]|^id$|_id$|date|^to$", re.IGNORECASE)
 _TEXTS: Final = ("text", "content", "answer", "summary", "result", "value", "message", "name", "id")
 
 
@@ -35,21 +37,30 @@ def plan_of_calls(
     steps: list[Json] = []
     for name, call in zip(ids, calls, strict=True):
         tool = tools[str(call["tool"])]
+        each = filler.each_of(call["args"], tool)
+        for source in filler.quoted_in(call["args"], tool):
+            said = instruction(escape_text(" ".join(request.split())), [source], QUOTE)
+            steps.append({"id": f"{source}_text", "kind": "reply", "instruction": said})
         inputs: dict[str, Json] = {
-            key: filler.value(value, key, tool.fields.get(key))
+            key: {FROM: ITEM, PATH: [key]}
+            if each is not None and key == each.name
+            else filler.value(value, key, tool.fields.get(key))
             for key, value in call["args"].items()
-            if value != ASK
+            if value != ASK and (each or not filler.is_lost(value, key, tool.fields.get(key)))
         }
-        steps.append(_step(name, tool, inputs))
+        steps.append(_step(name, tool, inputs, each))
     told = instruction(escape_text(" ".join(request.split())), ids)
     steps.append({"id": "answer", "kind": "reply", "instruction": told})
     return {"goal": request, "steps": steps}
 
 
-def _step(name: str, tool: Offered, inputs: dict[str, Json]) -> dict[str, Json]:
+def _step(name: str, tool: Offered, inputs: dict[str, Json], each: _Each | None) -> dict[str, Json]:
     if tool.is_agent:
         return {"id": name, "kind": "agent", "agent": tool.name, "task": inputs.get("task", "")}
-    return {"id": name, "kind": "tool", "tool": tool.name, "inputs": inputs}
+    if each is None:
+        return {"id": name, "kind": "tool", "tool": tool.name, "inputs": inputs}
+    inner: dict[str, Json] = {"id": "each", "kind": "tool", "tool": tool.name, "inputs": inputs}
+    return {"id": name, "kind": "map", "over": each.over, "each": inner}
 
 
 def _ids(names: Sequence[str]) -> list[str]:
@@ -62,9 +73,16 @@ def _ids(names: Sequence[str]) -> list[str]:
         number, wish = 2, stem
         while wish in taken:
             wish, number = f"{stem}_{number}", number + 1
-        taken.add(wish)
+        taken |= {wish, f"{wish}_text"}  # the second for its result in words
         ids.append(wish)
     return ids
+
+
+class _Each(NamedTuple):
+    """An argument of which an earlier result has many: the call is made for each."""
+
+    name: str
+    over: dict[str, Json]
 
 
 class _Filler:
@@ -73,6 +91,7 @@ class _Filler:
     def __init__(self, ids: Sequence[str], tools: Sequence[Offered]) -> None:
         self._ids = ids
         self._tools = tools
+        self._worded: set[str] = set()
 
     def value(self, value: Json, name: str = "", schema: Any = None) -> Json:
         if isinstance(value, list):
@@ -86,10 +105,57 @@ class _Filler:
             return self._text(value)
         place, path = int(found[1]) - 1, [part for part in found[2].split(".") if part]
         path = path or self._fitting(place, name, schema)
+        if not path and self._is_quoted(place, schema):
+            return f"{{{{{self._ids[place]}_text}}}}"
         if not path and _kind(schema) == "string":
             # Whatever comes out goes in as text.
             return f"{{{{{self._ids[place]}}}}}"
         return {FROM: self._ids[place], PATH: path} if path else {FROM: self._ids[place]}
+
+    def quoted_in(self, args: Mapping[str, Json], tool: Offered) -> list[str]:
+        """The steps whose results have to be put into words for a text argument, each once."""
+        found: list[str] = []
+        for name, value in args.items():
+            schema = tool.fields.get(name)
+            place = self._source(value, schema)
+            if place is None or self._fitting(place, name, schema) or _ONE_THING.search(name):
+                continue
+            if self._is_quoted(place, schema) and self._ids[place] not in self._worded:
+                self._worded.add(self._ids[place])
+                found.append(self._ids[place])
+        return found
+
+    def _is_quoted(self, place: int, schema: Any) -> bool:
+        """Whether a result is data where a text is wanted: it is quoted as text in between."""
+        gives = self._tools[place].gives
+        return _kind(schema) == "string" and gives is not None and _kind(gives) != "string"
+
+    def each_of(self, args: Mapping[str, Json], tool: Offered) -> _Each | None:
+        """The text argument that gets a whole result in which a list has many of them."""
+        for name, value in args.items():
+            place = self._source(value, tool.fields.get(name))
+            if place is None or tool.is_agent:
+                continue
+            for part, schema in self._parts(place).items():
+                if _kind(_within(schema, "items", "properties", name)) == "string":
+                    return _Each(name, {FROM: self._ids[place], PATH: [part]})
+        return None
+
+    def is_lost(self, value: Json, name: str, schema: Any) -> bool:
+        """Whether a whole result stands where only one thing can, and no part of it fits."""
+        place = self._source(value, schema)
+        if place is None or self._tools[place].gives is None or not _ONE_THING.search(name):
+            return False
+        return not self._fitting(place, name, schema)
+
+    def _source(self, value: Json, schema: Any) -> int | None:
+        """The call whose whole result a text argument gets."""
+        found = _WHOLE.fullmatch(value) if isinstance(value, str) else None
+        return int(found[1]) - 1 if found and not found[2] and _kind(schema) == "string" else None
+
+    def _parts(self, place: int) -> Mapping[str, Any]:
+        gives = self._tools[place].gives or {}
+        return cast("Mapping[str, Any]", gives.get("properties") or {})
 
     def _text(self, value: str) -> str:
         parts = re.split(r"\$([1-9])", value)
@@ -102,13 +168,23 @@ class _Filler:
         gives = self._tools[place].gives
         if gives is None or gives.get("type") != "object" or _kind(schema) == "object":
             return []
-        parts = cast("Mapping[str, Any]", gives.get("properties") or {})
+        # What a tool was given and gives back is nothing that it found.
+        echoed = self._tools[place].fields
+        parts = {key: each for key, each in self._parts(place).items() if key not in echoed}
         same = [key for key, each in parts.items() if _kind(each) == _kind(schema)]
         wishes = [name, *_TEXTS] if _kind(schema) == "string" else [name]
         found = next((key for key in wishes if key in same), None)
-        if found is None and len(same) == 1:
-            found = same[0]
+        sure = [key for key in same if key in (gives.get("required") or parts)]
+        if found is None and len(sure) == 1:
+            found = sure[0]
         return [found] if found else []
+
+
+def _within(schema: Any, *keys: str) -> Any:
+    """A part of a schema, some levels down; nothing where there is none."""
+    for key in keys:
+        schema = cast("Mapping[str, Any]", schema).get(key) if isinstance(schema, Mapping) else None
+    return schema
 
 
 def _kind(schema: Any) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from plansmith.adapters.models.local.facts import facts
 from plansmith.errors import ModelFailed
@@ -13,8 +14,11 @@ from plansmith.ports import Message
 
 SAY: Final = "Say exactly: "
 ANSWER: Final = "Answer the request from these results."
+QUOTE: Final = "Quote these results as plain text."
 _BLOCK: Final = re.compile(r'<(data-\w+) title="([^"]*)"[^>]*>\n(.*?)\n</\1>', re.DOTALL)
-_TASK: Final = re.compile(rf"{re.escape(ANSWER)}\nRequest: (.*?)\nResults:\n(.*)", re.DOTALL)
+_TASK: Final = re.compile(
+    rf"({re.escape(ANSWER)}|{re.escape(QUOTE)})\nRequest: (.*?)\nResults:\n(.*)", re.DOTALL
+)
 _RESULT: Final = re.compile(r"^- ([\w-]+) = ", re.MULTILINE)
 _LATER: Final = re.compile(r"\{\{([\w-]+)\}\}")
 _HAN: Final = re.compile("[\u3400-\u9fff]")
@@ -23,11 +27,19 @@ _MARKER: Final = re.compile(r"^\s*(?:\d+[.)]|[-*])\s+", re.MULTILINE)
 _CITED: Final = re.compile(r"\[step:[^\]]*\]")
 _QUOTED: Final = re.compile(r"[\"“「『《`]([^\"”」』》`\n]{2,80})[\"”」』》`]")
 _FILE: Final = re.compile(r"\b[\w-]+(?:[/.][\w-]+)*\.[A-Za-z]\w{0,4}\b")
+_NOTHING: Final = re.compile(
+    r"\b(?:no|none|not|nothing|neither|cannot|unable)\b|n't\b|没有|无法|未|不(?:存在|能|包含|含)",
+    re.IGNORECASE,
+)
+# A list with something in it.
+_FOUND: Final = re.compile(r":\s*\[\s*[^\s\]]")
 _PHRASE: Final = {
     "en": "Answer the request in one short English sentence, from the results alone. Copy numbers "
     "and names exactly. Do not repeat the request.",
     "zh": "用一句简短的中文回答请求，只根据结果。数字和名称照抄，不要重复请求。",
 }
+_MOST_NAMES: Final = 12
+_KINDS: Final = {"files": "文件", "tables": "表", "columns": "列", "folders": "文件夹"}
 _ROOM: Final = 2400  # letters of results that a sentence is made from
 
 
@@ -36,12 +48,13 @@ class Task(NamedTuple):
 
     request: str
     results: Mapping[str, str]
+    is_quote: bool = False
 
 
-def instruction(request: str, steps: list[str]) -> str:
+def instruction(request: str, steps: list[str], deed: str = ANSWER) -> str:
     """What a drafted plan's reply is told; `read_task` reads it back once results are in."""
     rows = "\n".join(f"- {step} = {{{{{step}}}}}" for step in steps)
-    return f"{ANSWER}\nRequest: {request}\nResults:\n{rows}"
+    return f"{deed}\nRequest: {request}\nResults:\n{rows}"
 
 
 def said_exactly(prompt: str) -> str:
@@ -57,13 +70,13 @@ def read_task(prompt: str) -> Task | None:
     found = _TASK.fullmatch(told)
     if found is None:
         return None
-    parts = _RESULT.split(found[2])[1:]
+    parts = _RESULT.split(found[3])[1:]
     results = dict(zip(parts[::2], parts[1::2], strict=True))
     for step, text in results.items():
         # A large result stands in a block of its own.
         later = _LATER.fullmatch(text.strip())
         results[step] = blocks.get(f"result {text.strip()}", "") if later else text.strip()
-    return Task(found[1], results)
+    return Task(found[2], results, is_quote=found[1] == QUOTE)
 
 
 def phrase_messages(task: Task) -> list[Message]:
@@ -74,16 +87,84 @@ def phrase_messages(task: Task) -> list[Message]:
     return [Message("system", _PHRASE[language]), Message("user", asked)]
 
 
+def lead(task: Task) -> str | None:
+    """The sentence that needs no model: how many there are, and what they are called.
+
+    Nothing to say where a table speaks for itself; None where one thing is to be told in words.
+    """
+    found = [each for each in map(_list, task.results.values()) if each is not None]
+    if not found or len(found[-1].items) == 1:
+        return None
+    chinese = bool(_HAN.search(task.request))
+    kind, items, rows = found[-1]
+    names = [_name(each) for each in items]
+    if not names:
+        return "没有找到。" if chinese else "Nothing was found."
+    if None in names or len(names) > _MOST_NAMES:
+        return ""
+    called = ("、" if chinese else ", ").join(filter(None, names))
+    if chinese:
+        before = f"{rows} 行；" if rows is not None else ""
+        return f"{before}{len(names)} 个{_KINDS.get(kind, '结果')}：{called}。"
+    before = f"{rows} rows; " if rows is not None else ""
+    return f"{before}{len(names)} {kind or 'found'}: {called}."
+
+
+class _Items(NamedTuple):
+    """The list in a result: what it is called, and how many rows are told beside it."""
+
+    kind: str
+    items: list[Any]
+    rows: int | None = None
+
+
+def _list(text: str) -> _Items | None:
+    """The one list of a result that is an answer; a table's rows rather than its columns."""
+    try:
+        value: Any = json.loads(text)
+    except ValueError:
+        return None
+    if isinstance(value, list):
+        return _Items("", value)
+    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    rows: Any = fields.get("rows")
+    if isinstance(rows, list):
+        return _Items("rows", rows)
+    lists: dict[str, list[Any]] = {
+        key: each for key, each in fields.items() if isinstance(each, list)
+    }
+    for key in sorted(lists, key=lambda key: (not lists[key], key not in _KINDS)):
+        return _Items(key, lists[key], rows if isinstance(rows, int) else None)
+    return None
+
+
+def _name(value: Any) -> str | None:
+    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    names = [fields[key] for key in ("path", "name", "title") if isinstance(fields.get(key), str)]
+    return value if isinstance(value, str) else next(iter(names), None)
+
+
 def worded(task: Task, sentence: str) -> str:
-    """The answer: a sentence if it keeps to the facts, then the facts, each with its step."""
+    """The answer: a sentence if it keeps to the facts, then the facts, each with its step.
+
+    A quotation is the facts alone, for a file or a message.
+    """
+    if task.is_quote:
+        return "\n\n".join(filter(None, map(facts, task.results.values())))
     told = "\n".join([task.request, *task.results.values()])
-    idle = _even(sentence).strip(".。 ") in _even(task.request)
+    idle = not sentence.strip() or _even(sentence).strip(".。 ") in _even(task.request)
     cited = "".join(f" [step:{step}]" for step in task.results)
-    parts = [] if idle or unfounded(sentence, told) else [f"{sentence.strip()}{cited}"]
-    for step, text in task.results.items():
-        lines = [line for line in facts(text).splitlines() if line.strip()]
-        parts.append("\n".join(f"{line} [step:{step}]" for line in lines))
+    ours = sentence == lead(task)
+    wrong = idle or (not ours and (unfounded(sentence, told) or _denies(sentence, task)))
+    parts = [] if wrong else [f"{sentence.strip()}{cited}"]
+    parts += [facts(text, f" [step:{step}]") for step, text in task.results.items()]
     return "\n\n".join(filter(None, parts))
+
+
+def _denies(sentence: str, task: Task) -> bool:
+    """Whether a sentence says that there is nothing, where something was found."""
+    found = any(_FOUND.search(text) for text in task.results.values())
+    return found and bool(_NOTHING.search(sentence)) and not _NOTHING.search(task.request)
 
 
 def unfounded(text: str, told: str) -> list[str]:

@@ -1,0 +1,60 @@
+"""A small model of somebody's server, held to the facts: wrong numbers do not get out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final
+
+from plansmith.adapters.models.local.wording import check_wording
+from plansmith.adapters.models.streams import closing
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import ChatModel, Delta, Message, ModelDone, TextDelta
+
+_BILLIONS: Final = re.compile(r"(?<![\d.a-z])(\d+(?:\.\d+)?)b(?![a-z])", re.IGNORECASE)
+_MILLIONS: Final = re.compile(r"(?<![\d.a-z])\d+m(?![a-z])", re.IGNORECASE)
+_SMALL: Final = 5.0  # billions of weights, below which numbers are made up too often
+
+
+def is_small(name: str) -> bool:
+    """Whether a model's name tells that it is a small one, such as `qwen3:1.7b`."""
+    sizes = [float(each) for each in _BILLIONS.findall(name)]
+    return bool(_MILLIONS.search(name)) if not sizes else max(sizes) < _SMALL
+
+
+class CheckedModel:
+    """Hears a text to its end and refuses it when it names what nobody told it.
+
+    Whoever asked shows the plain results then. Answers to a schema are checked by whoever asks.
+    """
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        """The name of the model behind."""
+        return self._model.name
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        tools: Sequence[ToolSpec] = (),
+    ) -> AsyncIterator[Delta]:
+        """The answer; a text only once all of it holds, an empty piece meanwhile."""
+        held = schema is None and not tools
+        said = ""
+        pieces = self._model.stream(messages, schema=schema, tools=tools)
+        async with closing(pieces):
+            async for delta in pieces:
+                if held and isinstance(delta, TextDelta):
+                    said += delta.text
+                    yield TextDelta("")
+                    continue
+                if held and isinstance(delta, ModelDone):
+                    check_wording(said, "\n".join(each.text for each in messages))
+                    yield TextDelta(said)
+                yield delta

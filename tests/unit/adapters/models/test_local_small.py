@@ -1,0 +1,394 @@
+"""What makes up for a small model: shorter tools, calls for each, results in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, cast
+
+import pytest
+from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
+
+from plansmith.adapters.models.checked import CheckedModel, is_small
+from plansmith.adapters.models.local.brief import Brief, read_brief
+from plansmith.adapters.models.local.calls import calls_grammar, is_rows
+from plansmith.adapters.models.local.deeds import asks_for_change
+from plansmith.adapters.models.local.drafting import draft_flaw
+from plansmith.adapters.models.local.facts import facts
+from plansmith.adapters.models.local.grounding import grounded
+from plansmith.adapters.models.local.queries import unknown_names, without_condition
+from plansmith.adapters.models.local.signatures import Offered, easiest, signature, slim
+from plansmith.adapters.models.local.unfold import plan_of_calls
+from plansmith.adapters.models.local.wording import QUOTE, Task, instruction, lead, worded
+from plansmith.adapters.tools.files import FILE_TOOLS
+from plansmith.adapters.tools.tables_specs import DESCRIBE, QUERY, SQL
+from plansmith.errors import ModelFailed
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.planner.briefing.fence import fence
+from plansmith.planner.check import check_plan
+from plansmith.planner.draft import Offer, draft_messages
+from plansmith.planner.listen import listen
+from plansmith.planner.parse import parse
+from plansmith.ports import Delta, Message
+from plansmith.testing import ScriptedModel
+
+TEXT = {"type": "string"}
+ROWS = {"type": "array", "items": {"type": "object"}}
+WRITE = ToolSpec(
+    name="files.write",
+    input_schema={
+        "type": "object",
+        "properties": {"path": TEXT, "text": TEXT},
+        "required": ["path", "text"],
+    },
+)
+DRAW = ToolSpec(
+    name="charts.draw",
+    input_schema={
+        "type": "object",
+        "properties": {"rows": ROWS, "path": TEXT},
+        "required": ["rows", "path"],
+    },
+)
+SPECS = (*FILE_TOOLS, WRITE, DRAW, QUERY)
+
+
+def offered(spec: ToolSpec) -> Offered:
+    return Offered(
+        spec.name,
+        spec.description,
+        spec.input_schema,
+        spec.output_schema,
+        only_reads=spec.effect == "read",
+    )
+
+
+TOOLS = {spec.name: offered(spec) for spec in SPECS}
+
+
+def call(tool: str, **args: Any) -> dict[str, Any]:
+    return {"tool": tool, "args": args}
+
+
+def plan(*calls: dict[str, Any]) -> dict[str, Any]:
+    made = plan_of_calls(calls, TOOLS, "do it")
+    read = parse(json.dumps(made))
+    assert read.plan is not None
+    errors = [each for each in check_plan(read.plan, SPECS) if each.severity == "error"]
+    assert not errors
+    steps = cast("list[dict[str, Any]]", made["steps"])
+    return {step["id"]: step for step in steps}
+
+
+def test_a_tool_with_many_arguments_is_told_without_its_details() -> None:
+    short = slim(TOOLS["tables.query"])
+    assert list(short.fields) == [
+        *("table", "columns", "where", "join", "group_by", "aggregate", "sort"),
+    ]
+    assert 'function: "count"|"distinct"|"sum"' in signature(short)
+    assert slim(TOOLS["files.search"]).fields == TOOLS["files.search"].fields
+
+
+def test_of_two_ways_to_ask_a_source_the_one_in_sql_is_offered() -> None:
+    tools = [offered(spec) for spec in (QUERY, SQL, DESCRIBE)]
+    assert [tool.name for tool in easiest(tools)] == ["tables.sql", "tables.describe"]
+    assert [tool.name for tool in easiest(tools[:1])] == ["tables.query"]
+
+
+def test_a_moment_is_told_or_follows_from_a_word() -> None:
+    moment = "2026-11-15T09:29:20+00:00"
+    made = [call("files.search", text=moment)]
+    context = "Known (table): 2026-01-02 11 15 09 29 20 00"
+    for words, kept in (("what is in a.csv", "?"), ("里面有什么", "?"), ("since today", moment)):
+        assert grounded(made, TOOLS, words, context)[0]["args"]["text"] == kept
+
+
+def test_a_list_of_things_that_have_the_argument_is_worked_on_one_by_one() -> None:
+    steps = plan(call("files.list"), call("files.read", path="$1"))
+    assert steps["read"]["kind"] == "map"
+    assert steps["read"]["over"] == {"$from": "list", "$path": ["files"]}
+    assert steps["read"]["each"]["inputs"] == {"path": {"$from": "item", "$path": ["path"]}}
+
+
+def test_a_result_that_is_no_text_is_quoted_before_it_is_written() -> None:
+    steps = plan(call("files.search", text="x"), call("files.write", path="a.md", text="$1"))
+    assert list(steps) == ["search", "search_text", "write", "answer"]
+    assert steps["write"]["inputs"] == {"path": "a.md", "text": "{{search_text}}"}
+    assert steps["search_text"]["instruction"].startswith(QUOTE)
+
+
+def test_the_text_of_a_file_is_written_as_it_is() -> None:
+    steps = plan(call("files.read", path="a.md"), call("files.write", path="b.md", text="$1"))
+    assert steps["write"]["inputs"]["text"] == {"$from": "read", "$path": ["text"]}
+
+
+def test_a_whole_result_is_no_path_so_it_is_asked_for() -> None:
+    steps = plan_of_calls(
+        [call("tables.query", table="a.csv"), call("files.read", path="$1")], TOOLS, "x"
+    )["steps"]
+    assert cast("Any", steps)[1]["inputs"] == {}
+
+
+def test_rows_come_out_of_calls_and_are_never_written_down() -> None:
+    assert is_rows(ROWS)
+    assert not is_rows({"type": "array", "items": TEXT})
+    rules = parse_grammar(calls_grammar("draw it", [TOOLS["charts.draw"]]))
+    drafts = [json.loads(Writer(rules, seed).write()) for seed in range(30)]
+    rows = {each["args"]["rows"] for draft in drafts for each in draft["calls"]}
+    assert "?" in rows
+    assert all(each == "?" or each.startswith("$") for each in rows)
+    brief = Brief("Draw it as a.svg", (TOOLS["charts.draw"],))
+    draft = json.dumps({"calls": [call("charts.draw", rows="?", path="a.svg")]})
+    assert "charts.draw needs rows from a call before it" in draft_flaw(draft, brief)
+
+
+TABLES = (
+    "Known (columns of files): sales.csv: date (date), region (text), amount (number)\n"
+    "Known (database table): table orders - id INTEGER - customer_id INTEGER"
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "flaw"),
+    [
+        ("SELECT region, SUM(amount) AS total FROM sales GROUP BY region ORDER BY total", ""),
+        ("SELECT o.id FROM orders o JOIN sales AS s ON s.region = o.customer_id", ""),
+        ("WITH x AS (SELECT * FROM 'sales.csv') SELECT COUNT(*) FROM x LIMIT 1", ""),
+        ("SELECT \"region\" FROM sales WHERE region = 'North'", ""),
+        ("SELECT profit FROM sales", "there is no profit"),
+        ("SELECT COUNT(*) FROM orders WHERE shop = 'North'", "there is no shop"),
+        ("SELECT region FROM sales WHERE date IN ('2026-11-15')", "does not say '2026-11-15'"),
+        ("SELECT region FROM sales LIMIT 7", "does not say 7"),
+        ("SELECT region FROM sales WHERE date = '2026-11-15'", ""),
+    ],
+)
+def test_a_wrong_query_is_told_to_the_model_once(query: str, flaw: str) -> None:
+    brief = Brief("amounts above 90 in the North of sales", (offered(SQL),), TABLES)
+    told = draft_flaw(json.dumps({"calls": [call("tables.sql", query=query)]}), brief)
+    assert (flaw in told) if flaw else not told
+
+
+@pytest.mark.parametrize(
+    ("query", "value", "left"),
+    [
+        ("SELECT a FROM t WHERE b = 'x' GROUP BY a", "'x'", "SELECT a FROM t GROUP BY a"),
+        ("SELECT a FROM t WHERE b = 'x' AND c > 1", "'x'", "SELECT a FROM t WHERE c > 1"),
+        ("SELECT a FROM t WHERE c > 1 AND t.b LIKE 'x'", "'x'", "SELECT a FROM t WHERE c > 1"),
+        ("SELECT a FROM t WHERE b > 7", "7", "SELECT a FROM t"),
+        ("SELECT a FROM t WHERE b > 70", "7", None),
+        ("SELECT a FROM t WHERE b = 'x' OR c = 1", "'x'", None),
+        ("SELECT a FROM t LIMIT 7", "7", None),
+    ],
+)
+def test_a_condition_nobody_gave_is_taken_out(query: str, value: str, left: str | None) -> None:
+    assert without_condition(query, value) == (left or query)
+
+
+def test_what_no_table_is_known_of_is_not_doubted() -> None:
+    assert unknown_names("SELECT a FROM b", "Known (profile): likes tea") == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "kept"), [("17% * 2340", True), ("0.17 * 2340", True), ("18 * 2340", False)]
+)
+def test_the_figures_of_a_sum_are_told(expression: str, *, kept: bool) -> None:
+    field = {**TEXT, "format": "arithmetic"}
+    schema = {"type": "object", "properties": {"expression": field}, "required": ["expression"]}
+    tool = Offered("compute", "calculate", schema, only_reads=True)
+    made = [call("compute", expression=expression)]
+    found = grounded(made, {"compute": tool}, "What is 17% of 2,340?")
+    assert found[0]["args"] == {"expression": expression if kept else "?"}
+
+
+def test_every_block_of_context_is_told_also_under_one_title() -> None:
+    context = "\n\n".join(fence("database table", text) for text in ("orders", "customers"))
+    messages = draft_messages("how many?", offer=Offer([QUERY]), context=context)
+    brief = read_brief(messages)
+    assert brief is not None
+    assert brief.context == "Known (database table): orders\nKnown (database table): customers"
+
+
+def test_a_plan_before_is_told_in_the_language_of_calls() -> None:
+    before = {
+        "steps": [
+            {"id": "a", "tool": "files.read", "inputs": {"path": "x"}},
+            {"id": "b", "tool": "files.write", "inputs": {"text": "{{a}}", "path": "{{zz.k}}"}},
+        ]
+    }
+    context = fence("previous plan", json.dumps(before))
+    brief = read_brief(draft_messages("again", offer=Offer([QUERY]), context=context))
+    assert brief is not None
+    assert '"args":{"text":"$1","path":"?"}' in brief.remark
+
+
+@pytest.mark.parametrize(
+    ("args", "kept"),
+    [
+        ({"where": [{"column": "amount", "is": ">", "value": 90}]}, True),
+        ({"where": [{"column": "day", "is": "<=", "value": "2020-01-01"}]}, False),
+        ({"aggregate": [{"function": "sum", "column": "amount", "as": "total"}]}, True),
+        ({"aggregate": [{"function": "sum", "column": "profit", "as": "total"}]}, False),
+    ],
+)
+def test_the_parts_of_an_object_are_told_too(args: dict[str, Any], *, kept: bool) -> None:
+    made = [call("tables.query", table="sales.csv", **args)]
+    context = "Known (columns of files): sales.csv: day (date), amount (number)"
+    found = grounded(made, TOOLS, "amounts above 90 in sales.csv", context)[0]["args"]
+    assert found == ({"table": "sales.csv", **args} if kept else {"table": "sales.csv"})
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [("todo.md", True), ("sales.csv", True), ("sales_above.csv", False), ("orders", False)],
+)
+def test_a_path_is_one_that_was_told_as_it_stands(path: str, *, kept: bool) -> None:
+    context = "Known (database table): orders above\nKnown (columns of files): sales.csv: day"
+    found = grounded([call("files.read", path=path)], TOOLS, "read todo.md above", context)
+    assert found[0]["args"] == {"path": path if kept else "?"}
+
+
+@pytest.mark.parametrize(
+    ("query", "kept"),
+    [
+        ("SELECT name FROM t WHERE sum > 90 ORDER BY sum DESC LIMIT 1", True),
+        ("SELECT name FROM t WHERE city = 'Oslo' AND day LIKE '2026-02%'", True),
+        ("SELECT name FROM t WHERE city IN ('Rome')", False),
+        ("SELECT name FROM t LIMIT 7", False),
+    ],
+)
+def test_the_values_in_a_query_are_told_its_words_are_free(query: str, *, kept: bool) -> None:
+    schema = {"type": "object", "properties": {"q": {**TEXT, "format": "sql"}}, "required": ["q"]}
+    tool = Offered("sql", "ask", schema, only_reads=True)
+    found = grounded([call("sql", q=query)], {"sql": tool}, "who in Oslo has more than 90 in 2026?")
+    assert found[0]["args"] == {"q": query if kept else "?"}
+
+
+def test_a_change_nobody_spoke_of_goes_if_it_would_have_to_be_asked_about() -> None:
+    made = [call("files.read", path="a.md"), call("files.write", path="b.md", text="$1")]
+    assert grounded(made, TOOLS, "What is in a.md?") == made[:1]
+    assert len(grounded(made, TOOLS, "Save a.md elsewhere")) == 2
+    assert grounded(made[1:], TOOLS, "What is in a.md?")[0]["args"]["path"] == "?"
+    assert asks_for_change("把它保存下来")
+    assert not asks_for_change("里面有什么")
+
+
+FOUND = {"files": [{"path": "a.md", "count": 2}, {"path": "b.md", "count": 1}], "searched": 9}
+
+
+@pytest.mark.parametrize(
+    ("request_text", "result", "said"),
+    [
+        ("Which files?", FOUND, "2 files: a.md, b.md."),
+        ("哪些文件？", FOUND, "2 个文件：a.md、b.md。"),
+        ("Which files?", {"files": [], "searched": 9}, "Nothing was found."),
+        ("哪些文件？", [], "没有找到。"),
+        ("Which?", ["x", "y"], "2 found: x, y."),
+        (
+            "Rows?",
+            {"rows": 5, "columns": [{"name": "a"}, {"name": "b"}]},
+            "5 rows; 2 columns: a, b.",
+        ),
+        ("Rows?", {"rows": [{"a": 1}, {"a": 2}], "columns": [{"name": "a"}]}, ""),
+        ("How many?", {"rows": [{"n": 4}], "columns": [{"name": "n"}]}, None),
+        ("What?", {"value": 3}, None),
+        ("What?", "plain text", None),
+    ],
+)
+def test_what_many_are_called_is_said_without_a_model(
+    request_text: str, result: Json, said: str | None
+) -> None:
+    text = result if isinstance(result, str) else json.dumps(result)
+    assert lead(Task(request_text, {"s": text})) == said
+
+
+def test_an_answer_never_denies_what_was_found() -> None:
+    task = Task("Which files mention it?", {"search": json.dumps(FOUND)})
+    assert worded(task, "No files mention it.").startswith("| path")
+    assert worded(task, "Both do.").startswith("Both do. [step:search]")
+    asked = Task("Which files do not mention it?", {"search": json.dumps(FOUND)})
+    assert worded(asked, "These do not.").startswith("These do not.")
+
+
+def test_rows_are_a_table_and_lists_are_bullets() -> None:
+    table = {
+        "columns": [{"name": "region"}, {"name": "total"}],
+        "rows": [{"total": 1.5, "region": "N|S"}, {"total": None, "region": "West"}],
+        "more": False,
+    }
+    assert facts(json.dumps(table), " [step:q]").splitlines() == [
+        "| region | total [step:q] |",
+        "|---|---|",
+        "| N\\|S | 1.5 |",
+        "| West |  |",
+        "",
+        "- more: false [step:q]",
+    ]
+    found = {"files": [{"path": "a", "count": 1, "lines": [{"line": 3, "text": "x"}]}]}
+    assert facts(json.dumps(found)).splitlines() == ["- a (count: 1)", "  - 3: x"]
+    assert facts('{"path": "a.md", "text": "one\\ntwo"}') == "- a.md: one two"
+    assert facts('{"a": {"b": 1}}') == "- a:\n  - b: 1"
+    assert facts("3") == "- 3"
+
+
+def test_a_quotation_is_the_facts_alone() -> None:
+    task = Task("write it", {"search": json.dumps(["a", "b"])}, is_quote=True)
+    assert worded(task, "") == "- a\n- b"
+    assert instruction("x", ["s"], QUOTE).startswith(QUOTE)
+
+
+@pytest.mark.parametrize(
+    ("name", "small"),
+    [
+        ("openai:qwen3:1.7b", True),
+        ("openai:smollm2-135m", True),
+        ("openai:Qwen/Qwen3-8B", False),
+        ("openai:mixtral-8x7b", False),
+        ("openai:gpt-5.4-mini", False),
+        ("anthropic:claude-sonnet-5", False),
+    ],
+)
+def test_a_small_model_is_known_by_its_name(name: str, *, small: bool) -> None:
+    assert is_small(name) is small
+
+
+ASKED = [Message("user", "There are 12 boats in “Bergen”. How many?")]
+
+
+async def test_a_text_of_a_small_model_gets_out_only_if_it_holds() -> None:
+    model = CheckedModel(ScriptedModel("12 boats", "13 boats", "15", name="small"))
+    assert (await listen(model.stream(ASKED))).text == "12 boats"
+    with pytest.raises(ModelFailed, match="13"):
+        await listen(model.stream(ASKED))
+    schema: dict[str, Json] = {"type": "integer"}
+    assert (await listen(model.stream(ASKED, schema=schema))).text == "15"
+    assert model.name == "small"
+
+
+class Closes:
+    """Counts its streams that were closed."""
+
+    name = "closes"
+    closed = 0
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        tools: Sequence[ToolSpec] = (),
+    ) -> AsyncIterator[Delta]:
+        try:
+            inner = ScriptedModel("a long text").stream(messages, schema=schema, tools=tools)
+            async for delta in inner:
+                yield delta
+        finally:
+            self.closed += 1
+
+
+async def test_a_checked_text_that_is_left_is_left_behind_it_too() -> None:
+    inner = Closes()
+    pieces = CheckedModel(inner).stream(ASKED)
+    await anext(aiter(pieces))
+    await cast("Any", pieces).aclose()
+    assert inner.closed == 1

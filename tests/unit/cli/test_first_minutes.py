@@ -1,0 +1,139 @@
+"""The first five minutes: no model is set up, and what is found, offered, told and done then."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.adapters.models.little_servers import OLLAMA, serving
+from tests.unit.cli.conftest import Cli
+
+from plansmith.adapters.models.local import pull
+from plansmith.adapters.models.local.fetch import FetchFailed
+from plansmith.adapters.models.local.known import DEFAULT
+from plansmith.adapters.models.local.shelf import Shelf
+
+ASKED = ("ask", "Which files here mention invoices?")
+READ_ONLY = ("--yes-read-only", "--no-input")
+
+
+@pytest.fixture(autouse=True)
+def letters(desk: Path) -> None:
+    (desk / "may.txt").write_text("Two invoices\n", encoding="utf-8")
+    (desk / "june.txt").write_text("Nothing to pay\n", encoding="utf-8")
+
+
+def test_with_nothing_at_all_rules_plan_and_the_run_is_printed_with_its_report(cli: Cli) -> None:
+    code, out, err = cli(*ASKED, *READ_ONLY, "--yes", "--json")
+    run: dict[str, Any] = json.loads(out)
+    assert (code, run["status"]) == (0, "done")
+    assert "may.txt" in run["report"]
+    assert "june.txt" not in run["report"]
+    assert run["plan"]["degraded"].startswith("made by rules, without a language model")
+    assert err.count("no language model was found") == 1
+    assert "plansmith model pull" in err
+
+
+def test_a_plan_by_rules_waits_for_a_person_where_none_has_spoken(cli: Cli) -> None:
+    code, out, err = cli(*ASKED, "--no-input")
+    assert (code, out) == (5, "")
+    assert "plansmith approve" in err
+    assert "files.search" in err
+
+
+def test_reads_alone_are_approved_beforehand(cli: Cli, desk: Path) -> None:
+    code, _, err = cli("ask", 'Write "hello" to new.txt', *READ_ONLY)
+    assert code == 5
+    assert "files.write" in err
+    assert not (desk / "new.txt").exists()
+
+
+def test_a_fetch_that_is_agreed_and_fails_leaves_the_rules(
+    cli: Cli, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("xllamacpp")
+    monkeypatch.delenv("PLANSMITH_OFFLINE")
+    monkeypatch.setattr(pull, "_FETCHERS", {"publisher": nowhere})
+    code, out, err = cli(*ASKED, *READ_ONLY, "--yes")
+    assert code == 0
+    assert "may.txt" in out
+    assert f"{DEFAULT} (plans in English and Chinese" in err
+    assert "1.12 GB, licence Apache-2.0" in err
+    assert "the cable is out" in err
+    assert "going on by rules" in err
+
+
+def nowhere(*_: object) -> None:
+    raise FetchFailed("the cable is out")
+
+
+def test_nothing_is_fetched_without_a_word(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PLANSMITH_OFFLINE")
+    monkeypatch.setattr(pull, "_FETCHERS", {"publisher": nowhere})
+    code, _, err = cli(*ASKED, *READ_ONLY)
+    assert code == 0
+    assert "the cable" not in err
+
+
+def test_a_model_that_is_named_is_not_looked_for(cli: Cli) -> None:
+    code, _, err = cli(*ASKED, "--model", "rules", *READ_ONLY)
+    assert code == 0
+    assert "no language model was found" not in err
+    code, _, err = cli(*ASKED, "--model", "nonsense")
+    assert (code, "auto, local, rules" in err) == (2, True)
+
+
+def doctor(cli: Cli, *words: str) -> tuple[int, dict[str, tuple[str, str]]]:
+    code, out, _ = cli("doctor", "--json", *words)
+    found = [each for each in json.loads(out) if each["subject"].startswith("model")]
+    return code, {each["subject"]: (each["level"], each["message"]) for each in found}
+
+
+def test_the_doctor_says_what_was_chosen_tried_and_why_not(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, found = doctor(cli)
+    assert code == 0
+    assert found["model"] == ("warning", "no language model was found: rules plan")
+    assert found["model key"][1] == "the environment: has no key of a provider"
+    assert DEFAULT in found["model embedded"][1]
+    with serving("/api/tags", says=OLLAMA) as url:
+        monkeypatch.setenv("OLLAMA_HOST", url)
+        _, found = doctor(cli)
+        assert found["model"][0] == "ok"
+        assert found["model"][1].startswith(f"openai:qwen3:8b at {url}/v1 (Ollama runs here")
+        monkeypatch.setenv("DEEPSEEK_API_KEY", "k")
+        _, found = doctor(cli)
+        assert found["model"][1].startswith("deepseek:deepseek-chat (DEEPSEEK_API_KEY is set")
+        monkeypatch.delenv("DEEPSEEK_API_KEY")
+    _, found = doctor(cli)
+    assert "nothing listens there" in found["model server"][1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "level", "message"),
+    [
+        ({"model": "openai:gpt-5"}, "ok", "openai:gpt-5 (it is set)"),
+        ({"model": "openai:gpt-5", "api_key_env": "NONE_SUCH"}, "error", "has no NONE_SUCH"),
+        ({"model": "local"}, "error", "is not on this machine"),
+        ({"base_url": "http://127.0.0.1:9/v1"}, "error", "nothing listens there"),
+    ],
+)
+def test_the_doctor_looks_whether_a_model_that_is_set_can_be_had(
+    cli: Cli, desk: Path, settings: dict[str, str], level: str, message: str
+) -> None:
+    rows = "\n".join(f'{name} = "{value}"' for name, value in settings.items())
+    (desk / "plansmith.toml").write_text(f"[models.plan]\n{rows}\n", encoding="utf-8")
+    code, found = doctor(cli)
+    assert found["model"][0] == level
+    assert message in found["model"][1]
+    assert code == (1 if level == "error" else 0)
+
+
+def test_who_says_no_is_not_asked_again(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "models")
+    assert not shelf.is_declined
+    shelf.decline()
+    assert Shelf(tmp_path / "models").is_declined
