@@ -105,7 +105,8 @@ def _unexplained(
     for name in _HEAD:
         if before.get(name) != after.get(name) and name not in fields and back.steps:
             yield f"the plan's {name!r} changed"
-    if not _same_order(plan, back) and not fields & {"after", "inputs"} and not missing:
+    there = len(back.steps) >= len(plan.steps)
+    if there and not _same_order(plan, back) and not fields & {"after", "inputs"}:
         yield "the order changed"
 
 

@@ -159,16 +159,18 @@ async def test_without_the_wish_nothing_is_searched(scripted: Script) -> None:
 # The planner
 
 
-async def test_the_planner_is_told_the_limit_of_steps_the_time_the_locale_and_the_history(
+async def test_the_planner_is_told_both_limits_the_time_the_locale_and_the_history(
     scripted: Script,
 ) -> None:
     model = scripted(PLAN_DECISION, drafted(FIND))
     said = [Message("user", "only look at Europe")]
-    await flow_of(model, max_step_num=2).start("the AI market", history=said)
+    flow = flow_of(model, max_step_num=2, max_plan_iterations=4)
+    await flow.start("the AI market", history=said)
     system, user = model.prompts[1]
+    assert "max_plan_iterations is 4" in user.text
     assert "only look at Europe" in user.text
     assert '"has_enough_context"' in system.text
-    assert "At most 2 steps" in user.text
+    assert "At most 2 steps. Language: en" in user.text
     assert "current time" in user.text
 
 
@@ -191,6 +193,8 @@ async def test_a_plan_with_more_steps_than_allowed_is_sent_back_and_never_cut(
 def test_a_missing_step_type_is_inferred(search: bool, kind: StepType) -> None:
     bare = {"need_web_search": search, "title": "t", "description": "d"}
     assert Step.model_validate(bare).step_type is kind
+    newer = {"need_search": search, "title": "t", "description": "d"}
+    assert Step.model_validate(newer) == Step.model_validate(bare)
     found = parse_plan([bare])
     assert found is not None
     assert found.steps[0].step_type is kind
@@ -201,6 +205,9 @@ def test_a_bare_list_is_a_plan_and_missing_fields_have_defaults() -> None:
     assert found is not None
     assert [step.title for step in found.steps] == ["Market", "Growth"]
     assert (found.has_enough_context, found.title) == (False, "")
+    assert list(Step.model_fields) == [
+        *("need_web_search", "title", "description", "step_type", "execution_res")
+    ]
     assert Plan().model_dump() == {
         "locale": "en-US",
         "has_enough_context": False,
@@ -211,6 +218,8 @@ def test_a_bare_list_is_a_plan_and_missing_fields_have_defaults() -> None:
 
 
 def test_a_step_of_analysis_is_done_by_the_coder_and_told() -> None:
+    step = Step.model_validate(SUM | {"step_type": "analysis"})
+    assert route_team(Plan(steps=[step])).goto is Goto.CODER
     reading = dialect("deerflow").read(drafted(SUM | {"step_type": "analysis"}))
     assert reading.plan is not None
     assert reading.plan.steps[0].to_json()["agent"] == "coder"
@@ -270,6 +279,26 @@ def test_an_unreadable_answer_never_erases_the_earlier_plan_and_its_results() ->
     assert earlier.steps[0].execution_res == "large"
 
 
+@pytest.mark.parametrize(
+    "answer", [drafted(FIND), json.dumps(drafted(FIND)), Plan.model_validate(drafted(FIND)), [FIND]]
+)
+def test_the_router_takes_a_text_a_table_a_plan_and_the_state(answer: Any) -> None:
+    state = {"plan_iterations": 1, "max_plan_iterations": 2, "current_plan": answer, "locale": "en"}
+    routes = [
+        route_plan(answer, 1, 2),
+        route_plan(answer, plan_iterations=1, max_plan_iterations=2),
+        route_plan(answer, state),
+        route_plan(state),
+    ]
+    assert {route.goto for route in routes} == {Goto.HUMAN_FEEDBACK}
+    assert {route.plan_iterations for route in routes} == {2}
+    full = state | {"plan_iterations": 2}
+    assert route_plan(full).goto is route_plan("{broken", full).goto is Goto.HUMAN_FEEDBACK
+    assert route_plan(full).plan_iterations == 2
+    assert route_plan(state | {"current_plan": "{broken"}).goto is Goto.REPORTER
+    assert route_plan({"current_plan": None}).goto is Goto.END
+
+
 @given(st.text(max_size=60), st.integers(0, 3), st.integers(1, 3))
 def test_the_router_takes_any_text_and_never_counts_what_is_no_plan(
     text: str, iterations: int, most: int
@@ -316,6 +345,7 @@ async def test_enough_context_with_open_steps_runs_them_without_asking(scripted:
         ("accepted", Feedback.ACCEPTED, Goto.RESEARCH_TEAM),
         ("[ACCEPTED]", Feedback.ACCEPTED, Goto.RESEARCH_TEAM),
         ("[EDIT_PLAN] fewer steps", Feedback.EDIT_PLAN, Goto.PLANNER),
+        ("[EDIT PLAN] fewer steps", Feedback.EDIT_PLAN, Goto.PLANNER),
         ("edit_plan: fewer steps", Feedback.EDIT_PLAN, Goto.PLANNER),
         ("edit_plan", None, Goto.HUMAN_FEEDBACK),
         ("not accepted", None, Goto.HUMAN_FEEDBACK),

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.dialects import AGENTS, measure, plan_of, table, trip
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith import Plan, check_plan
+from plansmith import Plan
 from plansmith.cli.main import main
+from plansmith.dialects.dialect import Writing
 from plansmith.dialects.native import read_plan
 from plansmith.dialects.table import DIALECTS, dialect, recognise
 from plansmith.errors import Misconfigured
-from plansmith.plan.graph import needs, upstream
 from plansmith.planner.parse import parse
 from plansmith.planner.prompting import prompt_text
 from plansmith.testing import ModelServer, Reply
@@ -33,8 +35,6 @@ NATIVE = {
         {"id": "b", "kind": "reply", "instruction": "Say {{a.name}}"},
     ],
 }
-BENCH = Path(__file__).parents[3] / "shared" / "bench" / "planning"
-FILES = sorted(BENCH.glob("*.jsonl")) if BENCH.is_dir() else []
 
 
 def test_every_dialect_has_a_name_a_prompt_and_a_schema() -> None:
@@ -91,75 +91,44 @@ def test_nothing_that_is_read_raises_and_every_failure_is_told(value: Any) -> No
             assert json.loads(json.dumps(written.value)) == written.value
 
 
-# The bench's plans
+# Plans as the public planning sets have them; `scripts/bench dialects` takes all of those
 
 
-def bench_plans(path: Path) -> Iterator[Plan]:
-    """The gold plans of a file, as plans of ours; faulty ones and plans in words are left out."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        gold = row.get("gold_steps") or []
-        if not gold or row.get("gold_issues") or not all(each.get("tool") for each in gold):
-            continue
-        names = {str(each["id"]) for each in gold}
-        steps = [
-            {
-                "id": str(each["id"]),
-                "tool": each["tool"],
-                "inputs": {key: {"$literal": arg} for key, arg in (each["args"] or {}).items()},
-                "after": [str(name) for name in each["after"] if str(name) in names],
-            }
-            for each in gold
-        ]
-        plan = read_plan({"goal": row["query"], "steps": steps})
-        if isinstance(plan, Plan):
-            yield plan
+SAMPLES = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "samples.jsonl").read_text("utf-8").splitlines()
+]
 
 
-@pytest.mark.skipif(not FILES, reason="the bench data is not on this machine")
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_sage_holds_the_plans_of_the_bench_but_for_what_it_says(path: Path) -> None:
-    for plan in bench_plans(path):
-        writing = dialect("sage").write(plan, None)
-        back = dialect("sage").read(writing.value)
-        assert back.plan is not None
-        assert back.problems == ()
-        assert not has_code(check_plan(back.plan, []), "PS3")
-        assert sorted(map(call_of, plan.steps)) == sorted(map(call_of, back.plan.steps))
-        explained = {path for each in writing.lost for path in each.path}
-        assert "goal" in explained
-        assert before(plan) == before(back.plan) or explained & {"after", "id"}
+@pytest.mark.parametrize("name", DIALECTS)
+def test_nothing_of_a_plan_is_lost_on_the_way_there_and_back_without_a_word(name: str) -> None:
+    plans = [plan for row in SAMPLES if (plan := plan_of(row, AGENTS.get(name, "worker")))]
+    assert len(plans) == len(SAMPLES) - 2
+    trips = [trip(plan, name) for plan in plans]
+    assert [each.unexplained for each in trips] == [()] * len(plans)
+    assert all(each.told for each in trips if not each.whole)
 
 
-@pytest.mark.skipif(not FILES, reason="the bench data is not on this machine")
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_the_other_shapes_lose_no_step_of_the_bench_without_saying_so(path: Path) -> None:
-    for plan in list(bench_plans(path))[:40]:
-        for name in DIALECTS:
-            writing = dialect(name).write(plan, None)
-            text = json.dumps(writing.value, ensure_ascii=False)
-            told = {each.step for each in writing.lost}
-            for step in plan.steps:
-                assert step.id in told or str(step.to_json()["tool"]) in text, (name, step)
+def test_each_shape_keeps_all_that_it_has_a_place_for() -> None:
+    sums = measure(SAMPLES)
+    for kind, name in (("calls", "sage"), ("words", "openmanus"), ("words", "spring")):
+        assert sums[kind, name].kept == sums[kind, name].steps
+    for name in ("valuecell", "deepresearch"):
+        assert sums["words", name].kept == sums["words", name].steps
+    assert sums["calls", "sage"].whole > 0
+    text = table(sums)
+    assert all(f"| {name} | " in text for name in DIALECTS)
 
 
-def call_of(step: Any) -> str:
-    """What a step calls, with data as it is."""
-    inputs = {
-        key: each["$literal"] if isinstance(each, dict) and "$literal" in each else each
-        for key, each in step.inputs.items()
-    }
-    return json.dumps([step.tool, inputs], sort_keys=True)
-
-
-def before(plan: Plan) -> dict[str, frozenset[str]]:
-    """What must be done before each step, near or far."""
-    graph = needs(plan)
-    return {name: upstream(graph, [name]) for name in graph}
-
-
-def has_code(problems: Any, prefix: str) -> bool:
-    return any(each.code.startswith(prefix) for each in problems)
+def test_a_loss_that_is_not_told_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(SAMPLES[1])
+    assert plan is not None
+    silent = replace(dialect("sage"), write=lambda plan, run: Writing([SAGE[1]]))  # type: ignore[list-item]
+    monkeypatch.setattr("bench.dialects.dialect", lambda name: silent)
+    assert trip(plan, "sage").unexplained[:2] == (
+        "the step '1' changed",
+        "the step '2' changed",
+    )
 
 
 # The command line

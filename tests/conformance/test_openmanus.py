@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from plansmith import Plan, Plansmith
 from plansmith.compat.openmanus import (
     CountingModel,
+    FlowFactory,
+    FlowType,
     PlanningFlow,
     PlanningTool,
+    PlanStepStatus,
     TokenLimitExceeded,
     ToolResult,
 )
 from plansmith.dialects.openmanus import DIALECT
-from plansmith.errors import ModelRefused
+from plansmith.errors import Misconfigured, ModelRefused
 from plansmith.planner.listen import listen
 from plansmith.ports import Message, Usage
 from plansmith.testing import Answer, ScriptedModel
@@ -204,6 +207,29 @@ async def test_defect_plans_are_kept_on_disk(tmp_path: Path) -> None:
     await other.close()
 
 
+async def test_the_active_plan_is_found_again_after_a_restart(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+
+    async def again(command: str, **given: Any) -> str:
+        tool = PlanningTool(store=url)
+        told = await tool.execute(command=command, **given)
+        await tool.close()
+        return str(told)
+
+    for name in ("p", "q"):
+        await again("create", plan_id=name, title=name.upper(), steps=["a"])
+    assert "• q (active): Q" in await again("list")
+    await again("set_active", plan_id="p")
+    assert "Plan: P (ID: p)" in await again("get")
+    assert "[✓] a" in await again("mark_step", step_index=0, step_status="completed")
+    await again("delete", plan_id="q")
+    assert "Plan: P (ID: p)" in await again("get")
+    await again("delete", plan_id="p")
+    assert (await again("get")).startswith("Error: No active plan.")
+    await again("create", plan_id="p", title="Anew", steps=["a"])
+    assert "Plan: Anew (ID: p)" in await again("get")
+
+
 async def test_a_kept_plan_is_a_paused_run_that_nothing_starts_by_itself(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     tool = PlanningTool(store=url)
@@ -260,6 +286,29 @@ async def test_one_agent_a_list_or_a_table_of_agents(scripted: Script) -> None:
     assert list(PlanningFlow(Worker("a")).agents) == ["default"]
     with pytest.raises(Exception, match="needs an agent"):
         PlanningFlow([])
+
+
+async def test_agents_of_a_list_answer_to_their_names_and_numbers(scripted: Script) -> None:
+    first, second = Worker("finder"), Worker("coder", "coded")
+    model = scripted(made("go"), "fine")
+    flow = PlanningFlow([first, second], executors=["agent_1"], model=model)
+    assert (await flow.execute("do it")).startswith("coded\n")
+    assert flow.primary_agent is flow.get_executor("AGENT_0") is first
+    other = PlanningFlow([first, second], executors=["gone"], primary_agent_key="coder")
+    assert other.primary_agent is other.get_executor() is second
+
+
+def test_flows_are_made_by_their_type_and_statuses_have_their_names() -> None:
+    flow = FlowFactory.create_flow(FlowType.PLANNING, agents=Worker("a"), plan_id="p")
+    assert isinstance(flow, PlanningFlow)
+    assert flow.active_plan_id == "p"
+    with pytest.raises(Misconfigured, match="no flow of the type"):
+        FlowFactory.create_flow("juggling", agents=Worker("a"))
+    assert PlanStepStatus.get_all_statuses() == [
+        *("not_started", "in_progress", "completed", "blocked")
+    ]
+    assert PlanStepStatus.get_active_statuses() == ["not_started", "in_progress"]
+    assert PlanStepStatus.get_status_marks()["completed"] == "[✓]"
 
 
 async def test_a_tag_picks_the_agent_in_any_case(scripted: Script) -> None:
@@ -485,3 +534,17 @@ def test_what_openmanus_cannot_hold_is_told_when_a_plan_is_written() -> None:
     assert len(again.plan.steps) == 6
     assert again.plan.by_id["s2"].to_json()["task"] == "why {{s1.text}}"
     assert DIALECT.write(again.plan, None).value == writing.value
+
+
+def test_calls_are_words_in_which_data_stays_data() -> None:
+    inputs = {
+        "city": {"$literal": "Oslo"},
+        "body": {"$literal": "{{s1}}"},
+        "all": {"$literal": [1]},
+    }
+    value = {
+        "steps": [{"id": "a", "tool": "weather"}, {"id": "b", "tool": "mail", "inputs": inputs}]
+    }
+    written: Any = DIALECT.write(Plan.model_validate(value), None).value
+    told = 'Call mail with {"all": [1], "body": {"$literal": "{{s1}}"}, "city": "Oslo"}'
+    assert written["steps"][1] == told

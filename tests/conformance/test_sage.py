@@ -184,8 +184,9 @@ def test_the_prompt_holds_rules_profile_query_and_tools_and_the_query_follows() 
     assert query == "weather in Oslo"
     assert [system["role"], user["role"]] == ["system", "user"]
     assert user["content"] == "weather in Oslo"
-    for part in ('"type": "tool"', "You help sailors.", "weather in Oslo", "Send an e-mail"):
-        assert part in system["content"]
+    parts = ('"type": "tool"', "Send an e-mail", "You help sailors.", "weather in Oslo")
+    places = [system["content"].index(part) for part in parts]
+    assert places == sorted(places)
 
 
 def test_a_profile_has_its_fields_and_defaults() -> None:
@@ -257,6 +258,7 @@ def test_the_runtime_gives_one_observation_a_step_and_the_composed_reply() -> No
     generator = Generator(GOOD, "It is 7 degrees in Oslo.")
     runtime = AgentRuntime(Profile(language="en"), LLMPlanner(generator), registry(7))
     assert runtime.execute("weather in Oslo") == "It is 7 degrees in Oslo."
+    assert '"degrees": 7' in json.dumps(generator.asked[1]).replace("\\", "")
     [seen] = runtime.observations
     assert seen.pop("latency_ms") >= 0
     result = {"city": "Oslo", "degrees": 7}
@@ -316,7 +318,7 @@ def test_defect_chinese_queries_find_their_tool() -> None:
 def test_defect_single_letters_are_no_matches() -> None:
     tools = {"x_ray": {"description": "a b c"}, "mail": {"description": "post"}}
     generator = Generator([REPLY])
-    LLMPlanner(generator, topk_tools=1).plan("p", "send a mail", tools)
+    LLMPlanner(generator, topk_tools=1).plan("p", "mail plan b to c", tools)
     assert '"name": "mail"' in generator.messages()[0]["content"]
 
 
@@ -342,6 +344,15 @@ def test_defect_cutting_to_the_limit_keeps_the_final_reply() -> None:
     steps = plan([*calls, REPLY], query="weather")
     assert (len(steps), steps[-1]) == (6, REPLY)
     assert steps[:-1] == calls[:5]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_the_list_is_never_longer_than_max_steps(most: int) -> None:
+    other = CALL | {"arguments": {"city": "Rome"}}
+    planner = LLMPlanner(Generator([CALL, other, REPLY]), max_steps=most)
+    steps = planner.plan("p", "weather in Oslo and Rome", TOOLS)
+    assert steps == ([CALL], [CALL, REPLY], [CALL, other, REPLY])[most - 1]
+    assert bool(planner.problems) is (most < 3)
 
 
 def test_defect_the_repair_knows_the_tools_and_what_was_wrong() -> None:

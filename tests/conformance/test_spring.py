@@ -31,7 +31,7 @@ from plansmith.compat.spring import (
 )
 from plansmith.config import Settings
 from plansmith.dialects.spring import shape_for, shape_of, write_as
-from plansmith.dialects.spring_nl2sql import PYTHON, REPORT, SQL
+from plansmith.dialects.spring.nl2sql import PYTHON, REPORT, SQL
 from plansmith.dialects.table import dialect, recognise
 from plansmith.errors import InvalidPlan, Refused, ToolFailed
 from plansmith.plan.data import Json
@@ -95,7 +95,7 @@ def state(**fields: Any) -> dict[str, Any]:
 
 
 async def test_the_node_reads_the_state_and_puts_the_plan_under_its_key(scripted: Script) -> None:
-    updates = await PlannerNode(model=scripted(GOOD)).apply(state())
+    updates = await PlannerNode(scripted(GOOD)).apply(state())
     assert json.loads(updates[keys.PLANNER_NODE_OUTPUT]) == GOOD
     assert updates[keys.PLAN_CURRENT_STEP] == 1
 
@@ -144,8 +144,11 @@ async def test_repair_mode_shows_the_rejected_plan_and_the_feedback(scripted: Sc
             PLAN_VALIDATION_ERROR="leave out the smallest cities",
         )
     )
-    assert "the old instruction" in model.prompts[0][1].text
-    assert "leave out the smallest cities" in model.prompts[0][1].text
+    told = model.prompts[0][1].text
+    for text in ("the old instruction", "leave out the smallest cities"):
+        before, after = told.split(text)
+        assert before.rindex("<data-") > before.rfind("</data-")
+        assert "</data-" in after
 
 
 async def test_an_unreadable_rejected_plan_does_not_stop_the_repair(scripted: Script) -> None:
@@ -503,6 +506,29 @@ async def test_three_attempts_each_carry_the_error_of_the_last(scripted: Script)
     assert run.plan.steps[0].to_json()["agent"] == "BROWSER_AGENT"
 
 
+async def test_a_request_is_planned_in_the_words_of_the_planning_function(scripted: Script) -> None:
+    drafted_plan = {
+        "command": "create",
+        "planningThinking": "prices",
+        "title": "Prices",
+        "steps": [{"stepRequirement": "[BROWSER_AGENT] look", "terminateColumns": "name, price"}],
+        "directResponse": "",
+    }
+    model = scripted(drafted_plan)
+    worker = Worker("BROWSER_AGENT")
+    desk = manus(worker, model=model)
+    run = await desk.execute((await desk.request("look for prices")).id)
+    assert '"stepRequirement"' in model.prompts[0][0].text
+    assert set(dialect("jmanus").schema()["required"]) == set(drafted_plan)  # type: ignore[arg-type]
+    assert worker.calls == [("look", {"terminate_columns": "name, price"})]
+    shown: Any = await desk.status(run.id)
+    assert shown["steps"][0]["status"] == "completed"
+    small = drafted_plan | {"steps": [], "directResponse": "Hello!"}
+    desk = manus(model=scripted(small))
+    run = await desk.execute((await desk.request("hi")).id)
+    assert "Hello!" in run.report
+
+
 async def test_a_plan_without_steps_is_refused_with_what_to_do() -> None:
     with pytest.raises(InvalidPlan, match="not a plan of JManus"):
         await manus().create(title="t", steps=[])
@@ -676,6 +702,30 @@ async def test_up_to_four_researchers_and_coders_work_in_parallel() -> None:
     assert len(coder.calls[0][1]) == 6
 
 
+async def test_research_is_drafted_in_its_own_shape_and_runs_side_by_side(scripted: Script) -> None:
+    steps = [
+        {
+            "need_web_search": True,
+            "title": f"t{n}",
+            "description": f"find {n}",
+            "step_type": "research",
+        }
+        for n in range(2)
+    ]
+    draft = {"locale": "en", "has_enough_context": True, "thought": "t", "title": "AI"}
+    model = scripted(draft | {"steps": steps}, "Done.")
+    workers = [Worker("researcher"), Worker("coder")]
+    smith = Plansmith(model=model, agents=workers, settings=NO_TRIAGE)
+    run = await smith.plan("what is new in AI", dialect="deepresearch")
+    assert "side by side" in model.prompts[0][0].text
+    run = await smith.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert workers[0].most == 2
+    assert run.plan is not None
+    value: Any = dialect("deepresearch").write(run.plan, run).value
+    assert [each["execution_status"] for each in value["steps"]] == ["completed"] * 2
+
+
 async def test_one_reflection_on_the_quality_of_a_step(scripted: Script) -> None:
     worker = Worker("researcher", "thin", "thorough")
     judge = scripted({"score": 3, "missing": ["figures"]}, {"score": 9, "missing": []})
@@ -759,6 +809,8 @@ def test_what_the_shapes_cannot_hold_is_told() -> None:
     ):
         written = write_as(shape, plan)
         assert {(each.step, *each.path) for each in written.lost} == lost
+    jmanus: Any = write_as("jmanus", plan).value
+    assert jmanus["steps"][1]["stepRequirement"] == '[DEFAULT_AGENT] Call mail with {"x": "{{a}}"}'
 
 
 async def test_a_research_run_is_written_with_statuses_and_results() -> None:

@@ -335,6 +335,8 @@ def test_the_models_have_the_fields_of_the_original() -> None:
     made = PlannerResponse.model_validate(answer(task(pattern="once")))
     assert made.tasks[0].pattern is TaskPattern.ONCE
     assert PlannerInput(query="q").target_agent_name == ""
+    nobody_named = UserInput.model_validate({"query": "q", "target_agent_name": None})
+    assert nobody_named.target_agent_name == ""
 
 
 async def test_a_task_handed_over_has_a_new_conversation_and_keeps_the_thread(
@@ -377,6 +379,12 @@ async def test_a_named_target_gets_the_query_unchanged_as_a_one_off_task(scripte
 )
 def test_titles_have_at_most_ten_words_or_twenty_characters(title: str, short: str | None) -> None:
     assert short_title(title) == (short or title)
+
+
+async def test_a_title_that_is_too_long_is_shortened_in_the_task(scripted: Script) -> None:
+    long = "one two three four five six seven eight nine ten eleven"
+    plan = await planned(smith_of(scripted(answer(task(title=long)))), asked())
+    assert plan.tasks[0].title == "one two three four five six seven eight nine ten…"
 
 
 def pending() -> Task:
@@ -488,6 +496,30 @@ async def test_a_schedule_is_not_set_up_before_the_person_confirmed_it(scripted:
     assert only.pattern is TaskPattern.RECURRING
     assert only.schedule_config == ScheduleConfig(interval_minutes=60)
     assert "every hour" not in only.query
+
+
+@pytest.mark.parametrize(
+    ("query", "bare"),
+    [
+        ("Check the price of Tesla every hour", "Check the price of Tesla"),
+        ("每小时检查特斯拉股价", "检查特斯拉股价"),
+    ],
+)
+async def test_the_words_of_the_schedule_are_taken_out_of_the_query_also_when_the_model_did_not(
+    scripted: Script, query: str, bare: str
+) -> None:
+    worker = watcher()
+    smith = smith_of(scripted(answer(recurring(query=query))), worker, clock=FakeClock())
+    plan = await planned(smith, asked(f"{query}, confirmed 确认"))
+    assert [each.query for each in plan.tasks] == [bare]
+    run = await smith.get(plan.plan_id)
+    assert run.plan is not None
+    made = await AgentOrchestrator(PlanService(RemoteConnections(smith))).set_up(
+        plan, approve=run.plan.hash
+    )
+    await smith.fire_now(made.id)
+    await smith.carried()
+    assert worker.tasks == [bare]
 
 
 async def test_a_recurring_task_needs_an_agent_that_monitors_or_notifies(scripted: Script) -> None:

@@ -118,3 +118,19 @@ async def test_an_altered_schedule_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(JournalDamaged, match="altered"):
         await again.open_fires()
     await again.close()
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
+async def test_retention_takes_old_fires_that_are_over_and_spares_the_newest(store: Store) -> None:
+    assert not isinstance(store, MemoryStore)
+    for number in range(110):
+        state = FireState.RUNNING if number == 3 else FireState.DONE
+        assert await store.put_fire(fire(number, state=state))
+    assert await store.put_fire(fire(1, "rare", state=FireState.FAILED))
+    pruned = await store.prune(START + timedelta(minutes=8))
+    assert pruned.fires == 7
+    left = {each.due for each in await store.fires("a", limit=200)}
+    assert left == {fire(number).due for number in (3, *range(8, 110))}
+    assert len(await store.fires("rare", limit=9)) == 1
+    assert (await store.prune(START + timedelta(days=9))).fires == 2
+    assert len(await store.fires("a", limit=200)) == 101

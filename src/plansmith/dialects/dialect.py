@@ -27,6 +27,9 @@ class Writing:
     lost: tuple[Problem, ...] = ()
 
 
+Write = Callable[[Plan, Run | None], Writing]
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """One foreign shape; `prompt` names the file of `planner/prompts` that asks a model for it."""
@@ -35,6 +38,6 @@ class Dialect:
     title: str
     recognises: Callable[[Json], bool]
     read: Callable[[Json], Reading]
-    write: Callable[[Plan, Run | None], Writing]
+    write: Write
     schema: Callable[[], dict[str, Json]]
     prompt: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from plansmith.dialects.carry import left_behind, plain_text
+from plansmith.dialects.dialect import Write, Writing
 from plansmith.plan.data import Json, Path
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
@@ -85,6 +86,16 @@ class Notes:
             return None
         self.say(f"{value!r} is read as {int(number)}", step=step, path=(name,))
         return int(number)
+
+
+def telling(write: Callable[[Plan, Run | None, Notes], dict[str, Json]]) -> Write:
+    """A way to write that keeps its own notes."""
+
+    def written(plan: Plan, run: Run | None = None) -> Writing:
+        notes = Notes()
+        return Writing(write(plan, run, notes), tuple(notes.problems))
+
+    return written
 
 
 class Ids:

@@ -20,12 +20,12 @@ from plansmith.dialects.carry import (
     reference_losses,
 )
 from plansmith.dialects.dialect import Dialect, Reading, Writing
-from plansmith.dialects.habits import Notes, not_a_plan, objects, text_of
+from plansmith.dialects.habits import Notes, not_a_plan, objects, prose_of, text_of
 from plansmith.dialects.native import read as read_native
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
-from plansmith.plan.refs import value_text
+from plansmith.plan.refs import LITERAL, find, value_text
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ReplyStep, ToolStep
 
@@ -105,7 +105,7 @@ def read(value: Json) -> Reading:
     if any(each != NOT_STARTED for each in objects(fields.get("step_statuses")) or ()):
         notes.say("'step_statuses' belong to a run and not to a plan: they are left out")
     remarks = objects(fields.get("step_notes")) or []
-    document: dict[str, Json] = {"goal": text_of(fields.get("title")), "steps": []}
+    document: dict[str, Json] = {"goal": prose_of(fields.get("title")), "steps": []}
     if fields.get("plan_id"):
         document["id"] = text_of(fields["plan_id"])
     document["steps"] = [*plan_steps(texts, [text_of(each) for each in remarks])]
@@ -180,26 +180,38 @@ def step_text(step: AnyStep, *, degraded: bool = False) -> str:
     """
     if degraded and step.title:
         return step.title
-    words = plain_text(_words(step))
+    words = plain_text(in_words(step))
     if not isinstance(step, AgentStep) or step.agent == PRIMARY:
         return words
     return words if f"[{step.agent}]" in words else f"[{step.agent}] {words}"
 
 
-def _words(step: AnyStep) -> str:
+def in_words(step: AnyStep) -> str:
+    """What a step of any kind does, as words for an agent."""
     match step:
         case AgentStep():
             return step.task
         case ToolStep():
-            return f"Call {step.tool} with {value_text(step.inputs)}"
+            return f"Call {step.tool} with {value_text(_bare(step.inputs))}"
         case AskStep():
             return f"Ask: {step.question}"
         case ReplyStep():
             return step.instruction
         case PlanStep():
-            return f"Run {step.template} with {value_text(step.inputs)}"
+            return f"Run {step.template} with {value_text(_bare(step.inputs))}"
         case MapStep():
-            return f"For each of {value_text(step.over)}: {_words(step.each)}"
+            return f"For each of {value_text(step.over)}: {in_words(step.each)}"
+
+
+def _bare(inputs: Mapping[str, Json]) -> dict[str, Json]:
+    """Inputs without the marks of data, where nothing in the data could be read as a reference."""
+    return {name: _data(each) for name, each in inputs.items()}
+
+
+def _data(value: Json) -> Json:
+    marked = isinstance(value, dict) and value.keys() == {LITERAL}
+    inner = value[LITERAL] if marked and isinstance(value, dict) else value
+    return value if any(find(inner)) or "{{" in value_text(inner) else inner
 
 
 def write(plan: Plan, run: Run | None = None) -> Writing:

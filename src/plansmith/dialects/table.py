@@ -11,7 +11,10 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 
 # The order in which a value is offered to them: the shapes with the plainest marks first.
-DIALECTS: Final = ("spring", "valuecell", "deerflow", "openmanus", "sage")
+_OFFERED: Final = ("spring", "valuecell", "deerflow", "openmanus", "sage")
+# Two of Spring AI Alibaba's three shapes can also be asked for by name; it recognises all three.
+_PARTS: Final = {"jmanus": "spring.jmanus", "deepresearch": "spring.research"}
+DIALECTS: Final = (*_OFFERED, *_PARTS)
 
 
 @cache
@@ -20,9 +23,10 @@ def dialect(name: str) -> Dialect:
     if name not in DIALECTS:
         hint = f"known: {', '.join(sorted(DIALECTS))}"
         raise Misconfigured(f"there is no dialect {name!r}", hint=hint)
-    return cast("Dialect", import_module(f"plansmith.dialects.{name}").DIALECT)
+    module = import_module(f"plansmith.dialects.{_PARTS.get(name, name)}")
+    return cast("Dialect", module.DIALECT)
 
 
 def recognise(value: Json) -> str | None:
     """The name of the dialect whose marks a value bears, if it bears any."""
-    return next((name for name in DIALECTS if dialect(name).recognises(value)), None)
+    return next((name for name in _OFFERED if dialect(name).recognises(value)), None)

@@ -26,7 +26,7 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import ReplyStep
 from plansmith.planner.check import Way, way_on
 from plansmith.planner.kit import Planned
-from plansmith.ports import Agent, ChatModel, Message, PlanStore, ToolSource
+from plansmith.ports import Agent, ChatModel, ContextBlock, Message, PlanStore, ToolSource
 from plansmith.runner.journal import Journal
 from plansmith.runner.limits import Caps
 from plansmith.runner.options import Options
@@ -119,6 +119,21 @@ def _next_round(before: CorePlan, after: CorePlan) -> CorePlan:
     return renamed.replace(steps=tuple(steps))
 
 
+@dataclass(frozen=True, slots=True)
+class PlanRounds:
+    """Tells the planner how many plans there may be, so that it can spread its research."""
+
+    most: int
+
+    async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
+        """One line on the limit."""
+        del query, token_limit
+        told = f"max_plan_iterations is {self.most}: "
+        alone = "this is the only plan, and the report follows it"
+        more = "when all steps of a plan have run, another one may go on from what they found"
+        return [ContextBlock("plan iterations", told + (alone if self.most == 1 else more))]
+
+
 class DeerFlow:
     """Research over a team of agents; every verb returns the state after it."""
 
@@ -137,9 +152,9 @@ class DeerFlow:
             "max_steps": self.configuration.max_step_num,
             "background_search": self.configuration.enable_background_investigation,
         }
-        given: dict[str, Any] = {
-            "caps": Caps(iterations=self.configuration.max_plan_iterations)
-        } | dict(more)
+        most = self.configuration.max_plan_iterations
+        given: dict[str, Any] = {"caps": Caps(iterations=most)} | dict(more)
+        given["context"] = [*given.get("context", ()), PlanRounds(most)]
         self.smith = ResearchSmith(
             model=model,
             agents=agents,

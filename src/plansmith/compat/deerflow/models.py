@@ -17,9 +17,10 @@ from plansmith.planner.jsontext.read import read_json
 
 
 class StepType(StrEnum):
-    """Who does a step: the researcher, or the coder."""
+    """Who does a step: the researcher, or for what needs no search the coder."""
 
     RESEARCH = "research"
+    ANALYSIS = "analysis"
     PROCESSING = "processing"
 
 
@@ -38,7 +39,10 @@ class Step(BaseModel):
         """A step without a type is research when it needs a search, else processing."""
         if not isinstance(value, dict):
             return value
-        fields = cast("dict[str, Any]", value)
+        fields = dict(cast("dict[str, Any]", value))
+        # Newer versions say it in two words.
+        if "need_search" in fields:
+            fields.setdefault("need_web_search", fields.pop("need_search"))
         if fields.get("step_type"):
             return fields
         search = bool(fields.get("need_web_search"))

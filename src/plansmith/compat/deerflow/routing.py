@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from plansmith.compat.deerflow.models import Plan, Step, StepType, parse_plan
 from plansmith.dialects.deerflow import REPORT
@@ -54,37 +55,53 @@ class Word(NamedTuple):
     text: str = ""
 
 
+_STATE: Final = ("plan_iterations", "max_plan_iterations", "current_plan")
 _WAYS: Final = {
     Way.REPORT: Goto.REPORTER,
     Way.RUN: Goto.RESEARCH_TEAM,
     Way.REVIEW: Goto.HUMAN_FEEDBACK,
 }
 _WORD: Final = re.compile(
-    r"\s*\[?\s*(accepted|edit_plan)\s*\]?\s*:?\s*(.*)", re.IGNORECASE | re.DOTALL
+    r"\s*\[?\s*(accepted|edit[_ ]plan)\s*\]?\s*:?\s*(.*)", re.IGNORECASE | re.DOTALL
 )
 
 
 def route_plan(
     answer: object,
-    *,
-    plan_iterations: int = 0,
+    plan_iterations: int | Mapping[str, Any] = 0,
     max_plan_iterations: int = 1,
-    current_plan: Plan | None = None,
+    current_plan: object = None,
 ) -> Route:
-    """Where the planner's answer leads.
+    """Where the planner's answer leads; it is a text, a table or a plan.
 
     At the limit the current plan is used if it has steps. What cannot be read ends a run that has
-    no plan yet, and goes to the reporter with the earlier plan and its results in any other.
+    no plan yet, and goes to the reporter with the earlier plan and its results in any other. A
+    state may stand for the three others, or for all: then its `current_plan` is the answer.
     """
+    if _is_state(answer):
+        state = cast("Mapping[str, Any]", answer)
+        # The graph's planner leaves its answer where the plan goes, parsed or not.
+        return route_plan(state["current_plan"], state)
+    if isinstance(plan_iterations, Mapping):
+        return route_plan(answer, **_limits(plan_iterations))
+    current = None if current_plan is None else parse_plan(current_plan)
     if plan_iterations >= max_plan_iterations:
-        usable = current_plan is not None and bool(current_plan.steps)
-        goto = _way(current_plan) if current_plan is not None and usable else Goto.END
-        return Route(goto, current_plan, plan_iterations)
+        goto = _way(current) if current is not None and current.steps else Goto.END
+        return Route(goto, current, plan_iterations)
     plan = parse_plan(answer)
     if plan is None:
         goto = Goto.REPORTER if plan_iterations else Goto.END
-        return Route(goto, current_plan, plan_iterations)
+        return Route(goto, current, plan_iterations)
     return Route(_way(plan), plan, plan_iterations + 1)
+
+
+def _is_state(value: object) -> bool:
+    """Whether a table is the graph's state, and not a plan."""
+    return isinstance(value, Mapping) and "current_plan" in value and "steps" not in value
+
+
+def _limits(state: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: state[name] for name in _STATE if state.get(name) is not None}
 
 
 def _way(plan: Plan) -> Goto:
@@ -100,7 +117,7 @@ def read_feedback(words: str) -> Word:
     found = _WORD.fullmatch(words)
     if found is None:
         return Word(None, words)
-    feedback, text = Feedback(found[1].lower()), found[2].strip()
+    feedback, text = Feedback(found[1].lower().replace(" ", "_")), found[2].strip()
     # Whoever accepts says nothing else; whoever wants an edit says which.
     fits = bool(text) is (feedback is Feedback.EDIT_PLAN)
     return Word(feedback, text) if fits else Word(None, words)

@@ -12,7 +12,7 @@ from plansmith.compat.spring.feedback_node import REJECTED
 from plansmith.compat.spring.keys import Updates
 from plansmith.compat.spring.planner_node import only_nl2sql, told
 from plansmith.dialects.spring import write_as
-from plansmith.dialects.spring_nl2sql import node_of, read
+from plansmith.dialects.spring.nl2sql import node_of, read
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus

@@ -12,7 +12,7 @@ from plansmith.compat.spring import keys
 from plansmith.compat.spring.keys import State, Updates
 from plansmith.compat.spring.planner_node import told
 from plansmith.dialects.dialect import Reading
-from plansmith.dialects.spring_nl2sql import TITLE, TOOLS, node_of, read
+from plansmith.dialects.spring.nl2sql import TITLE, TOOLS, node_of, read
 from plansmith.errors import UnreadableText
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.plan import Plan

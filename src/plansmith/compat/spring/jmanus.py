@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from plansmith.app import Plansmith
 from plansmith.dialects.spring import write_as
-from plansmith.dialects.spring_jmanus import read
+from plansmith.dialects.spring.jmanus import read
 from plansmith.errors import InvalidPlan, Refused, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
@@ -41,7 +41,7 @@ class JManus:
 
     async def request(self, text: str, *, by: str = "") -> Run:
         """A plan for a request; small talk is answered directly, a bad plan is sent back twice."""
-        return await self.smith.plan(text, by=by)
+        return await self.smith.plan(text, dialect="jmanus", by=by)
 
     async def create(self, *, by: str = "", **arguments: Any) -> Run:
         """What the planning function creates: a run with this plan, or a direct response."""

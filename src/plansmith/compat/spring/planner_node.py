@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from plansmith.adapters.agents.coder import CARD as CODER
@@ -14,7 +14,7 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.keys import State, Updates
 from plansmith.dialects.spring import write_as
-from plansmith.dialects.spring_nl2sql import SQL, read
+from plansmith.dialects.spring.nl2sql import SQL, read
 from plansmith.errors import UnreadableText
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
@@ -50,7 +50,7 @@ class _Told:
         ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class PlannerNode:
     """Plans with the SQL writer and the coder, or with other agents.
 
@@ -58,6 +58,7 @@ class PlannerNode:
     """
 
     model: ChatModel
+    _: KW_ONLY
     agents: Sequence[AgentSpec] = (SQL_WRITER, CODER)
     settings: PlannerSettings = field(default_factory=PlannerSettings)
     clock: Clock = field(default_factory=SystemClock)

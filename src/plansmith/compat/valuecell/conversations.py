@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from plansmith.app import Plansmith
 from plansmith.compat.valuecell.models import UserInput
+from plansmith.compat.valuecell.rules import guidance_in
 from plansmith.plan.events import RunCreated
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
@@ -86,7 +87,8 @@ class Conversations:
         for run_id in (await self._known()).get(conversation_id, [])[-_MOST:]:
             run = await self._smith.get(run_id)
             said.append(Message("user", run.request))
-            answer = run.report or (run.plan.thought if run.plan else "") or run.reason
+            guidance = guidance_in(run.plan, run.request) if run.plan else ""
+            answer = guidance or run.report or (run.plan.thought if run.plan else "") or run.reason
             if answer:
                 said.append(Message("assistant", answer))
         return tuple(said)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from plansmith.plan.timing import Timing, make_timing, next_fires
 
@@ -88,7 +88,7 @@ class Task(BaseModel):
     title: str = ""
     query: str
     conversation_id: str
-    thread_id: str
+    thread_id: str = Field(default_factory=lambda: f"thread-{uuid4()}")
     user_id: str
     agent_name: str
     status: TaskStatus = TaskStatus.PENDING
@@ -166,11 +166,15 @@ class TaskBrief(BaseModel):
     schedule_config: ScheduleConfig | None = None
 
 
+# In the original a name that is not given is None.
+Named = Annotated[str, BeforeValidator(lambda name: "" if name is None else name)]
+
+
 class PlannerInput(BaseModel):
     """What the planning model is given."""
 
     query: str
-    target_agent_name: str = ""
+    target_agent_name: Named = ""
 
 
 class PlannerResponse(BaseModel):
@@ -186,14 +190,14 @@ class UserInputMetadata(BaseModel):
     """Whose request it is, and in which conversation."""
 
     conversation_id: str = Field(default_factory=lambda: f"conv-{uuid4()}")
-    user_id: str = ""
+    user_id: Named = ""
 
 
 class UserInput(BaseModel):
     """A request, and the agent it is for, if one is named."""
 
     query: str
-    target_agent_name: str = ""
+    target_agent_name: Named = ""
     meta: UserInputMetadata = Field(default_factory=UserInputMetadata)
 
 

@@ -19,12 +19,12 @@ from plansmith.compat.valuecell.models import (
     TaskStatus,
     UserInput,
 )
-from plansmith.compat.valuecell.rules import schedule_guidance, short_title
-from plansmith.dialects.valuecell import GUIDANCE, STATUSES
+from plansmith.compat.valuecell.rules import asked_in, guidance_in, short_title
+from plansmith.dialects.valuecell import STATUSES
 from plansmith.errors import PlansmithError, Refused
 from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus, StepState
-from plansmith.plan.steps import AgentStep, AskStep
+from plansmith.plan.steps import AgentStep
 from plansmith.planner.briefing.locales import locale_of
 from plansmith.planner.triage import agent_plan
 
@@ -123,16 +123,12 @@ class ExecutionPlanner:
             return run.report or run.reason or "Planner gave no plan."
         if plan.degraded:
             return _told(run)
-        asked = [step for step in plan.steps if isinstance(step, AskStep) and step.id == GUIDANCE]
-        if asked:
-            return "".join(map(str, pieces(asked[0].question)))
-        if plan.schedule is None:
-            return ""
-        try:
-            await self.agent_connections.smith.require_unattended(plan)
-        except Refused as refused:
-            return str(refused)
-        return schedule_guidance(plan, plan.schedule, run.request)
+        if plan.schedule is not None and not asked_in(plan):
+            try:
+                await self.agent_connections.smith.require_unattended(plan)
+            except Refused as refused:
+                return str(refused)
+        return guidance_in(plan, run.request)
 
     def _guidance(self, user_input: UserInput, message: str) -> ExecutionPlan:
         smith = self.agent_connections.smith

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from plansmith.dialects.valuecell import GUIDANCE
 from plansmith.plan.plan import Plan
+from plansmith.plan.refs import pieces
+from plansmith.plan.steps import AskStep
 from plansmith.plan.timing import Timing
 
 MOST_WORDS: Final = 10
@@ -24,6 +27,18 @@ _HAN: Final = re.compile("[\u3400-\u9fff]")
 def is_confirmed(text: str) -> bool:
     """Whether a person's words confirm something; a denial anywhere in them means they do not."""
     return bool(_CONFIRMED.search(text)) and not _DENIED.search(text)
+
+
+def asked_in(plan: Plan) -> str:
+    """What the planning model wants to know first, or nothing."""
+    asked = [step for step in plan.steps if isinstance(step, AskStep) and step.id == GUIDANCE]
+    return "".join(map(str, pieces(asked[0].question))) if asked else ""
+
+
+def guidance_in(plan: Plan, said: str) -> str:
+    """What a plan has to ask the person before any of it runs, or nothing."""
+    asked = asked_in(plan)
+    return asked or (schedule_guidance(plan, plan.schedule, said) if plan.schedule else "")
 
 
 def schedule_guidance(plan: Plan, timing: Timing, said: str) -> str:

@@ -143,6 +143,16 @@ def test_rows_come_out_of_calls_and_are_never_written_down() -> None:
     assert "charts.draw needs rows from a call before it" in draft_flaw(draft, brief)
 
 
+def test_where_a_call_gives_rows_they_are_taken_from_it_and_not_asked_for() -> None:
+    tools = [TOOLS["charts.draw"], TOOLS["tables.query"]]
+    rules = parse_grammar(calls_grammar("draw it", tools))
+    drafts = [json.loads(Writer(rules, seed).write())["calls"] for seed in range(60)]
+    assert {draft[0]["tool"] for draft in drafts} == {"tables.query"}
+    rows = [each["args"]["rows"] for draft in drafts for each in draft if "rows" in each["args"]]
+    assert rows
+    assert all(each.startswith("$") for each in rows)
+
+
 TABLES = (
     "Known (columns of files): sales.csv: date (date), region (text), amount (number)\n"
     "Known (database table): table orders - id INTEGER - customer_id INTEGER"

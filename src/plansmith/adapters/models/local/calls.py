@@ -156,9 +156,12 @@ def calls_grammar(request: str, tools: Sequence[Offered]) -> str:
     # A small model translates what it should copy: it does not get the letters to do so.
     book = GrammarBook(without="" if HAN.search(request) else "\\u3400-\\u9fff")
     ws = book.use("ws")
+    # Where a call can give rows, nobody is asked for them: they are taken from an earlier call.
+    starts = [tool for tool in tools if not _needs_rows(tool)]
+    found = any(map(_gives_rows, starts))
     first, second, later = (
-        book.rule(" | ".join(_tool_call(book, tool, earlier) for tool in tools))
-        for earlier in ("", "[1]", "[1-9]")
+        book.rule(" | ".join(_tool_call(book, tool, earlier, found=found) for tool in some))
+        for earlier, some in (("", starts if found else tools), ("[1]", tools), ("[1-9]", tools))
     )
     rest = f'("," {ws} {later}){{0,{MOST_CALLS - 2}}}'
     more = f'("," {ws} {second} {rest})'
@@ -166,12 +169,13 @@ def calls_grammar(request: str, tools: Sequence[Offered]) -> str:
     return book.text(f'{literal("{")} {literal(json.dumps("calls"))} ":" {ws} "[" {calls} "]" "}}"')
 
 
-def _tool_call(book: GrammarBook, tool: Offered, earlier: str) -> str:
+def _tool_call(book: GrammarBook, tool: Offered, earlier: str, *, found: bool) -> str:
     hole = book.rule(_hole(earlier))
+    rows = book.rule(f'"\\"" {_result(earlier)} "\\""') if earlier and found else hole
     fields: dict[str, str] = {}
     for name, schema in tool.fields.items():
         if is_rows(schema):
-            fields[name] = hole
+            fields[name] = rows
             continue
         value = book.within(tool.inputs, schema)
         # A plain text can be a hole as it is.
@@ -193,7 +197,21 @@ def is_rows(schema: Any) -> bool:
     return each.get("type") == "object" and not each.get("properties")
 
 
+def _needs_rows(tool: Offered) -> bool:
+    return any(is_rows(tool.fields.get(name)) for name in tool.required)
+
+
+def _gives_rows(tool: Offered) -> bool:
+    given: Any = (tool.gives or {}).get("properties")
+    fields = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
+    return any(is_rows(each) for each in (tool.gives, *fields.values()))
+
+
 def _hole(earlier: str) -> str:
     """What may stand for any value: a question, or the result of an earlier call."""
-    result = f' | "$" {earlier} ("." [a-zA-Z0-9_]+){{0,3}}' if earlier else ""
+    result = f" | {_result(earlier)}" if earlier else ""
     return f'"\\"" ("?"{result}) "\\""'
+
+
+def _result(earlier: str) -> str:
+    return f'"$" {earlier} ("." [a-zA-Z0-9_]+){{0,3}}'

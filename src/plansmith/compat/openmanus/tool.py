@@ -4,21 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final, cast
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
-from plansmith.compat.openmanus_book import Kept, PlanBook
+from plansmith.compat.openmanus.book import Kept, PlanBook
 from plansmith.errors import PlansmithError, StaleWriter
 from plansmith.plan.data import Json
 from plansmith.ports import Clock, PlanStore
 
 COMMANDS: Final = ("create", "update", "list", "get", "set_active", "mark_step", "delete")
-STATUSES: Final = ("not_started", "in_progress", "completed", "blocked")
-_MARKS: Final = {"not_started": "[ ]", "in_progress": "[→]", "completed": "[✓]", "blocked": "[!]"}
 _TOLD: Final = ("completed", "in_progress", "blocked", "not_started")
 _TRIES: Final = 5
 _NO_ACTIVE: Final = "No active plan. Please specify a plan_id or set an active plan."
+
+
+class PlanStepStatus(StrEnum):
+    """Where a step stands."""
+
+    NOT_STARTED = "not_started"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    BLOCKED = "blocked"
+
+    @classmethod
+    def get_all_statuses(cls) -> list[str]:
+        """All of them, as texts."""
+        return [each.value for each in cls]
+
+    @classmethod
+    def get_active_statuses(cls) -> list[str]:
+        """Those of steps that are still to be done."""
+        return [cls.NOT_STARTED.value, cls.IN_PROGRESS.value]
+
+    @classmethod
+    def get_status_marks(cls) -> dict[str, str]:
+        """The mark of each in a plan that is shown."""
+        return dict(zip(cls.get_all_statuses(), ("[ ]", "[→]", "[✓]", "[!]"), strict=True))
+
+
+STATUSES: Final = tuple(PlanStepStatus.get_all_statuses())
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +78,8 @@ class Arguments:
 class PlanningTool:
     """Keeps plans in a store for an agent that marks their steps by itself.
 
-    Without a store plans last as long as the tool. Which plan is active is the tool's own.
+    Without a store plans last as long as the tool. Which plan is active is the tool's own; a new
+    one begins with the plan that was made active last.
     """
 
     name: Final = "planning"
@@ -63,6 +90,7 @@ class PlanningTool:
         self._store = kept
         self._book = PlanBook(kept, clock or SystemClock())
         self._active: str | None = None
+        self._looked = False
 
     @property
     def parameters(self) -> dict[str, Json]:
@@ -123,7 +151,7 @@ class PlanningTool:
             case "list":
                 return await self._list()
             case "get":
-                return plan_text(await self._plan(wanted.plan_id or self._current()))
+                return plan_text(await self._plan(wanted.plan_id or await self._current()))
             case "set_active":
                 return await self._set_active(wanted)
             case "mark_step":
@@ -142,7 +170,7 @@ class PlanningTool:
             told = "must be a non-empty list of strings for command: create"
             raise ToolError(f"Parameter `steps` {told}")
         await self._book.create(plan_id, title, steps)
-        self._active = plan_id
+        self._activate(plan_id)
         shown = plan_text(await self._plan(plan_id))
         return f"Plan created successfully with ID: {plan_id}\n\n{shown}"
 
@@ -161,21 +189,19 @@ class PlanningTool:
         plans = await self._book.all()
         if not plans:
             return "No plans available. Create a plan with the 'create' command."
-        return "Available plans:\n" + "".join(map(self._row, plans))
-
-    def _row(self, plan: Kept) -> str:
-        active = " (active)" if plan.plan_id == self._active else ""
-        progress = f"{plan.completed}/{len(plan.steps)} steps completed"
-        return f"• {plan.plan_id}{active}: {plan.title} - {progress}\n"
+        active = await self._found()
+        return "Available plans:\n" + "".join(_row(plan, active) for plan in plans)
 
     async def _set_active(self, wanted: Arguments) -> str:
         plan_id = _needed(wanted, "plan_id")
         plan = await self._plan(plan_id)
-        self._active = plan_id
+        if plan.own:
+            await self._book.make_active(plan_id)
+        self._activate(plan_id)
         return f"Plan '{plan_id}' is now the active plan.\n\n{plan_text(plan)}"
 
     async def _mark(self, wanted: Arguments) -> str:
-        plan_id = wanted.plan_id or self._current()
+        plan_id = wanted.plan_id or await self._current()
         plan, index = await self._own(plan_id), wanted.step_index
         if index is None:
             raise ToolError("Parameter `step_index` is required for command: mark_step")
@@ -193,15 +219,25 @@ class PlanningTool:
     async def _delete(self, wanted: Arguments) -> str:
         plan_id = _needed(wanted, "plan_id")
         await self._own(plan_id)
+        active = await self._found()
         await self._book.remove(plan_id)
-        if self._active == plan_id:
-            self._active = None
+        self._activate(None if active == plan_id else active)
         return f"Plan '{plan_id}' has been deleted."
 
-    def _current(self) -> str:
-        if self._active is None:
-            raise ToolError(_NO_ACTIVE)
+    def _activate(self, plan_id: str | None) -> None:
+        self._active, self._looked = plan_id, True
+
+    async def _found(self) -> str | None:
+        """The active plan; the first time it is looked for in the store."""
+        if not self._looked:
+            self._activate(await self._book.active())
         return self._active
+
+    async def _current(self) -> str:
+        active = await self._found()
+        if active is None:
+            raise ToolError(_NO_ACTIVE)
+        return active
 
     async def _plan(self, plan_id: str) -> Kept:
         plan = await self._book.find(plan_id)
@@ -243,6 +279,12 @@ def _texts(steps: object) -> list[str] | None:
     return texts if len(texts) == len(cast("list[object]", steps)) else None
 
 
+def _row(plan: Kept, active: str | None) -> str:
+    mark = " (active)" if plan.plan_id == active else ""
+    progress = f"{plan.completed}/{len(plan.steps)} steps completed"
+    return f"• {plan.plan_id}{mark}: {plan.title} - {progress}\n"
+
+
 def plan_text(plan: Kept) -> str:
     """A plan as people and agents read it."""
     head = f"Plan: {plan.title} (ID: {plan.plan_id})\n"
@@ -256,7 +298,8 @@ def plan_text(plan: Kept) -> str:
         f"Status: {standing}\n",
         "Steps:",
     ]
+    marks = PlanStepStatus.get_status_marks()
     for place, step in enumerate(plan.steps):
-        lines.append(f"{place}. {_MARKS[plan.statuses[place]]} {step}")
+        lines.append(f"{place}. {marks[plan.statuses[place]]} {step}")
         lines += [f"   Notes: {plan.notes[place]}"] if plan.notes[place] else []
     return "\n".join(lines) + "\n"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from plansmith.dialects.carry import id_losses, in_order
-from plansmith.dialects.dialect import Reading
+from plansmith.dialects.carry import id_losses, in_order, order_losses
+from plansmith.dialects.dialect import Dialect, Reading
 from plansmith.dialects.habits import (
     Notes,
     inputs_loss,
@@ -20,14 +20,16 @@ from plansmith.dialects.habits import (
     seen,
     snake,
     step_losses,
+    telling,
     text_of,
 )
 from plansmith.dialects.native import read as read_native
+from plansmith.dialects.openmanus import in_words
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import PARAMS, Ref, escape_text, pieces
 from plansmith.plan.run import Run, StepState, StepStatus
-from plansmith.plan.steps import AgentStep, ReplyStep
+from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
 
 TITLE: Final = "JManus"
 DEFAULT_AGENT: Final = "DEFAULT_AGENT"
@@ -55,6 +57,7 @@ _ALIASES: Final = {
     "description": "step_requirement",
     "text": "step_requirement",
     "agent": "agent_name",
+    "output_columns": COLUMNS,
 }
 _MARKS: Final = frozenset(
     {"plan_template_id", "plan_type", "direct_response", "planning_thinking", "root_plan_id"}
@@ -167,10 +170,13 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
         notes.problems += id_losses([only], title=TITLE)
         step_losses(only, ("instruction",), title=TITLE, notes=notes)
         return value | {"directResponse": _words(only.instruction, only.id, notes), "steps": []}
-    held = [step for step in in_order(plan) if isinstance(step, AgentStep)]
+    held = [step for step in in_order(plan) if not isinstance(step, ReplyStep)]
     notes.problems += id_losses(held, title=TITLE)
-    for step in in_order(plan):
-        if not isinstance(step, AgentStep):
+    # Of steps for agents it is told one by one what their places give them.
+    if not all(isinstance(step, AgentStep) for step in held):
+        notes.problems += order_losses(plan, held, title=TITLE)
+    for step in plan.steps:
+        if isinstance(step, ReplyStep):
             no_such_step(step, title=TITLE, notes=notes)
     value["steps"] = [
         _written(step, [each.id for each in held[:place]], run, notes)
@@ -181,14 +187,8 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     return value
 
 
-def _written(step: AgentStep, before: Sequence[str], run: Run | None, notes: Notes) -> Json:
-    columns = step.inputs.get(COLUMNS)
-    rest = {name: each for name, each in step.inputs.items() if name != COLUMNS}
-    inputs_loss(step, rest, seen(before), notes)
-    step_losses(step, ("agent", "task", "inputs"), title=TITLE, notes=notes)
-    words = f"[{step.agent}] {_words(step.task, step.id, notes)}"
-    value: dict[str, Json] = {"stepRequirement": words}
-    value |= {"terminateColumns": columns} if isinstance(columns, str) else {}
+def _written(step: AnyStep, before: Sequence[str], run: Run | None, notes: Notes) -> Json:
+    value = _for_agent(step, before, notes) if isinstance(step, AgentStep) else _call(step, notes)
     if run is None:
         return value
     state = run.steps.get(step.id, StepState())
@@ -197,6 +197,23 @@ def _written(step: AgentStep, before: Sequence[str], run: Run | None, notes: Not
         "status": STATUSES.get(state.status, "blocked"),
         "result": result_text(run, step.id) if not state.error else state.error,
     }
+
+
+def _for_agent(step: AgentStep, before: Sequence[str], notes: Notes) -> dict[str, Json]:
+    columns = step.inputs.get(COLUMNS)
+    rest = {name: each for name, each in step.inputs.items() if name != COLUMNS}
+    inputs_loss(step, rest, seen(before), notes)
+    step_losses(step, ("agent", "task", "inputs"), title=TITLE, notes=notes)
+    words = f"[{step.agent}] {_words(step.task, step.id, notes)}"
+    ends: dict[str, Json] = {"terminateColumns": columns} if isinstance(columns, str) else {}
+    return {"stepRequirement": words, **ends}
+
+
+def _call(step: AnyStep, notes: Notes) -> dict[str, Json]:
+    """A call or a question: its agents have tools, so one of them is told to make it."""
+    notes.lose(f"a {step.kind} step becomes words for {DEFAULT_AGENT}", step=step.id)
+    words = _words(in_words(step), step.id, notes)
+    return {"stepRequirement": f"[{DEFAULT_AGENT}] {words}"}
 
 
 def _words(text: str, step: str, notes: Notes) -> str:
@@ -211,3 +228,33 @@ def _words(text: str, step: str, notes: Notes) -> str:
             notes.lose(f"references stand as text: {piece}", step=step)
             parts.append(str(piece))
     return "".join(parts)
+
+
+def schema() -> dict[str, Json]:
+    """The JSON Schema of what the planning function is called with to make a plan."""
+    text: Json = {"type": "string"}
+    step: dict[str, Json] = {"stepRequirement": text, "terminateColumns": text}
+    items: Json = {
+        "type": "object",
+        "properties": step,
+        "required": [*step],
+        "additionalProperties": False,
+    }
+    fields: dict[str, Json] = {
+        "command": {"type": "string", "enum": ["create"]},
+        "planningThinking": text,
+        "title": text,
+        "steps": {"type": "array", "items": items},
+        "directResponse": text,
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "JManus plan",
+        "type": "object",
+        "properties": fields,
+        "required": [*fields],
+        "additionalProperties": False,
+    }
+
+
+DIALECT: Final = Dialect("jmanus", TITLE, recognises, read, telling(write), schema, "jmanus")

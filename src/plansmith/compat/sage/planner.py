@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.compat.sage_model import Generator, model_of
-from plansmith.compat.sage_profile import BaseProfile, Profile
-from plansmith.compat.sage_runtime import AgentRuntime
-from plansmith.compat.sage_tools import MCPRegistry, ToolRegistry
+from plansmith.compat.sage.model import Generator, model_of
+from plansmith.compat.sage.profile import Profile
+from plansmith.dialects.carry import left_behind
 from plansmith.dialects.sage import write
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.problem import Problem
@@ -24,16 +23,6 @@ from plansmith.planner.salvage import salvage
 from plansmith.planner.settings import PlannerSettings
 from plansmith.planner.transcript import Transcript
 from plansmith.ports import ChatModel
-
-__all__ = [
-    "AgentRuntime",
-    "BaseProfile",
-    "LLMPlanner",
-    "MCPRegistry",
-    "PlanStep",
-    "Profile",
-    "ToolRegistry",
-]
 
 PlanStep = dict[str, Any]
 Manifest = Mapping[str, Mapping[str, Any]]
@@ -180,6 +169,12 @@ class LLMPlanner:
             if draft is None:
                 return [{"type": "reply", "text": said.strip()[:_MOST_TEXT] or NO_PLAN}]
             plan = salvage(draft, planned.problems, max_steps=self.max_steps)
+        elif plan is not None and len(plan.steps) > self.max_steps:
+            # Our limit counts no reply, SAGE's counts every step of the list.
+            most, count = self.max_steps, len(plan.steps)
+            told = left_behind(f"the list holds {most} steps, the plan has {count}")
+            self.problems += (told,)
+            plan = salvage(plan, (), max_steps=most)
         writing = write(plan) if plan is not None else None
         if writing is not None:
             # The query is the plan's goal, and the caller has it.

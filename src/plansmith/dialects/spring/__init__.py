@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from plansmith.dialects import spring_jmanus, spring_nl2sql, spring_research
 from plansmith.dialects.deerflow import CODER, RESEARCHER
 from plansmith.dialects.deerflow import recognises as is_research
-from plansmith.dialects.dialect import Dialect, Reading, Writing
-from plansmith.dialects.habits import Notes, not_a_plan
+from plansmith.dialects.dialect import Dialect, Reading, Write, Writing
+from plansmith.dialects.habits import not_a_plan, telling
+from plansmith.dialects.spring import jmanus, nl2sql, research
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
@@ -23,13 +23,13 @@ class Shape(NamedTuple):
 
     recognises: Callable[[Json], bool]
     read: Callable[[Json], Reading]
-    write: Callable[[Plan, Run | None, Notes], dict[str, Json]]
+    write: Write
 
 
 SHAPES: Final = {
-    "nl2sql": Shape(spring_nl2sql.recognises, spring_nl2sql.read, spring_nl2sql.write),
-    "jmanus": Shape(spring_jmanus.recognises, spring_jmanus.read, spring_jmanus.write),
-    "deepresearch": Shape(spring_research.recognises, spring_research.read, spring_research.write),
+    "nl2sql": Shape(nl2sql.recognises, nl2sql.read, telling(nl2sql.write)),
+    "jmanus": Shape(jmanus.recognises, jmanus.read, jmanus.DIALECT.write),
+    "deepresearch": Shape(research.recognises, research.read, research.DIALECT.write),
 }
 _HINT: Final = "give a plan of NL2SQL (execution_plan), JManus (stepRequirement) or deepresearch"
 
@@ -42,7 +42,7 @@ def shape_of(value: Json) -> str | None:
 def shape_for(plan: Plan) -> str:
     """The shape in which a plan is at home, by who does its steps."""
     agents = {step.agent for step in plan.steps if isinstance(step, AgentStep)}
-    if spring_nl2sql.AGENTS[spring_nl2sql.SQL] in agents:
+    if nl2sql.AGENTS[nl2sql.SQL] in agents:
         return "nl2sql"
     return "deepresearch" if agents and agents <= {RESEARCHER, CODER} else "jmanus"
 
@@ -68,8 +68,7 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
 
 def write_as(shape: str, plan: Plan, run: Run | None = None) -> Writing:
     """The plan in the shape of this name."""
-    notes = Notes()
-    return Writing(SHAPES[shape].write(plan, run, notes), tuple(notes.problems))
+    return SHAPES[shape].write(plan, run)
 
 
-DIALECT: Final = Dialect("spring", TITLE, recognises, read, write, spring_nl2sql.schema, "spring")
+DIALECT: Final = Dialect("spring", TITLE, recognises, read, write, nl2sql.schema, "spring")

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, cast
 
 from plansmith.app import Plansmith
-from plansmith.compat.sage_model import Generator, model_of
-from plansmith.compat.sage_profile import Profile
-from plansmith.compat.sage_tools import RegistryTools, ToolRegistry
+from plansmith.compat.sage.model import Generator, model_of
+from plansmith.compat.sage.profile import Profile
+from plansmith.compat.sage.tools import RegistryTools, ToolRegistry
 from plansmith.dialects.sage import read, write
 from plansmith.errors import InvalidPlan
 from plansmith.plan.data import Json

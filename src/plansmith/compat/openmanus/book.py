@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, cast
 
 from plansmith.dialects.openmanus import STATUSES, plan_steps, step_text, write
@@ -17,7 +18,7 @@ from plansmith.runner.journal import Journal, whole_run
 ORIGIN: Final = "planning"
 _PREFIX: Final = "openmanus"
 _DELETED: Final = "the plan was deleted"
-_KEPT: Final = "an agent keeps this plan and marks its steps by itself"
+_ACTIVE: Final = "an agent keeps this plan and marks its steps by itself"
 _AGENT: Final = e.Actor(kind="model", name="planning")
 _OPEN: Final = frozenset({StepStatus.RUNNING, StepStatus.ASKING})
 
@@ -62,13 +63,28 @@ class PlanBook:
         journal = await self._journal(plan_id)
         return await self._kept(journal) if journal.run.plan is not None else None
 
+    async def active(self) -> str | None:
+        """The plan that was made active last, by whichever process; none when it is deleted."""
+        names = [each for each in await self._store.runs() if each.startswith(f"{_PREFIX}:")]
+        journals = [await self._read(name) for name in names]
+        made = [(at, each) for each in journals if (at := _made_active(each)) is not None]
+        _, newest = max(made, key=lambda pair: pair[0], default=(None, None))
+        if newest is None or _is_deleted(newest.run):
+            return None
+        return newest.id.split(":", 2)[2]
+
+    async def make_active(self, plan_id: str) -> None:
+        """Note that this plan is the one in use."""
+        journal = await self._journal(plan_id)
+        await journal.append(e.RunPaused(reason=_ACTIVE), by=_AGENT)
+
     async def create(self, plan_id: str, title: str, steps: Sequence[str]) -> None:
-        """A new plan."""
+        """A new plan, which is the active one."""
         journal = await self._journal(plan_id)
         texts = {f"s{place}": text for place, text in enumerate(steps, start=1)}
         created = e.RunCreated(request=title, origin=ORIGIN, options={"dialect": _PREFIX})
         proposed = e.PlanProposed(plan=_plan(plan_id, title, texts, {}), origin="submitted")
-        await journal.append(created, proposed, e.RunPaused(reason=_KEPT), by=_AGENT)
+        await journal.append(created, proposed, e.RunPaused(reason=_ACTIVE), by=_AGENT)
 
     async def revise(self, plan_id: str, title: str | None, steps: Sequence[str] | None) -> None:
         """Another title or other steps; a step whose text stays keeps its status and notes."""
@@ -128,6 +144,12 @@ class PlanBook:
             notes=tuple(value["step_notes"]),
             own=run.origin == ORIGIN,
         )
+
+
+def _made_active(journal: Journal) -> datetime | None:
+    """When a plan was last made the active one."""
+    mark = e.RunPaused(reason=_ACTIVE)
+    return next((each.at for each in reversed(journal.events) if each.body == mark), None)
 
 
 def _is_deleted(run: Run) -> bool:

@@ -7,8 +7,9 @@ from typing import Final, cast
 from plansmith.dialects.carry import in_order
 from plansmith.dialects.deerflow import Manner, is_work, read_research, write_research
 from plansmith.dialects.deerflow import recognises as is_research
-from plansmith.dialects.dialect import Reading
-from plansmith.dialects.habits import Notes, snake
+from plansmith.dialects.deerflow import schema as research_schema
+from plansmith.dialects.dialect import Dialect, Reading
+from plansmith.dialects.habits import Notes, snake, telling
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepState, StepStatus
@@ -52,3 +53,13 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
         state = run.steps.get(step.id, StepState()) if run else StepState()
         written["execution_status"] = _STATUSES[state.status]
     return value
+
+
+def schema() -> dict[str, Json]:
+    """The JSON Schema of a plan in this shape: DeerFlow's fields."""
+    return research_schema() | {"title": "deepresearch plan"}
+
+
+DIALECT: Final = Dialect(
+    "deepresearch", MANNER.title, recognises, read, telling(write), schema, "deepresearch"
+)

@@ -8,9 +8,9 @@ from typing import Final, Protocol, runtime_checkable
 from plansmith.adapters.models.refusing import RefusingModel
 from plansmith.adapters.stores.urls import open_store
 from plansmith.app import Plansmith
-from plansmith.compat.openmanus_book import run_id
-from plansmith.compat.openmanus_tokens import CountingModel
-from plansmith.compat.openmanus_tool import PlanningTool
+from plansmith.compat.openmanus.book import run_id
+from plansmith.compat.openmanus.tokens import CountingModel
+from plansmith.compat.openmanus.tool import PlanningTool
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured, ModelFailed, PlansmithError, ToolFailed
 from plansmith.plan.capability import AgentSpec
@@ -57,13 +57,19 @@ class PlanningFlow:
         *,
         executors: Sequence[str] | None = None,
         plan_id: str | None = None,
+        primary_agent_key: str | None = None,
         model: ChatModel | None = None,
         store: str | PlanStore = "memory",
         review: Review = lambda _: True,
         max_input_tokens: int | None = None,
     ) -> None:
         self.agents = _by_key(agents)
-        self.executor_keys = [key for key in executors or self.agents if key in self.agents]
+        self._keys = _keys(self.agents, numbered=not isinstance(agents, Mapping))
+        wanted = [self._keys.get(key.lower()) for key in executors or self.agents]
+        self.executor_keys = [key for key in wanted if key is not None]
+        self.primary_agent_key = self._keys.get(
+            (primary_agent_key or "").lower(), next(iter(self.agents))
+        )
         self.active_plan_id = plan_id or f"plan_{Ids()()}"
         missing = RefusingModel("none", why="there is no model to plan with", hint="give model=…")
         self.llm = CountingModel(model or missing, max_input_tokens=max_input_tokens)
@@ -74,17 +80,16 @@ class PlanningFlow:
 
     @property
     def primary_agent(self) -> Worker:
-        """The first agent."""
-        return next(iter(self.agents.values()))
+        """The agent of `primary_agent_key`, else the first."""
+        return self.agents[self.primary_agent_key]
 
     def get_executor(self, step_type: str | None = None) -> Worker:
         """Who runs a step of this tag, in any case; else the first executor, else the primary."""
         return self.agents[self._key(step_type)]
 
     def _key(self, tag: str | None) -> str:
-        keys = {key.lower(): key for key in self.agents}
-        first = next(iter(self.executor_keys), next(iter(self.agents)))
-        return keys.get((tag or "").lower(), first)
+        usual = next(iter(self.executor_keys), self.primary_agent_key)
+        return self._keys.get((tag or "").lower(), usual)
 
     async def execute(self, input_text: str) -> str:
         """Plan a request and run the plan; with no text, go on with the plan there is."""
@@ -205,6 +210,12 @@ def _by_key(agents: Workers) -> dict[str, Worker]:
     if not found:
         raise Misconfigured("a planning flow needs an agent", hint="give one, a list or a table")
     return found
+
+
+def _keys(agents: Mapping[str, Worker], *, numbered: bool) -> dict[str, str]:
+    """The agents by what they may be called: their keys in any case, in a list their numbers."""
+    numbers = {f"agent_{place}": key for place, key in enumerate(agents)} if numbered else {}
+    return numbers | {key.lower(): key for key in agents}
 
 
 def _said(run: Run) -> Iterator[str]:

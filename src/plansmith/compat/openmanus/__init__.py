@@ -1,0 +1,17 @@
+"""OpenManus' face: the planning tool and the planning flow over Plansmith."""
+
+from plansmith.compat.openmanus.factory import FlowFactory, FlowType
+from plansmith.compat.openmanus.flow import PlanningFlow
+from plansmith.compat.openmanus.tokens import CountingModel, TokenLimitExceeded
+from plansmith.compat.openmanus.tool import PlanningTool, PlanStepStatus, ToolResult
+
+__all__ = [
+    "CountingModel",
+    "FlowFactory",
+    "FlowType",
+    "PlanStepStatus",
+    "PlanningFlow",
+    "PlanningTool",
+    "TokenLimitExceeded",
+    "ToolResult",
+]
