@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, ValidationError
 
@@ -343,6 +343,11 @@ class Event(Record):
         """What happened and who caused it, as canonical text."""
         return self._texts or _texts(self.body, self.by)
 
+    def with_texts(self, texts: tuple[bytes, bytes]) -> Self:
+        """The event, which remembers these: whoever stores it needs them again."""
+        self._texts = texts
+        return self
+
     def fresh_hash(self) -> str:
         """The hash of what the event says now, to be compared with the one it was given."""
         texts = _texts(self.body, self.by)
@@ -371,8 +376,7 @@ def next_event(
     texts = _texts(body, by)
     digest = sha256(event_text(run, number, moment(at), before, texts)).hexdigest()
     event = Event(run=run, number=number, at=at, by=by, body=body, before=before, hash=digest)
-    event._texts = texts  # whoever stores it needs them again  # noqa: SLF001
-    return event
+    return event.with_texts(texts)
 
 
 def _texts(body: AnyBody, by: Actor) -> tuple[bytes, bytes]:

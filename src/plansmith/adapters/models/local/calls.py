@@ -203,7 +203,7 @@ def _needs_rows(tool: Offered) -> bool:
 
 def _gives_rows(tool: Offered) -> bool:
     given: Any = (tool.gives or {}).get("properties")
-    fields = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
+    fields = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else dict[str, Any]()
     return any(is_rows(each) for each in (tool.gives, *fields.values()))
 
 
