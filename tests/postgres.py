@@ -115,7 +115,7 @@ def _binaries() -> Path:
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
         quiet = {"DEBIAN_FRONTEND": "noninteractive"}
         subprocess.run(
-            ["apt-get", "install", "-y", "-qq", "postgresql"],
+            ["apt-get", "-o", "DPkg::Lock::Timeout=300", "install", "-y", "-qq", "postgresql"],
             env=os.environ | quiet,
             capture_output=True,
             check=False,

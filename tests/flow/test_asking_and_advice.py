@@ -575,3 +575,23 @@ async def test_a_call_can_ask_the_person_and_goes_on_with_the_answer_also_after_
     assert run.status is RunStatus.DONE
     assert run.steps["b"].result == {"booked": 3, "with": {"task": "book", "day": "mon"}}
     assert len(desk.calls) == 3
+
+
+async def test_the_last_of_many_words_is_told_while_the_call_still_runs() -> None:
+    heard = asyncio.Event()
+
+    @tool(effect="read")
+    async def talk(call: Call) -> str:
+        for word in ("one", "two", "three"):
+            call.progress(word)
+            await asyncio.sleep(0.01)
+        await heard.wait()
+        return "done"
+
+    app = Plansmith(tools=[talk])
+    run = await app.submit(plan(step("a", "talk")))
+    running = asyncio.ensure_future(app.run(run.id))
+    async for event in app.events(run.id, follow=True):
+        if getattr(event.body, "text", "") == "three":
+            heard.set()
+    assert (await running).status is RunStatus.DONE

@@ -21,6 +21,8 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 from playwright.sync_api import sync_playwright as playwright_of
 
 ROOT = Path(__file__).parents[2]
+# Another worker of the same test run may be installing something.
+APT_INSTALL = ["apt-get", "-o", "DPkg::Lock::Timeout=300", "install", "-y", "-qq"]
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 PATIENCE_MS = 30_000
 expect.set_options(timeout=PATIENCE_MS)
@@ -35,7 +37,7 @@ def chromium() -> str:
     found = shutil.which("chromium") or shutil.which("chromium-browser")
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
         subprocess.run(
-            ["apt-get", "install", "-y", "-qq", "chromium", "fonts-noto-cjk"],
+            [*APT_INSTALL, "chromium", "fonts-noto-cjk"],
             env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
             capture_output=True,
             check=False,

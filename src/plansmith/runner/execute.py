@@ -124,17 +124,16 @@ class Conductor:
     async def _wait(self) -> None:
         """Wait for a call to end, or, when that takes long, for a word from another process."""
         loop = asyncio.get_running_loop()
-        timer = None if self._follower else loop.call_later(FOLLOW_AFTER_S, self._begin_to_follow)
+        timer = loop.call_later(FOLLOW_AFTER_S, self._begin_to_follow)
         try:
             self._outcomes.put_nowait(await self._outcomes.get())
         finally:
-            if timer is not None:
-                timer.cancel()
+            timer.cancel()
         if self._follower is not None:
             await self._catch_up()
 
     def _begin_to_follow(self) -> None:
-        self._follower = asyncio.create_task(self._follow())
+        self._follower = self._follower or asyncio.create_task(self._follow())
 
     async def _follow(self) -> None:
         try:
@@ -303,10 +302,12 @@ class Conductor:
         # The callee gets what was recorded, and may do with it what it likes.
         return Ready(unit, cast("dict[str, Json]", content.value()), call)
 
-    def _wake(self) -> None:
+    def _wake(self, seconds: float) -> None:
         """Have the loop look again; calls in threads of their own come through here too."""
-        if self._loop_of is not None and not self._loop_of.is_closed():
-            self._loop_of.call_soon_threadsafe(self._outcomes.put_nowait, _NOTHING)
+        loop = self._loop_of
+        if loop is not None and not loop.is_closed():
+            look = partial(self._outcomes.put_nowait, _NOTHING)
+            loop.call_soon_threadsafe(loop.call_later, seconds, look)
 
     def _launch(self, ready: Ready) -> None:
         name = ready.unit.name

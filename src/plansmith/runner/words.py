@@ -15,10 +15,11 @@ LONGEST: Final = 500
 class Words:
     """Progress and advice of running calls, which may speak from threads of their own.
 
-    Of many words of progress in a short time only the last is kept.
+    Of many words of progress in a short time only the last is kept. `wake` has them taken, now
+    or in some seconds.
     """
 
-    def __init__(self, clock: Clock, wake: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, wake: Callable[[float], None]) -> None:
         self._clock = clock
         self._wake = wake
         self._progress: dict[str, str] = {}
@@ -28,16 +29,18 @@ class Words:
 
     def progress(self, step: str, text: str) -> None:
         """A step says how far it is."""
+        is_next = step not in self._progress
         self._progress[step] = text
         now = self._clock.monotonic()
-        if now >= self._heard.get(step, -EVERY_S) + EVERY_S:
-            self._heard[step] = now
-            self._wake()
+        due = max(now, self._heard.get(step, -EVERY_S) + EVERY_S)
+        if is_next or now == due:
+            self._heard[step] = due
+            self._wake(due - now)
 
     def advise(self, step: str, advice: Advice, reason: str) -> None:
         """A step says that the plan should change, or that its goal is met."""
         self._advice.append(StepAdvised(step=step, advice=advice, reason=reason[:LONGEST]))
-        self._wake()
+        self._wake(0)
 
     def take(self, running: Container[str]) -> list[StepProgressed | StepAdvised]:
         """What was said since the last time, by steps that still run."""
