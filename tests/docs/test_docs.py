@@ -19,7 +19,10 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # The test command would run itself; the others take long, change files or need a network.
-NOT_RUN = ("scripts/test", "scripts/check", "scripts/bench", "scripts/lock", "scripts/fix")
+NOT_RUN = (
+    *("scripts/test", "scripts/check", "scripts/bench", "scripts/lock", "scripts/fix"),
+    *("scripts/page", "scripts/screenshots"),
+)
 
 
 def blocks(language: str) -> list[tuple[str, str]]:

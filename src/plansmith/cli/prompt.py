@@ -67,9 +67,10 @@ def ask_line(prompt: str) -> str | None:
     """
     if sys.platform != "win32":
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
-    sys.stderr.write(prompt)
-    sys.stderr.flush()
+    # Before the question is to be seen: whoever sees it may give up at once.
     with _interruptible():
+        sys.stderr.write(prompt)
+        sys.stderr.flush()
         line = sys.stdin.readline()
     return line.rstrip("\n") if line else None
 
