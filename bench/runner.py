@@ -175,7 +175,7 @@ def say(words: str) -> None:
 @contextmanager
 def _set_up(args: argparse.Namespace) -> Iterator[Bench]:
     with private_server(fsync=True) as server, tempfile.TemporaryDirectory() as folder:
-        yield Bench(server, Path(folder), args.quick, 1 if args.quick else 3)
+        yield Bench(server, Path(folder), args.quick, 1 if args.quick else args.rounds)
 
 
 def _measure(args: argparse.Namespace) -> Facts:
@@ -200,6 +200,7 @@ def main() -> None:
     """Measure everything, print the tables, or write them to the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a smoke test: figures mean little")
+    parser.add_argument("--rounds", type=int, default=3, help="how often all is measured")
     parser.add_argument("--own", action="store_true", help="without LangGraph and DBOS")
     parser.add_argument("--write", action="store_true", help=f"also write {RESULT.name}")
     parser.add_argument(
