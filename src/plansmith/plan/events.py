@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Final, Literal, Self, get_args
 
 from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, ValidationError
 
@@ -20,20 +20,32 @@ Instant = Annotated[AwareDatetime, AfterValidator(lambda at: at.astimezone(UTC))
 
 
 class Actor(Record):
-    """Who caused an event."""
+    """Who caused an event. A `program` acts for itself: its word is never a person's."""
 
-    kind: Literal["person", "model", "system"]
+    kind: Literal["person", "program", "model", "system"]
     name: str = ""
 
 
+Who = str | Actor
+
+
+def actor(who: Who) -> Actor:
+    """Who acts: a name alone is a person's."""
+    return who if isinstance(who, Actor) else Actor(kind="person", name=who)
+
+
 class RunCreated(Record):
-    """A request came in; `options` is what else the person gave, to plan again after a crash."""
+    """A request came in; `options` is what else the person gave, to plan again after a crash.
+
+    `folder` is the working folder the run belongs to: it is run nowhere else.
+    """
 
     type: Literal["run_created"] = "run_created"
     request: str
     locale: str = "en"
     options: Inputs = Field(default_factory=dict)
     origin: str = ""
+    folder: str = ""
 
 
 class Triaged(Record):
@@ -96,10 +108,16 @@ class ChangesAsked(Record):
     text: str
 
 
-class QuestionAsked(Record):
-    """A person is asked something, for a step, while planning, or by a call.
+QuestionKind = Literal["step", "call", "request", "consent", "unknown", "limit", "dropped"]
 
-    A call that asks leaves a `state`, by its content hash, with which it is made again.
+
+class QuestionAsked(Record):
+    """A person is asked something; `kind` says who asks, and no plan can choose it.
+
+    An ask step (`step`) and a tool or agent (`call`) ask what they like. The system asks about the
+    request, for consent to the values of a call, whether an `unknown` call took effect, beyond a
+    limit, and whether an approved effect may be dropped. A call that asks leaves a `state`, by its
+    content hash, with which it is made again; for consent, it is the values as they would be sent.
     """
 
     type: Literal["question_asked"] = "question_asked"
@@ -111,6 +129,23 @@ class QuestionAsked(Record):
     expires_at: Instant | None = None
     state: str = ""
     link: str = ""
+    kind: QuestionKind | None = None
+
+    @property
+    def asks(self) -> QuestionKind:
+        """The kind, also of a question that an earlier release wrote."""
+        if self.kind is not None:
+            return self.kind
+        name = self.question
+        found = next((kind for sign, kind in _SIGNS.items() if name.startswith(sign)), None)
+        return found or ("call" if self.state else "step" if self.step is not None else "limit")
+
+
+_SIGNS: Final[dict[str, QuestionKind]] = {
+    "data:": "consent",
+    "unknown:": "unknown",
+    "request:": "request",
+}
 
 
 class QuestionAnswered(Record):

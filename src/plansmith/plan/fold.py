@@ -117,6 +117,7 @@ class RunFold:
             locale=body.locale,
             options=body.options,
             origin=body.origin,
+            folder=body.folder,
             created_at=event.at,
         )
 

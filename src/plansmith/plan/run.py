@@ -92,6 +92,7 @@ class Run:
     locale: str = "en"
     options: Mapping[str, Json] = field(default_factory=dict[str, Json])
     origin: str = ""
+    folder: str = ""
     phase: RunStatus = RunStatus.TRIAGING
     decision: str = ""
     reason: str = ""

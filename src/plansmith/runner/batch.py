@@ -60,6 +60,7 @@ class Batch:
                 answer_schema=schema,
                 step=unit.name,
                 expires_at=None if limit is None else now + timedelta(seconds=limit),
+                kind="step",
             )
         )
 
@@ -74,6 +75,7 @@ class Batch:
                 step=unit.name,
                 state=content_hash(need.state),
                 link=need.link,
+                kind="call",
             )
         )
         self.values.append(need.state)

@@ -77,13 +77,13 @@ class Desk:
         self._begun: dict[str, Journal] = {}
 
     async def begin(
-        self, created: e.RunCreated, plan: Plan, *, by: str, kept: Sequence[e.StepReused] = ()
+        self, created: e.RunCreated, plan: Plan, *, by: e.Who, kept: Sequence[e.StepReused] = ()
     ) -> Run:
         """A new run with this plan; `kept` are results that count already."""
         plan = await self.pinned(plan)
         problems = await self.usable(plan)
         journal = self.new_journal()
-        start = [(created, person(by))]
+        start = [(created, e.actor(by))]
         await self.propose(
             journal,
             plan,
@@ -91,7 +91,7 @@ class Desk:
             start=start,
             then=kept,
             about={"origin": "submitted"},
-            by=person(by),
+            by=e.actor(by),
         )
         self._begun[journal.id] = journal
         while len(self._begun) > _MOST_BEGUN:
@@ -264,8 +264,3 @@ class Desk:
     async def whole(self, journal: Journal, results: Mapping[str, Json] | None = None) -> Run:
         """A run with its results, unless they are at hand already, and its report."""
         return await whole_run(self.store, journal.run, results)
-
-
-def person(name: str) -> e.Actor:
-    """Someone who decides."""
-    return e.Actor(kind="person", name=name)

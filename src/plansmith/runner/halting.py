@@ -8,7 +8,6 @@ from typing import Final
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, StepStatus
-from plansmith.runner.desk import person
 from plansmith.runner.runs import Runs
 
 _NOT_BEGUN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
@@ -16,20 +15,20 @@ _ASKS: Final = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
 _REASON: Final = "a person left it out"
 
 
-async def pause_at_once(runs: Runs, run_id: str, *, by: str = "", reason: str = "") -> None:
+async def pause_at_once(runs: Runs, run_id: str, *, by: e.Who = "", reason: str = "") -> None:
     """Write down that nothing more starts, while calls still run; who conducts the run heeds it."""
     while True:
         journal = await runs.journal(run_id)
         if journal.run.status.over or journal.run.paused:
             raise Refused(f"run {run_id} is {journal.run.status}")
         try:
-            await journal.append(e.RunPaused(reason=reason), by=person(by))
+            await journal.append(e.RunPaused(reason=reason), by=e.actor(by))
         except StaleWriter:
             continue  # it went on meanwhile: that changes nothing about the wish
         return
 
 
-async def skip_step(runs: Runs, run_id: str, step: str, *, by: str = "") -> None:
+async def skip_step(runs: Runs, run_id: str, step: str, *, by: e.Who = "") -> None:
     """Leave a step out that has not begun, or that asks; nothing that runs is touched.
 
     The run is paused for it, since whoever conducts it must not start the step meanwhile.
@@ -42,7 +41,7 @@ async def skip_step(runs: Runs, run_id: str, step: str, *, by: str = "") -> None
     journal = await runs.journal(run_id)
     resumed = [] if run.paused or not journal.run.paused else [e.RunResumed()]
     try:
-        await journal.append(*_left_out(journal.run, step), *resumed, by=person(by))
+        await journal.append(*_left_out(journal.run, step), *resumed, by=e.actor(by))
     except StaleWriter:
         raise StaleDecision(f"run {run_id} went on meanwhile", hint="look at it again") from None
 

@@ -43,6 +43,7 @@ def data_question(
         options=DATA_OPTIONS,
         step=unit.name,
         state=content_hash(inputs),
+        kind="consent",
     )
 
 

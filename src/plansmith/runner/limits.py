@@ -50,7 +50,8 @@ class RunLimits:
 def limit_question(run: Run, limit: str, text: str) -> QuestionAsked:
     """Ask whether to go on beyond a limit; each time is a question of its own."""
     number = run.grants.get(limit, 0) + 1
-    return QuestionAsked(question=f"{limit}:{number}", text=text, options=OPTIONS)
+    name = f"{limit}:{number}"
+    return QuestionAsked(question=name, text=text, options=OPTIONS, kind="limit")
 
 
 def limit_of(question: str) -> str:

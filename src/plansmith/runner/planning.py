@@ -27,7 +27,6 @@ from plansmith.runner.batch import spending
 from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
 from plansmith.runner.compose import Composer
-from plansmith.runner.desk import person
 from plansmith.runner.early import EarlyReads
 from plansmith.runner.journal import Entry, Journal
 from plansmith.runner.runs import UNDER_WAY, Runs
@@ -72,7 +71,7 @@ class Planning(Runs):
         self._early: dict[str, EarlyReads] = {}
         self._planning: set[str] = set()
 
-    async def plan(self, request: str, *, by: str = "", **options: Any) -> Run:
+    async def plan(self, request: str, *, by: e.Who = "", **options: Any) -> Run:
         """A run with a checked plan for a request, waiting for review if it has to.
 
         Options are those of a `PlanRequest`: locale, target, profile, history, top_k.
@@ -81,7 +80,7 @@ class Planning(Runs):
         self.need_model()
         journal = self.new_journal()
         created = e.RunCreated(request=request, options=wanted.options())
-        await journal.append(created, by=person(by))
+        await journal.append(created, by=e.actor(by))
         await self.plan_into(journal, wanted)
         return await self.whole(journal)
 
@@ -114,7 +113,8 @@ class Planning(Runs):
         triaged = e.Triaged.model_validate(head | spent | {"record": record})
         if planned.decision is Decision.ASK:
             number = sum(isinstance(event.body, e.QuestionAsked) for event in journal.events)
-            question = e.QuestionAsked(question=f"request:{number + 1}", text=planned.answer)
+            name = f"request:{number + 1}"
+            question = e.QuestionAsked(question=name, text=planned.answer, kind="request")
             await journal.append(triaged, question, values=said)
             return
         if planned.decision is Decision.PLAN:
@@ -148,7 +148,7 @@ class Planning(Runs):
             journal, planned.plan, planned.problems, about=about, values=said, **given
         )
 
-    async def answer(self, run_id: str, question: str, value: Json, *, by: str = "") -> Run:
+    async def answer(self, run_id: str, question: str, value: Json, *, by: e.Who = "") -> Run:
         """A person's answer; one to a question about the request itself leads to a plan."""
         run = await super().answer(run_id, question, value, by=by)
         if run.plan is None and not run.status.over:

@@ -35,4 +35,5 @@ def unknown_question(name: str) -> QuestionAsked:
         text=f"It is not known whether {name!r} took effect. Did it?",
         options=UNKNOWN_OPTIONS,
         step=name,
+        kind="unknown",
     )

@@ -14,7 +14,6 @@ from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.planner.kit import Planned, PlanRequest
 from plansmith.review.policy import widens
 from plansmith.runner.budget import Purse
-from plansmith.runner.desk import person
 from plansmith.runner.guard import loop_in
 from plansmith.runner.journal import Journal, load_results
 from plansmith.runner.limits import Caps, limit_question
@@ -36,7 +35,7 @@ class Revising(Planning):
         super().__init__(**planning)
         self.caps = caps or Caps()
 
-    async def request_changes(self, run_id: str, text: str, *, by: str = "") -> Run:
+    async def request_changes(self, run_id: str, text: str, *, by: e.Who = "") -> Run:
         """Ask for another plan and say how it should differ; the planner sees plan and text.
 
         A run under way is paused for it: finished work is kept.
@@ -53,7 +52,7 @@ class Revising(Planning):
                 words = f"{run.rejections} plans were sent back. Make another one?"
                 await journal.append(limit_question(run, "rejections", words))
             return await self.whole(journal)
-        await journal.append(e.ChangesAsked(text=text), by=person(by))
+        await journal.append(e.ChangesAsked(text=text), by=e.actor(by))
         await self.change(journal)
         return await self.whole(journal)
 

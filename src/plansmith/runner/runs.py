@@ -23,7 +23,7 @@ from plansmith.runner.answers import settle
 from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
 from plansmith.runner.conclude import conclude, goes_on, is_waiting
-from plansmith.runner.desk import Desk, person
+from plansmith.runner.desk import Desk
 from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Journal, load_replies, load_results
 from plansmith.runner.limits import RunLimits, limit_of
@@ -64,13 +64,13 @@ class Runs(Desk):
                 await part.close()
         await self.store.close()
 
-    async def submit(self, plan: Plan, *, request: str = "", by: str = "") -> Run:
+    async def submit(self, plan: Plan, *, request: str = "", by: e.Who = "") -> Run:
         """A run of a ready plan: checked and reviewed like any other; no model is needed."""
         created = e.RunCreated(request=request or plan.goal, locale=plan.locale)
         return await self.begin(created, plan, by=by)
 
     async def decide(
-        self, run_id: str, *, approve: str | None = None, reject: bool = False, by: str = ""
+        self, run_id: str, *, approve: str | None = None, reject: bool = False, by: e.Who = ""
     ) -> Run:
         """A person's decision on exactly the plan of the hash; of two, one wins."""
         if (approve is None) == (not reject):
@@ -90,7 +90,7 @@ class Runs(Desk):
         await self._decided(journal, *bodies, by=by)
         return await self.whole(journal)
 
-    async def edit(self, run_id: str, plan: Plan, *, by: str = "") -> Run:
+    async def edit(self, run_id: str, plan: Plan, *, by: e.Who = "") -> Run:
         """A person's own version of the plan: checked at once, approved like any other."""
         journal = await self.journal(run_id)
         run = journal.run
@@ -104,13 +104,13 @@ class Runs(Desk):
         again = to_repeat(run, edited)
         try:
             await self.propose(
-                journal, edited, problems, then=again, about={"origin": "person"}, by=person(by)
+                journal, edited, problems, then=again, about={"origin": "person"}, by=e.actor(by)
             )
         except StaleWriter:
             raise StaleDecision(f"someone else changed run {run_id} first") from None
         return await self.whole(journal)
 
-    async def undo(self, run_id: str, *, by: str = "") -> Run:
+    async def undo(self, run_id: str, *, by: e.Who = "") -> Run:
         """Go back to the plan before the current one."""
         plans = [
             event.body.plan
@@ -121,7 +121,7 @@ class Runs(Desk):
             raise Refused(f"run {run_id} has no earlier plan")
         return await self.edit(run_id, plans[-2], by=by)
 
-    async def answer(self, run_id: str, question: str, value: Json, *, by: str = "") -> Run:
+    async def answer(self, run_id: str, question: str, value: Json, *, by: e.Who = "") -> Run:
         """A person's answer to an open question; the second answer is refused."""
         journal = await self.journal(run_id)
         await self._expire(journal)
@@ -137,10 +137,10 @@ class Runs(Desk):
         return await self.whole(journal)
 
     async def _decided(
-        self, journal: Journal, *bodies: e.AnyBody, by: str, values: Sequence[Json] = ()
+        self, journal: Journal, *bodies: e.AnyBody, by: e.Who, values: Sequence[Json] = ()
     ) -> None:
         try:
-            await journal.append(*bodies, by=person(by), values=values)
+            await journal.append(*bodies, by=e.actor(by), values=values)
         except StaleWriter:
             raise StaleDecision(f"someone else decided about run {journal.id} first") from None
 
@@ -254,9 +254,9 @@ class Runs(Desk):
         (await self.past()).learn(journal.run, self.templates)
         return False
 
-    async def cancel(self, run_id: str, *, by: str = "") -> Run:
+    async def cancel(self, run_id: str, *, by: e.Who = "") -> Run:
         """Stop a run: nothing new starts, what runs is cancelled."""
-        await self._interrupt(run_id, lambda conductor: conductor.cancel(person(by)))
+        await self._interrupt(run_id, lambda conductor: conductor.cancel(e.actor(by)))
         journal = await self.journal(run_id)
         if not journal.run.status.over:
             await self._decided(journal, e.CancelAsked(), by=by)
@@ -276,20 +276,20 @@ class Runs(Desk):
         except TimeoutError:
             return
 
-    async def pause(self, run_id: str, *, by: str = "", reason: str = "") -> Run:
+    async def pause(self, run_id: str, *, by: e.Who = "", reason: str = "") -> Run:
         """Start nothing more until `resume`; what runs now may end."""
-        await self._interrupt(run_id, lambda conductor: conductor.pause(person(by), reason))
+        await self._interrupt(run_id, lambda conductor: conductor.pause(e.actor(by), reason))
         journal = await self.journal(run_id)
         if not journal.run.status.over and not journal.run.paused:
-            await journal.append(e.RunPaused(reason=reason), by=person(by))
+            await journal.append(e.RunPaused(reason=reason), by=e.actor(by))
         return await self.whole(journal)
 
-    async def resume(self, run_id: str, *, by: str = "") -> Run:
+    async def resume(self, run_id: str, *, by: e.Who = "") -> Run:
         """Let a paused run go on; `run` runs it."""
         journal = await self.journal(run_id)
         if not journal.run.paused:
             raise Refused(f"run {run_id} is not paused: it is {journal.run.status}")
-        await journal.append(e.RunResumed(), by=person(by))
+        await journal.append(e.RunResumed(), by=e.actor(by))
         return await self.whole(journal)
 
     async def _interrupt(self, run_id: str, tell: Callable[[Conductor], None]) -> None:
@@ -310,7 +310,7 @@ class Runs(Desk):
         *,
         from_step: str | None = None,
         plan: Plan | None = None,
-        by: str = "",
+        by: e.Who = "",
     ) -> Run:
         """Repeat a run that is over, as a new run: only what failed or has changed runs again.
 
@@ -328,7 +328,7 @@ class Runs(Desk):
         created = e.RunCreated(request=old.request, locale=old.locale, origin=run_id)
         return await self.begin(created, wanted, by=by, kept=kept)
 
-    async def fork(self, run_id: str, *, at: int, plan: Plan | None = None, by: str = "") -> Run:
+    async def fork(self, run_id: str, *, at: int, plan: Plan | None = None, by: e.Who = "") -> Run:
         """A new run that begins as this one stood after event `at`, with its plan or yours."""
         events = [event for event in await self.store.events(run_id) if event.number <= at]
         old = fold(events) if events else None

@@ -26,7 +26,6 @@ from plansmith.plan.schedules import (
 )
 from plansmith.plan.timing import Timing, check_timing, due, next_fires
 from plansmith.planner.recurrence import without_recurrence
-from plansmith.runner.desk import person
 from plansmith.runner.scheduling_fires import Firing
 from plansmith.runner.scheduling_scope import reasons_attended
 from plansmith.runner.templates import runs_templates
@@ -65,7 +64,7 @@ class Scheduling(Firing):
         request: str = "",
         approve: str = "",
         name: str = "",
-        by: str = "",
+        by: e.Who = "",
         **settings: Unpack[ScheduleSettings],
     ) -> Schedule:
         """A schedule of a plan, of a run's plan, of a template, or of a request.
@@ -115,11 +114,14 @@ class Scheduling(Firing):
             raise Misconfigured(f"a jitter of {schedule.jitter_seconds} is too much", hint=hint)
         return schedule
 
-    async def _approved(self, schedule: Schedule, approve: str, by: str) -> Schedule:
+    async def _approved(self, schedule: Schedule, approve: str, by: e.Who) -> Schedule:
         """The schedule with a person's approval of exactly what it runs."""
+        who = e.actor(by)
+        if who.kind != "person":
+            raise Refused(f"a {who.kind} cannot approve a schedule")
         plan = await self.plan_of(schedule)
         if plan is None:
-            return schedule.replace(approved=approve, approved_by=by if approve else "")
+            return schedule.replace(approved=approve, approved_by=who.name if approve else "")
         await self.require_unattended(plan)
         if approve != plan.hash:
             hint = f"look at it and approve its hash: {plan.hash}"
@@ -127,7 +129,7 @@ class Scheduling(Firing):
                 raise StaleDecision("this is not the hash of the plan", hint=hint)
             raise Refused("a schedule runs its plan unattended: it needs approval", hint=hint)
         kept = plan if schedule.plan is not None else None
-        return schedule.replace(plan=kept, approved=approve, approved_by=by)
+        return schedule.replace(plan=kept, approved=approve, approved_by=who.name)
 
     async def require_unattended(self, plan: Plan) -> None:
         """Refuse, with every reason, a plan that cannot run while nobody is there."""
@@ -158,13 +160,13 @@ class Scheduling(Firing):
         names = (first, *(f"{first} {number}" for number in range(2, len(taken) + 3)))
         return next(each for each in names if each.lower() not in taken)
 
-    async def _hand_over(self, run: str, schedule: Schedule, by: str) -> None:
+    async def _hand_over(self, run: str, schedule: Schedule, by: e.Who) -> None:
         """End a run that was planned only to become a schedule."""
         journal = await self.journal(run)
         if journal.run.status in (RunStatus.PLANNING, RunStatus.REVIEWING):
             reason = f"it runs as the schedule {schedule.name}"
             ending = e.RunFinished(status="cancelled", reason=reason)
-            await journal.append(ending, by=person(by))
+            await journal.append(ending, by=e.actor(by))
 
     async def list_schedules(self) -> list[Schedule]:
         """All schedules that are not removed, oldest first."""
@@ -192,7 +194,7 @@ class Scheduling(Firing):
         timing: Timing | None = None,
         plan: Plan | None = None,
         approve: str = "",
-        by: str = "",
+        by: e.Who = "",
         **settings: Unpack[ScheduleSettings],
     ) -> Schedule:
         """A schedule with other times, another plan or another behaviour.
@@ -220,7 +222,7 @@ class Scheduling(Firing):
         self._stirred.set()
         return after
 
-    async def pause_schedule(self, name: str, *, reason: str = "", by: str = "") -> Schedule:
+    async def pause_schedule(self, name: str, *, reason: str = "", by: e.Who = "") -> Schedule:
         """Fire nothing more until `resume_schedule`; runs under way go on."""
         schedule = await self.get_schedule(name)
         words = reason or (f"paused by {by}" if by else "paused")

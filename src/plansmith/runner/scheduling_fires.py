@@ -27,7 +27,7 @@ from plansmith.plan.schedules import (
 )
 from plansmith.planner.kit import Planned
 from plansmith.ports import ScheduleStore
-from plansmith.runner.desk import SUBMITTED, person
+from plansmith.runner.desk import SUBMITTED
 from plansmith.runner.journal import Entry, Journal
 from plansmith.runner.revising import Revising
 from plansmith.runner.runs import UNDER_WAY
@@ -272,7 +272,7 @@ class Firing(Revising):
             options=options,
             origin=f"{ORIGIN}{schedule.id}",
         )
-        by = person(schedule.by)
+        by = e.actor(schedule.by)
         if plan is None:
             self.need_model()
             await journal.append(created, by=by)
@@ -294,7 +294,7 @@ class Firing(Revising):
     async def _standing(self, schedule: Schedule, plan: Plan) -> Sequence[Entry]:
         """The person's standing approval of exactly this plan, or the question for one."""
         if plan.hash == schedule.approved:
-            approved = e.PlanApproved(hash=plan.hash), person(schedule.approved_by)
+            approved = e.PlanApproved(hash=plan.hash), e.actor(schedule.approved_by)
             why = f"schedule {schedule.name}: this plan was approved for every fire"
             return [approved, e.RunStarted(hash=plan.hash, reason=why)]
         another = "another plan was approved" if schedule.approved else "no plan is approved yet"

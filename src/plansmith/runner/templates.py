@@ -97,7 +97,7 @@ class Desk(Protocol):
         """The cards of all agents."""
         ...
 
-    async def begin(self, created: e.RunCreated, plan: Plan, *, by: str) -> Run:
+    async def begin(self, created: e.RunCreated, plan: Plan, *, by: e.Who) -> Run:
         """A new run with this plan."""
         ...
 
@@ -135,7 +135,7 @@ class TemplateBook:
         *,
         parameters: Mapping[str, Sequence[str]] | None = None,
         required: Sequence[str] = (),
-        by: str = "",
+        by: e.Who = "",
     ) -> Template:
         """Make a template of a plan, or of a run that was done; `parameters` name their places."""
         plan = source.plan if isinstance(source, Run) else source
@@ -152,7 +152,7 @@ class TemplateBook:
             fields |= {"request": source.request, "run": source.id}
         return await self._keep(_template(fields), by)
 
-    async def take_in(self, text: str | bytes, *, name: str = "", by: str = "") -> Template:
+    async def take_in(self, text: str | bytes, *, name: str = "", by: e.Who = "") -> Template:
         """A template from a file, as the next version of its name."""
         reading = read_text(text)
         if reading.problems:
@@ -162,7 +162,7 @@ class TemplateBook:
         fields = {key: each for key, each in reading.value.items() if key != "version"}
         return await self._keep(_template(fields | ({"name": name} if name else {})), by)
 
-    async def _keep(self, template: Template, by: str) -> Template:
+    async def _keep(self, template: Template, by: e.Who) -> Template:
         problems = await self.problems(template)
         if has_errors(problems):
             raise InvalidPlan([each for each in problems if each.severity == "error"])
@@ -171,7 +171,9 @@ class TemplateBook:
             return newest
         if newest is not None and newest.saved_at is None:
             raise Refused(f"the program itself gives a template {template.name!r}")
-        signed = template.replace(version=1, saved_by=by, saved_at=self._desk.clock.now())
+        signed = template.replace(
+            version=1, saved_by=e.actor(by).name, saved_at=self._desk.clock.now()
+        )
         value = {key: each for key, each in signed.to_json().items() if key != "version"}
         version = await self._store.keep_template(template.name, value)
         return signed.replace(version=version)
@@ -211,7 +213,7 @@ class TemplateBook:
             raise InvalidPlan([each for each in problems if each.severity == "error"])
         return bind(template.plan, with_defaults(template, given))
 
-    async def use(self, name: str, inputs: Mapping[str, Json] | None = None, by: str = "") -> Run:
+    async def use(self, name: str, inputs: Mapping[str, Json] | None = None, by: e.Who = "") -> Run:
         """A run of a template: planned at once, reviewed like any other plan."""
         plan, template = await self.plan(name, inputs), await self.get(name)
         created = e.RunCreated(

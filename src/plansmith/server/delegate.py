@@ -14,7 +14,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import AskStep
 from plansmith.planner.kit import PlanRequest
-from plansmith.runner.desk import SUBMITTED, person
+from plansmith.runner.desk import SUBMITTED
 from plansmith.runner.journal import Journal
 from plansmith.runner.runs import Runs
 from plansmith.runner.templates import TemplateBook
@@ -42,7 +42,7 @@ class Delegate:
         self.office.smith.need_model()
         created = e.RunCreated(request=request, options=wanted.options(), origin=origin)
         journal = self._journal(run_id)
-        await journal.append(created, by=person(self._who))
+        await journal.append(created, by=e.actor(self._who))
         self.office.conducting.go_on(journal.id)
         return journal.id
 
@@ -55,7 +55,7 @@ class Delegate:
             request=plan.goal, locale=plan.locale, options=_GOES_ON, origin=origin
         )
         journal = self._journal(run_id)
-        start = [(created, person(self._who))]
+        start = [(created, e.actor(self._who))]
         await smith.propose(journal, plan, problems, start=start, about=SUBMITTED)
         self.office.conducting.go_on(journal.id)
         return journal.id

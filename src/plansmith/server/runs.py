@@ -13,7 +13,6 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import RunStatus
 from plansmith.planner.kit import PlanRequest
-from plansmith.runner.desk import person
 from plansmith.runner.halting import pause_at_once, skip_step
 from plansmith.runner.report import load_report
 from plansmith.runner.report_html import POLICY, to_html
@@ -50,7 +49,7 @@ async def create(ask: Ask, given: b.NewRun) -> Answer:
         smith.need_model()
         journal = smith.new_journal()
         created = e.RunCreated(request=wanted.text, options=wanted.options())
-        await journal.append(created, by=person(office.by))
+        await journal.append(created, by=e.actor(office.by))
         run_id = journal.id
     office.conducting.go_on(run_id)
     return await run_view(smith, run_id)

@@ -7,12 +7,12 @@ from typing import Final, NamedTuple
 from plansmith.app import Plansmith
 from plansmith.compat.valuecell.models import UserInput
 from plansmith.compat.valuecell.rules import guidance_in
-from plansmith.plan.events import RunCreated
+from plansmith.plan.events import RunCreated, actor
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.planner.kit import PlanRequest
 from plansmith.ports import Message
-from plansmith.runner.desk import SUBMITTED, person
+from plansmith.runner.desk import SUBMITTED
 
 _ORIGIN: Final = "valuecell"
 _MARK: Final = " "
@@ -58,7 +58,7 @@ class Conversations:
         )
         journal = self._smith.new_journal()
         created = RunCreated(request=wanted.text, options=wanted.options(), origin=place.origin())
-        await journal.append(created, by=person(place.user_id))
+        await journal.append(created, by=actor(place.user_id))
         await self._remember(place.conversation_id, journal.id)
         await self._smith.plan_into(journal, wanted)
         return await self._smith.whole(journal)
@@ -66,7 +66,7 @@ class Conversations:
     async def hand_over(self, plan: Plan, user_input: UserInput, thread_id: str) -> Run:
         """A run of a plan for the agent that the request names; no model is needed for it."""
         place = _place(user_input, thread_id)
-        journal, who = self._smith.new_journal(), person(place.user_id)
+        journal, who = self._smith.new_journal(), actor(place.user_id)
         created = RunCreated(request=user_input.query, locale=plan.locale, origin=place.origin())
         # Not checked as a planner's choice: who is named may also be an agent that planners skip.
         await self._smith.propose(journal, plan, start=[(created, who)], about=SUBMITTED, by=who)
