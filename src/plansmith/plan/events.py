@@ -174,13 +174,18 @@ class RunStarted(Record):
 
 
 class StepStarted(Record):
-    """A step is about to be called under this key; durable before the call."""
+    """A step is about to be called under this key; durable before the call.
+
+    A part of a map step is known by its `item`, a content hash, wherever that stands in the list.
+    """
 
     type: Literal["step_started"] = "step_started"
     step: str
     attempt: int = Field(default=1, ge=1)
     key: str
     inputs: str = ""
+    callee: str = ""
+    item: str = ""
 
 
 class StepProgressed(Record):
@@ -212,7 +217,10 @@ class StepDone(Record):
 
 
 class StepReused(Record):
-    """A step's result is taken over from an earlier run: nothing before it has changed."""
+    """A step's result is taken over from an earlier run: nothing before it has changed.
+
+    With its own run, a changed plan had the step wait again, and its call is the one made before.
+    """
 
     type: Literal["step_reused"] = "step_reused"
     step: str
@@ -221,7 +229,10 @@ class StepReused(Record):
 
 
 class StepFailed(Record):
-    """A step's call failed; `again` when it will be tried once more."""
+    """A step's call failed; `again` when it will be tried once more.
+
+    An `unsure` one may have taken effect: it is made again only because its key allows that.
+    """
 
     type: Literal["step_failed"] = "step_failed"
     step: str
@@ -230,6 +241,7 @@ class StepFailed(Record):
     kind: Literal["tool", "time", "reference", "result", "person"] = "tool"
     tokens: int = Field(default=0, ge=0)
     cost: str = ""
+    unsure: bool = False
 
 
 class StepReplied(Record):
@@ -254,7 +266,7 @@ class StepSkipped(Record):
 
 
 class StepCancelled(Record):
-    """A step was stopped."""
+    """A step was stopped before it could take effect."""
 
     type: Literal["step_cancelled"] = "step_cancelled"
     step: str

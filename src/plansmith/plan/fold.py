@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.graph import needs
-from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run import Made, Run, RunStatus, StepState, StepStatus
 
 GO_ON: Final = "go_on"
 PLANNING_LIMITS: Final = frozenset({"replans", "iterations"})
@@ -217,6 +217,10 @@ class RunFold:
             inputs=body.inputs,
             reply=step.reply,
             started_at=event.at,
+            callee=body.callee,
+            item=body.item,
+            unsure=step.unsure,
+            made=step.made,
         )
         if body.inputs:  # a step that only holds others together calls nothing
             self._set(calls=self.run.calls + 1)
@@ -240,6 +244,9 @@ class RunFold:
             reply=step.reply,
             started_at=step.started_at,
             finished_at=event.at,
+            callee=step.callee,
+            item=step.item,
+            made=step.made,
         )
         self._spend(body.tokens, body.cost)
 
@@ -252,7 +259,8 @@ class RunFold:
     def step_failed(self, event: e.Event, body: e.StepFailed) -> None:
         again = StepStatus.WAITING if body.again else StepStatus.FAILED
         self._end(event, body.step, again, body.error, _OPEN | _UNSURE)
-        self.steps[body.step] = replace(self.steps[body.step], error_kind=body.kind)
+        unsure = body.unsure or (body.again and self.steps[body.step].unsure)
+        self.steps[body.step] = replace(self.steps[body.step], error_kind=body.kind, unsure=unsure)
         self._spend(body.tokens, body.cost)
 
     def step_replied(self, event: e.Event, body: e.StepReplied) -> None:
@@ -260,13 +268,20 @@ class RunFold:
         self.steps[body.step] = replace(step, status=StepStatus.WAITING, reply=body)
 
     def step_skipped(self, event: e.Event, body: e.StepSkipped) -> None:
-        self._end(event, body.step, StepStatus.SKIPPED, body.reason, _WAITING)
+        known = self.steps.get(body.step)
+        holds = known is not None and not known.inputs  # only a call in flight cannot be left out
+        allowed = _OPEN if holds else _WAITING | _ASKING
+        self._end(event, body.step, StepStatus.SKIPPED, body.reason, allowed)
+        kind = "" if event.by.kind == "system" else "person"
+        self.steps[body.step] = replace(self.steps[body.step], error_kind=kind)
 
     def step_cancelled(self, event: e.Event, body: e.StepCancelled) -> None:
         self._end(event, body.step, StepStatus.CANCELLED, body.reason, _OPEN)
 
     def step_unknown(self, event: e.Event, body: e.StepUnknown) -> None:
-        self._end(event, body.step, StepStatus.UNKNOWN, body.reason, _CALLED)
+        known = self.steps.get(body.step)
+        allowed = _OPEN if known is not None and known.unsure else _CALLED
+        self._end(event, body.step, StepStatus.UNKNOWN, body.reason, allowed)
 
     def _end(
         self,
@@ -280,8 +295,11 @@ class RunFold:
         self.steps[name] = replace(step, status=status, error=error, finished_at=event.at)
 
     def step_reset(self, event: e.Event, body: e.StepReset) -> None:
-        self._step(event, body.step, _ENDED)
-        self.steps[body.step] = StepState()
+        step = self._step(event, body.step, _ENDED)
+        made = step.made
+        if step.status is StepStatus.DONE and step.callee:
+            made = (*made, Made(step.callee, step.inputs, step.result_hash))
+        self.steps[body.step] = StepState(item=step.item, made=made)
 
     def run_paused(self, _: e.Event, body: e.RunPaused) -> None:
         self._set(paused=True, reason=body.reason)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from plansmith.plan.data import Json
 from plansmith.plan.estimate import Estimate
@@ -64,9 +64,21 @@ _OVER: Final = frozenset(
 )
 
 
+class Made(NamedTuple):
+    """A call that was made, with its result by content hash."""
+
+    callee: str
+    inputs: str
+    result: str
+
+
 @dataclass(frozen=True, slots=True)
 class StepState:
-    """What is known of one step; `result` is filled in by whoever has the store."""
+    """What is known of one step; `result` is filled in by whoever has the store.
+
+    `unsure` means that an earlier try may have taken effect; `made` are calls that a step made
+    before a changed plan had it wait again; `item` is what a part of a map step is there for.
+    """
 
     status: StepStatus = StepStatus.WAITING
     attempts: int = 0
@@ -81,6 +93,10 @@ class StepState:
     reply: StepReplied | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    callee: str = ""
+    item: str = ""
+    unsure: bool = False
+    made: tuple[Made, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,5 +151,11 @@ class Run:
             return self.phase
         if self.paused:
             return RunStatus.PAUSED
-        busy = any(step.status is StepStatus.RUNNING for step in self.steps.values())
-        return RunStatus.ASKING if self.questions and not busy else self.phase
+        return RunStatus.ASKING if self.questions and not self.calls_open else self.phase
+
+    @property
+    def calls_open(self) -> tuple[str, ...]:
+        """The steps whose call has begun and not ended; not those that only hold others."""
+        running = [n for n, step in self.steps.items() if step.status is StepStatus.RUNNING]
+        wholes = {name.rpartition("/")[0] for name in self.steps} if running else set[str]()
+        return tuple(name for name in running if name not in wholes)

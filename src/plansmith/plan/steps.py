@@ -41,6 +41,7 @@ Value = Annotated[Json, BeforeValidator(_plain)]
 Inputs = Annotated[dict[str, Json], BeforeValidator(_plain)]
 StepId = Annotated[str, Field(pattern=f"^{STEP_ID}$")]
 Place = tuple[Path, Json]
+LONGEST_TIMEOUT_S: Final = 366 * 24 * 3600.0
 
 
 class StepFields(Record):

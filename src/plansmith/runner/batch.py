@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from plansmith.errors import InputNeeded
 from plansmith.plan.data import Content, Json, content_hash
 from plansmith.plan.events import AnyBody, QuestionAsked, StepDone, StepStarted
-from plansmith.plan.steps import AskStep
+from plansmith.plan.steps import LONGEST_TIMEOUT_S, AskStep
 from plansmith.ports import Usage
 from plansmith.runner.units import Unit
 
@@ -34,11 +35,41 @@ class Batch:
             if not (isinstance(body, StepStarted) and body.step in steps)
         ]
 
+    @property
+    def steps(self) -> set[str]:
+        """The steps it speaks of."""
+        return {str(step) for body in self.bodies if (step := getattr(body, "step", None))}
+
+    def forget(self, steps: Container[str]) -> None:
+        """Say nothing of these steps: somebody else has ended them meanwhile."""
+        self.bodies = [body for body in self.bodies if getattr(body, "step", None) not in steps]
+
+    @contextmanager
+    def whole(self) -> Generator[None]:
+        """What is added here is added as a whole, or not at all if that fails half-way."""
+        bodies, values = len(self.bodies), len(self.values)
+        try:
+            yield
+        except BaseException:
+            del self.bodies[bodies:], self.values[values:]
+            raise
+
     def start(self, unit: Unit, *, attempt: int, key: str, inputs: Content) -> None:
         """A call is intended; its inputs are kept for whoever looks later."""
-        started = StepStarted(step=unit.name, attempt=attempt, key=key, inputs=inputs.digest)
+        started = StepStarted(
+            step=unit.name,
+            attempt=attempt,
+            key=key,
+            inputs=inputs.digest,
+            callee=unit.callee,
+            item=unit.item,
+        )
         self.bodies.append(started)
         self.values.append(inputs)
+
+    def open(self, unit: Unit, *, key: str) -> None:
+        """A map or plan step begins with its parts; it calls nothing itself."""
+        self.bodies.append(StepStarted(step=unit.name, key=key, item=unit.item))
 
     def done(self, unit: Unit, content: Content, usage: Usage) -> None:
         """A step has a result."""
@@ -51,7 +82,7 @@ class Batch:
         step = unit.step
         options = step.options if isinstance(step, AskStep) else ()
         schema = step.answer_schema if isinstance(step, AskStep) else None
-        limit = step.timeout_s
+        limit = None if step.timeout_s is None else min(step.timeout_s, LONGEST_TIMEOUT_S)
         self.bodies.append(
             QuestionAsked(
                 question=unit.name,

@@ -165,6 +165,11 @@ class Purse:
             self._budget.settle(wish, usage)
         return usage
 
+    def close(self) -> None:
+        """Settle every call that was left behind: nothing stays reserved for it."""
+        for name in [*self._wishes]:
+            self.settle(name)
+
     def question(self, refusal: Refusal) -> QuestionAsked:
         """Ask the person whether to go on."""
         whose = "The budget of all runs" if refusal.limit == "shared_budget" else "The budget"

@@ -12,7 +12,7 @@ import jsonschema_rs
 from plansmith.errors import InputNeeded, OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
-from plansmith.plan.steps import AgentStep, ReplyStep, ToolStep
+from plansmith.plan.steps import LONGEST_TIMEOUT_S, AgentStep, ReplyStep, ToolStep
 from plansmith.ports import Agent, Call, Clock, Secrets, ToolSource
 from plansmith.runner.early import EarlyReads
 from plansmith.runner.sealing import sealed_call, sealed_need, unsealed
@@ -40,9 +40,11 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Unsure:
-    """Nobody knows whether the effect happened."""
+    """Nobody knows whether the effect happened; `again` when its key makes another try harmless."""
 
     reason: str
+    again: bool = False
+    kind: Literal["tool", "time", "reference", "result"] = "tool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Callees:
         """The time a call may take."""
         spec = self.specs.get(unit.callee)
         own = spec.timeout_s if spec is not None else None
-        return unit.step.timeout_s or own or DEFAULT_TIMEOUT
+        return min(unit.step.timeout_s or own or DEFAULT_TIMEOUT, LONGEST_TIMEOUT_S)
 
     async def call(
         self,
@@ -128,23 +130,33 @@ class Callees:
             async with asyncio.timeout(seconds):
                 value = await self._make(unit, inputs, call, results)
         except TimeoutError:
-            return self._lost(unit, f"no result after {seconds:g} s", kind="time")
+            return self.lost(unit, f"no result after {seconds:g} s", kind="time")
         except OutcomeUnknown as lost:
-            return self._lost(unit, str(lost), kind="tool")
+            return self.lost(unit, str(lost))
         except InputNeeded as need:
             return Asks(need)
         except ToolBusy as busy:
             return Failed(str(busy), again=True)
+        except ToolFailed as failed:
+            return Failed(str(failed))
         except PlansmithError as error:
-            return Failed(str(error))
-        except Exception as error:  # noqa: BLE001 - whatever a tool raises is its failure, not ours
-            return Failed(f"{type(error).__name__}: {error}")
+            return self._broken(unit, str(error))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a tool raises is its own
+            return self._broken(unit, f"{type(error).__name__}: {error}")
         flaw = self._flaw(unit, value)
-        return Failed(flaw, kind="result") if flaw else Done(value)
+        return self._broken(unit, flaw, kind="result") if flaw else Done(value)
 
-    def _lost(self, unit: Unit, why: str, *, kind: Literal["tool", "time"]) -> Outcome:
-        """A call whose end nobody saw: made again where that does no harm, else asked about."""
-        return Failed(why, again=True, kind=kind) if self.is_repeatable(unit) else Unsure(why)
+    def _broken(self, unit: Unit, why: str, *, kind: Literal["tool", "result"] = "tool") -> Outcome:
+        """A call that went wrong without a word on its effect: a read has failed, that is all."""
+        return Failed(why, kind=kind) if self.is_read(unit) else self.lost(unit, why, kind=kind)
+
+    def lost(
+        self, unit: Unit, why: str, *, kind: Literal["tool", "time", "result"] = "tool"
+    ) -> Outcome:
+        """A call of which nobody knows the end: made again where that does no harm, else asked."""
+        if self.is_read(unit):
+            return Failed(why, again=True, kind=kind)
+        return Unsure(why, again=self.is_repeatable(unit), kind=kind)
 
     async def _make(
         self, unit: Unit, inputs: dict[str, Json], call: Call, results: Mapping[str, Json]
@@ -201,6 +213,6 @@ def _sealed(outcome: Outcome, secrets: Secrets) -> Outcome:
         case Failed(error):
             return replace(outcome, error=str(secrets.hide(error)))
         case Unsure(reason):
-            return Unsure(str(secrets.hide(reason)))
+            return replace(outcome, reason=str(secrets.hide(reason)))
         case Asks(need):
             return Asks(sealed_need(need, secrets))

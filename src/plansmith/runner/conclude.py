@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Final
 
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.steps import AnyStep, MapStep, PlanStep
 from plansmith.runner.journal import Journal
 from plansmith.runner.report import report
 
 _WAITS = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
 _OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
+_DEEPEST: Final = 8
+_SHOWN: Final = 5
 
 
 def is_waiting(run: Run) -> bool:
@@ -21,24 +26,58 @@ def is_waiting(run: Run) -> bool:
 
 def goes_on(run: Run) -> bool:
     """Whether a run under way can do something now, without anybody's word."""
-    if run.phase not in (RunStatus.RUNNING, RunStatus.REPLANNING) or run.paused:
+    if run.phase not in (RunStatus.RUNNING, RunStatus.REPLANNING):
+        return False
+    if run.cancel_asked:
+        return True  # it only has to end
+    if run.paused:
         return False
     busy = (StepStatus.READY, StepStatus.RUNNING)
     return not is_waiting(run) or any(step.status in busy for step in run.steps.values())
 
 
-def verdict(run: Run) -> RunStatus:
-    """The status a run ends with: a failed step is never called done."""
+def acting_steps(
+    plan: Plan, is_read: Callable[[AnyStep], bool], templates: Mapping[str, Plan]
+) -> frozenset[str]:
+    """The steps of a plan that change something, be it in a part of theirs; off ones do not.
+
+    `is_read` is about a step that calls something; what nobody knows counts as changing.
+    """
+
+    def acts(step: AnyStep, depth: int) -> bool:
+        match step:
+            case MapStep(each=each):
+                return acts(each, depth)
+            case PlanStep(template=name):
+                inner = templates.get(name)
+                if inner is None or depth >= _DEEPEST:
+                    return True
+                return any(acts(each, depth + 1) for each in inner.steps if not each.disabled)
+            case _:
+                return not is_read(step)
+
+    return frozenset(step.id for step in plan.steps if not step.disabled and acts(step, 0))
+
+
+def verdict(run: Run, *, acting: Collection[str] = (), dropped: Collection[str] = ()) -> RunStatus:
+    """The status a run ends with: `done` means that everything approved that acts has happened.
+
+    `acting` are the steps of the plan that change something; `dropped` are approved effects that
+    are no longer in the plan and did not happen.
+    """
     if run.cancel_asked:
         return RunStatus.CANCELLED
     active = {step.id for step in run.plan.steps if not step.disabled} if run.plan else set[str]()
-    states = [run.steps[name].status for name in active]
-    done = sum(status is StepStatus.DONE for status in states)
-    skipped = sum(status is StepStatus.SKIPPED for status in states)
-    met = _is_met(run) and done > 0 and done + skipped == len(states)
-    if met or done == len(states):
+    missing = {name for name in active if run.steps[name].status is not StepStatus.DONE}
+    some = any(step.status is StepStatus.DONE for step in run.steps.values())
+    needless = {name for name in missing if run.steps[name].status is StepStatus.SKIPPED}
+    met = _is_met(run) and some and missing == needless and not missing & set(acting)
+    if not dropped and (met or not missing):
         return RunStatus.DONE
-    return RunStatus.PARTLY_DONE if done else RunStatus.FAILED
+    if some:
+        return RunStatus.PARTLY_DONE
+    by_person = {name for name in missing if run.steps[name].error_kind == "person"}
+    return RunStatus.CANCELLED if missing and missing == needless & by_person else RunStatus.FAILED
 
 
 def _is_met(run: Run) -> bool:
@@ -46,41 +85,95 @@ def _is_met(run: Run) -> bool:
     return run.advice is not None and run.advice.advice == "finish"
 
 
-def left_over(run: Run) -> Iterator[e.AnyBody]:
-    """The steps that will never run, each with the reason."""
+def left_over(run: Run, is_read: Callable[[str], bool]) -> Iterator[e.AnyBody]:
+    """The steps that will never end by themselves, each with the reason.
+
+    A call that was made and did not end may have taken effect, however the run ends.
+    """
     disabled = {step.id for step in run.plan.steps if step.disabled} if run.plan else set[str]()
+    calls = set(run.calls_open)
     for name, step in run.steps.items():
         if step.status not in _OPEN:
             continue
-        if run.cancel_asked:
+        if step.unsure or (name in calls and not is_read(name)):
+            reason = "nobody saw how the call ended: it may have taken effect"
+            yield e.StepUnknown(step=name, reason=reason)
+        elif run.cancel_asked:
             yield e.StepCancelled(step=name, reason="the run was cancelled")
         elif name in disabled:
             yield e.StepSkipped(step=name, reason="switched off")
         elif _is_met(run):
             yield e.StepSkipped(step=name, reason="the goal is met already")
+        elif _is_of_another_plan(name, run):
+            yield e.StepSkipped(step=name, reason="the plan was revised, and no longer has it")
         else:
             yield e.StepSkipped(step=name, reason="a step it needs did not finish")
+
+
+def _is_of_another_plan(name: str, run: Run) -> bool:
+    """Whether a part belongs to a step that is done without it."""
+    whole = run.steps.get(name.rpartition("/")[0])
+    return whole is not None and whole.status is StepStatus.DONE
+
+
+def reason_for(run: Run, status: RunStatus, events: Sequence[e.Event]) -> str:
+    """Why a run ended as it did, in the order of what matters most."""
+    told: list[str] = []
+    asked = [event for event in events if isinstance(event.body, e.CancelAsked)]
+    if status is RunStatus.CANCELLED and asked:
+        told.append(_cancelled_by(asked[-1]))
+    parts = {
+        "it is not known whether they took effect": _named(run, StepStatus.UNKNOWN),
+        "failed": _named(run, StepStatus.FAILED) if run.cancel_asked is False else [],
+        "left out by a person": [
+            name
+            for name in _named(run, StepStatus.SKIPPED)
+            if run.steps[name].error_kind == "person"
+        ],
+    }
+    told += [
+        f"{what}: {', '.join(names[:_SHOWN])}{' and more' if len(names) > _SHOWN else ''}"
+        for what, names in parts.items()
+        if names
+    ]
+    return "; ".join(told)
+
+
+def _named(run: Run, status: StepStatus) -> list[str]:
+    return [name for name, step in run.steps.items() if step.status is status]
+
+
+def _cancelled_by(event: e.Event) -> str:
+    who = {"person": "a person", "program": "a program"}.get(event.by.kind, "")
+    name = event.by.name or who
+    reason = event.body.reason if isinstance(event.body, e.CancelAsked) else ""
+    return f"cancelled{f' by {name}' if name else ''}{f': {reason}' if reason else ''}"
 
 
 async def conclude(
     journal: Journal,
     results: Mapping[str, Json],
     *,
+    is_read: Callable[[str], bool],
+    acting: Collection[str] = (),
+    dropped: Collection[str] = (),
     reason: str = "",
 ) -> Run:
-    """End a run that has nothing left to do: skip the rest, report, close."""
+    """End a run that has nothing left to do: skip the rest, report, close.
+
+    `is_read` tells of a step, by its name, whether its call changes nothing.
+    """
     over = "the run is over"
     rest: list[e.AnyBody] = [
         e.QuestionWithdrawn(question=name, reason=over) for name in journal.run.questions
     ]
-    rest += left_over(journal.run)
+    rest += left_over(journal.run, is_read)
     if rest:
         await journal.append(*rest)
     run = journal.run
-    status = verdict(run)
+    status = verdict(run, acting=acting, dropped=dropped)
     text = report(run, status, results, journal.events)
-    names = [name for name, step in run.steps.items() if step.status is StepStatus.FAILED]
-    reason = reason or (f"failed: {', '.join(names[:5])}" if names else "")
+    reason = reason or reason_for(run, status, journal.events)
     await journal.append(
         e.ReportStarted(),
         e.ReportMade(result=content_hash(text)),

@@ -28,6 +28,7 @@ from plansmith.runner.units import Unit, named_unit, resolved
 from plansmith.runner.words import Words
 
 FOLLOW_AFTER_S: Final = 0.2
+LONGEST_WAIT_S: Final = 3600.0
 _NOTHING: Final = ("", None)
 
 
@@ -70,16 +71,17 @@ class Conductor:
         self._waits: set[asyncio.Task[None]] = set()
         self._busy: Counter[str] = Counter()
         self._outcomes: asyncio.Queue[tuple[str, Outcome | None]] = asyncio.Queue()
-        self._cancelled: e.Actor | None = None
+        self._heard = Batch()
+        self._cancelled: tuple[e.Actor, str] | None = None
         self._paused: tuple[e.Actor, str] | None = None
         self._words = Words(callees.clock, self._wake)
         self._follower: asyncio.Task[None] | None = None
         self._loop_of: asyncio.AbstractEventLoop | None = None
         self.is_conducting = False
 
-    def cancel(self, by: e.Actor) -> None:
+    def cancel(self, by: e.Actor, reason: str = "") -> None:
         """Start nothing more and stop what runs."""
-        self._cancelled = by
+        self._cancelled = by, reason
         self._outcomes.put_nowait(_NOTHING)
 
     def pause(self, by: e.Actor, reason: str) -> None:
@@ -97,8 +99,13 @@ class Conductor:
         self._loop_of = asyncio.get_running_loop()
         self.is_conducting = True
         try:
-            await self._recover()
+            if self._journal.run.cancel_asked:
+                self._cancelled = SYSTEM, ""  # the word was given, and its process died
+            else:
+                await self._recover()
             self._state.enter(self._journal.run)
+            for digest in self._state.made_results():
+                self._state.made_values[digest] = await self._journal.value(digest)
             advice = self._journal.run.advice
             self._words.advice = advice.advice if advice else None
             await self._loop()
@@ -110,7 +117,7 @@ class Conductor:
 
     async def _loop(self) -> None:
         while not self._cancelled:
-            batch = Batch()
+            batch, self._heard = self._heard, Batch()
             self._drain(batch)
             started = [] if self._paused else self._start(batch)
             if batch.bodies:
@@ -130,7 +137,7 @@ class Conductor:
         finally:
             timer.cancel()
         if self._follower is not None:
-            await self._catch_up()
+            self._heard.more(await self._catch_up())
 
     def _begin_to_follow(self) -> None:
         self._follower = self._follower or asyncio.create_task(self._follow())
@@ -154,32 +161,37 @@ class Conductor:
             try:
                 await self._journal.append(*batch.bodies, values=batch.values)
             except StaleWriter:
-                batch.more(await self._catch_up())
+                heard = await self._catch_up()
+                gone = self._state.skipped & batch.steps
+                self._take_back([ready for ready in started if ready.unit.name in gone])
+                batch.forget(gone)
+                batch.more(heard)
+                started = [ready for ready in started if ready.unit.name not in gone]
                 if self._cancelled or self._paused:
-                    started = self._take_back(batch, started)
+                    batch.drop_starts({ready.unit.name for ready in started})
+                    self._take_back(started)
+                    started = []
             else:
                 return started
 
-    def _take_back(self, batch: Batch, started: list[Ready]) -> list[Ready]:
+    def _take_back(self, started: list[Ready]) -> None:
         """Undo intents that are not durable yet."""
-        batch.drop_starts({ready.unit.name for ready in started})
         for unit, _, _ in started:
             self._purse.settle(unit.name)
             self._busy[unit.callee] -= 1
             self._state.attempts[unit.name] -= 1
             self._state.schedule.put_back(unit.name)
-        return []
 
     async def _catch_up(self) -> Batch:
         """Heed what others wrote; another executor of this run, or a new plan, ends ours."""
         batch = Batch()
         events = await self._journal.catch_up()
-        if any(event.by.kind != "person" or _is_plan(event.body) for event in events):
+        if not all(map(_is_word, events)):
             raise StaleWriter(f"run {self._journal.id} is conducted by someone else")
         for event in events:
             match event.body:
-                case e.CancelAsked():
-                    self._cancelled = event.by
+                case e.CancelAsked(reason=reason):
+                    self._cancelled = event.by, reason
                 case e.RunPaused(reason=reason):
                     self._paused = event.by, reason
                 case e.RunResumed():
@@ -200,11 +212,7 @@ class Conductor:
             if run.steps[name].status is StepStatus.RUNNING
         }
 
-        def is_repeatable(name: str) -> bool:
-            unit = units[name]
-            return unit is not None and self._callees.is_repeatable(unit)
-
-        bodies = list(recover(run, is_repeatable, apart=self._state.opened))
+        bodies = list(recover(run, units, self._callees, apart=self._state.opened))
         if bodies:
             await self._journal.append(*bodies)
 
@@ -218,7 +226,9 @@ class Conductor:
                 return started
             for name in names:
                 unit = self._state.units[name]
-                if name not in self._state.ended and self._affords(unit, batch):
+                if name in self._state.ended or self._is_made(unit, batch):
+                    continue
+                if self._affords(unit, batch):
                     started += self._begin(unit, batch)
             if self._paused:
                 return started
@@ -247,21 +257,41 @@ class Conductor:
         answers = self._words.advice == "finish" and isinstance(unit.step, ReplyStep)
         return unit.parent is not None or answers
 
+    def _is_made(self, unit: Unit, batch: Batch) -> bool:
+        """Take what a call gave that was made before the plan changed: it is not made again.
+
+        A read is, unless it is for an item of a list: what it sees may have changed as well.
+        """
+        if not self._state.was_made(unit) or (self._callees.is_read(unit) and not unit.is_item):
+            return False
+        try:
+            digest = content_of(resolved(unit, self._state.results)).digest
+        except ReferenceFailed:
+            return False  # it fails when it begins
+        return self._state.reuse(unit, digest, batch, run=self._journal.id)
+
     def _begin(self, unit: Unit, batch: Batch) -> list[Ready]:
         try:
-            inputs = resolved(unit, self._state.results)
-            match unit.step:
-                case AskStep():
-                    batch.ask(unit, str(inputs["question"]), self._callees.clock.now())
-                    self._state.park(unit, StepStatus.ASKING)
-                case MapStep() | PlanStep():
-                    self._state.open(unit, inputs, batch, key=f"{self._journal.id}/{unit.name}")
-                case _ if self._asks_about_data(unit, inputs, batch):
-                    pass
-                case _:
-                    return [self._intend(unit, inputs, batch)]
+            with batch.whole():
+                return self._begun(unit, batch)
         except ReferenceFailed as error:
             self._state.fail(unit, str(error), batch)
+        except Exception as error:  # noqa: BLE001 - one step that cannot begin must not end the run
+            self._state.fail(unit, f"it cannot begin: {type(error).__name__}: {error}", batch)
+        return []
+
+    def _begun(self, unit: Unit, batch: Batch) -> list[Ready]:
+        inputs = resolved(unit, self._state.results)
+        match unit.step:
+            case AskStep():
+                batch.ask(unit, str(inputs["question"]), self._callees.clock.now())
+                self._state.park(unit, StepStatus.ASKING)
+            case MapStep() | PlanStep():
+                self._state.open(unit, inputs, batch, key=f"{self._journal.id}/{unit.name}")
+            case _ if self._asks_about_data(unit, inputs, batch):
+                pass
+            case _:
+                return [self._intend(unit, inputs, batch)]
         return []
 
     def _asks_about_data(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> bool:
@@ -284,12 +314,12 @@ class Conductor:
         return True
 
     def _intend(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> Ready:
-        self._state.attempts[unit.name] += 1
-        attempt = self._state.attempts[unit.name]
+        attempt = self._state.attempts[unit.name] + 1
         # The same for the same call, another one for other inputs: so a service can tell.
         content = content_of(inputs)
         key = f"{self._journal.id}/{unit.name}/{content.digest[:16]}"
         batch.start(unit, attempt=attempt, key=key, inputs=content)
+        self._state.attempts[unit.name] = attempt
         self._busy[unit.callee] += 1
         call = Call(
             key=key,
@@ -314,7 +344,14 @@ class Conductor:
         self._tasks[name] = asyncio.create_task(self._work(ready), name=name)
 
     async def _work(self, ready: Ready) -> None:
-        outcome = await self._callees.call(*ready, self._state.results)
+        try:
+            outcome = await self._callees.call(*ready, self._state.results)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # Nobody cancelled it: the callee did that to itself, and somebody waits for an end.
+            outcome = self._callees.lost(ready.unit, "the call was cancelled from within")
         self._outcomes.put_nowait((ready.unit.name, outcome))
 
     def _drain(self, batch: Batch) -> None:
@@ -336,18 +373,24 @@ class Conductor:
                 self._state.finish(unit, value, batch)
             case Failed(error, True, kind) if attempt < self._limits.tries:
                 batch.bodies.append(self._state.failure(unit, error, kind, again=True))
-                self._retry_later(unit, self._limits.first_wait_s * 2 ** (attempt - 1))
-            case Failed(error, _, kind):
+                self._retry_later(unit, attempt)
+            case Unsure(reason, True, kind) if attempt < self._limits.tries:
+                told = self._state.failure(unit, reason, kind, again=True, unsure=True)
+                batch.bodies.append(told)
+                self._retry_later(unit, attempt)
+            case Failed(error, _, kind) if unit.name not in self._state.unsure:
                 self._state.fail(unit, error, batch, kind)
             case Asks(need):
                 self._state.park(unit, StepStatus.ASKING)
                 batch.ask_for(unit, need, attempt)
-            case Unsure(reason):
+            case Unsure(reason) | Failed(reason):
                 self._state.park(unit, StepStatus.UNKNOWN)
-                told = e.StepUnknown(step=unit.name, reason=reason)
-                batch.bodies += [told, unknown_question(unit.name)]
+                unknown = e.StepUnknown(step=unit.name, reason=reason)
+                batch.bodies += [unknown, unknown_question(unit.name, reason)]
 
-    def _retry_later(self, unit: Unit, seconds: float) -> None:
+    def _retry_later(self, unit: Unit, attempt: int) -> None:
+        seconds = min(self._limits.first_wait_s * 2 ** min(attempt - 1, 32), LONGEST_WAIT_S)
+
         async def wait() -> None:
             await self._callees.clock.sleep(seconds)
             self._state.schedule.put_back(unit.name)
@@ -359,32 +402,27 @@ class Conductor:
 
     async def _come_to_rest(self) -> None:
         if self._cancelled:
-            await self._stop(self._cancelled)
+            await self._stop(*self._cancelled)
         elif self._paused and not self._journal.run.paused:
             by, reason = self._paused
             await self._journal.append(e.RunPaused(reason=reason), by=by)
 
-    async def _stop(self, by: e.Actor) -> None:
-        """Cancel what runs, wait for it a little, and write that it was stopped."""
+    async def _stop(self, by: e.Actor, reason: str) -> None:
+        """Cancel what runs, wait for it a little, and write what is known of it.
+
+        What did not end is told where the run ends: whether it took effect, nobody knows.
+        """
         running = dict(self._tasks)
         for task in [*running.values(), *self._waits]:
             task.cancel()
         if running:
             await asyncio.wait(running.values(), timeout=self._limits.grace_s)
-        batch = Batch()
+        batch, self._heard = self._heard, Batch()
         if not self._journal.run.cancel_asked:
-            await self._journal.append(e.CancelAsked(), by=by)
+            await self._journal.append(e.CancelAsked(reason=reason), by=by)
         self._drain(batch)
-        stopped = [*running, *self._state.groups]
-        left = [self._state.units[name] for name in stopped if name not in self._state.ended]
-        batch.bodies += [self._cancellation(unit) for unit in left]
         if batch.bodies:
             await self._journal.append(*batch.bodies, values=batch.values)
-
-    def _cancellation(self, unit: Unit) -> e.StepCancelled:
-        harmless = unit.name not in self._tasks or self._callees.is_read(unit)
-        reason = "cancelled" if harmless else "cancelled in mid-call: it may have taken effect"
-        return e.StepCancelled(step=unit.name, reason=reason)
 
     async def _let_go(self) -> None:
         """Leave nothing running behind, whatever ended the conducting."""
@@ -394,7 +432,15 @@ class Conductor:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=self._limits.grace_s)
+        self._purse.close()
 
 
-def _is_plan(body: e.AnyBody) -> bool:
-    return isinstance(body, (e.PlanProposed, e.ChangesAsked))
+def _is_word(event: e.Event) -> bool:
+    """Whether an event is somebody's word to this run, and not the work of another executor."""
+    match event.body:
+        case e.PlanProposed() | e.ChangesAsked():
+            return False
+        case e.QuestionAnswered() | e.StepFailed(kind="person"):
+            return True  # also of the clock: a question whose time is up
+        case _:
+            return event.by.kind != "system"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from plansmith.plan.data import Json
@@ -22,24 +22,36 @@ class Group:
     parts: dict[str, Unit]
     waiting: deque[str] = field(default_factory=deque[str])
     done: set[str] = field(default_factory=set[str])
-    failed: list[str] = field(default_factory=list[str])
+    failed: dict[str, StepStatus] = field(default_factory=dict[str, StepStatus])
 
     @classmethod
     def of(cls, unit: Unit, parts: dict[str, Unit]) -> Group:
         """A group none of whose parts has been let in."""
         return cls(unit, parts, deque(parts))
 
-    def take_up(self, ended: Mapping[str, StepStatus]) -> int:
-        """Go on with parts of which something is known; how many are inside, waiting for a word."""
-        known = [name for name in self.parts if name in ended]
-        self.done |= {name for name in known if ended[name] is StepStatus.DONE}
-        self.failed += [name for name in known if ended[name] in _LOST]
-        self.waiting = deque(name for name in self.waiting if name not in ended)
-        return len(known) - len(self.done) - len(self.failed)
+    def take_up(self, ended: Mapping[str, StepStatus], opened: Collection[str]) -> dict[str, Unit]:
+        """The parts of which something is known: ended, open, or waiting for a person's word.
 
-    def let_in(self, inside: int) -> dict[str, Unit]:
-        """The next parts that may go into the schedule, when so many are inside already."""
+        They are inside, whatever became of them: what needs one of them waits for it.
+        """
+        known = [name for name in self.parts if name in ended or name in opened]
+        for name in known:
+            if name in ended:
+                self.leave(name, ended[name])
+        self.waiting = deque(name for name in self.waiting if name not in known)
+        return {name: self.parts[name] for name in known}
+
+    def leave(self, name: str, status: StepStatus) -> None:
+        """A part has ended; one that asks or is unknown has not."""
+        if status is StepStatus.DONE:
+            self.done.add(name)
+        elif status in _LOST:
+            self.failed[name] = status
+
+    def let_in(self) -> dict[str, Unit]:
+        """The next parts that may go into the schedule, as far as there is room."""
         step = self.unit.step
+        inside = len(self.parts) - len(self.waiting) - len(self.done) - len(self.failed)
         room = step.width - inside if isinstance(step, MapStep) else len(self.waiting)
         names = [self.waiting.popleft() for _ in range(min(max(room, 0), len(self.waiting)))]
         return {name: self.parts[name] for name in names}
@@ -60,12 +72,18 @@ class Group:
             return True
         return bool(self.failed) and len(self.done | self.lost()) == len(self.parts)
 
+    @property
+    def left_out(self) -> bool:
+        """Whether nothing but a person's word keeps it from being done."""
+        return bool(self.failed) and set(self.failed.values()) == {StepStatus.SKIPPED}
+
     def error(self) -> str:
-        """Why the group failed, or nothing."""
+        """Why the group is not done, or nothing."""
         if not self.failed:
             return ""
-        names = ", ".join(self.failed[:5])
-        return f"{len(self.failed)} of {len(self.parts)} parts failed: {names}"
+        names = ", ".join([*self.failed][:5])
+        what = "were left out" if self.left_out else "failed"
+        return f"{len(self.failed)} of {len(self.parts)} parts {what}: {names}"
 
     def joined(self, results: Mapping[str, Json]) -> Json:
         """The results of all parts: a list for a map, a table by step for a template."""

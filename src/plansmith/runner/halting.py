@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
-from plansmith.errors import Refused, StaleDecision, StaleWriter
+from plansmith.errors import Refused, StaleWriter
 from plansmith.plan import events as e
+from plansmith.plan.graph import downstream, needs
 from plansmith.plan.run import Run, StepStatus
 from plansmith.runner.runs import Runs
 
 _NOT_BEGUN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
-_ASKS: Final = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
 _REASON: Final = "a person left it out"
+
+
+class LeftOut(NamedTuple):
+    """A step that a person left out, and those that cannot run without it."""
+
+    step: str
+    with_it: tuple[str, ...] = ()
 
 
 async def pause_at_once(runs: Runs, run_id: str, *, by: e.Who = "", reason: str = "") -> None:
@@ -28,40 +35,51 @@ async def pause_at_once(runs: Runs, run_id: str, *, by: e.Who = "", reason: str 
         return
 
 
-async def skip_step(runs: Runs, run_id: str, step: str, *, by: e.Who = "") -> None:
-    """Leave a step out that has not begun, or that asks; nothing that runs is touched.
+async def skip_step(runs: Runs, run_id: str, step: str, *, by: e.Who = "") -> LeftOut:
+    """Leave a step out that has not begun, or that asks, and tell what cannot run without it.
 
-    The run is paused for it, since whoever conducts it must not start the step meanwhile.
+    It is one append, heeded by whoever conducts the run: nothing is paused, what runs goes on.
     """
-    run = (await runs.journal(run_id)).run
-    _check(run, step)
-    if not run.paused:
-        await pause_at_once(runs, run_id, by=by, reason=_REASON)
-        await runs.pause(run_id, by=by)
-    journal = await runs.journal(run_id)
-    resumed = [] if run.paused or not journal.run.paused else [e.RunResumed()]
-    try:
-        await journal.append(*_left_out(journal.run, step), *resumed, by=e.actor(by))
-    except StaleWriter:
-        raise StaleDecision(f"run {run_id} went on meanwhile", hint="look at it again") from None
+    while True:
+        journal = await runs.journal(run_id)
+        _check(journal.run, step)
+        with_it = _behind(journal.run, step)
+        try:
+            bodies = _left_out(journal.run, step, with_it)
+            await journal.append(*bodies, by=e.actor(by))
+        except StaleWriter:
+            continue  # it went on meanwhile: perhaps the step has begun, which is looked at again
+        return LeftOut(step, with_it)
 
 
 def _check(run: Run, step: str) -> None:
     state = run.steps.get(step)
     if state is None:
         raise Refused(f"run {run.id} has no step {step!r}")
-    if run.status.over or state.status not in _NOT_BEGUN | _ASKS:
+    if run.status.over:
+        raise Refused(f"run {run.id} is over: it is {run.status}")
+    if state.status is StepStatus.UNKNOWN or state.unsure:
+        hint = "answer its question: done, not_done or retry"
+        raise Refused(f"it is not known whether {step!r} took effect", hint=hint)
+    if state.status not in _NOT_BEGUN | {StepStatus.ASKING}:
         hint = "only a step that has not begun, or that asks, can be left out"
         raise Refused(f"step {step!r} is {state.status}", hint=hint)
 
 
-def _left_out(run: Run, step: str) -> Iterator[e.AnyBody]:
-    """What leaves a step out, as it stands by now; nothing when it has begun meanwhile."""
-    status = run.steps[step].status
-    if status in _NOT_BEGUN:
-        yield e.StepSkipped(step=step, reason=_REASON)
-    elif status in _ASKS:
-        for name, asked in run.questions.items():
-            if asked.step == step:
-                yield e.QuestionWithdrawn(question=name, reason=_REASON)
-        yield e.StepFailed(step=step, error=_REASON, kind="person")
+def _behind(run: Run, step: str) -> tuple[str, ...]:
+    """The steps of the plan that need it and have not begun; those of a template end with it."""
+    if run.plan is None or step not in run.plan.by_id:
+        return ()
+    behind = downstream(needs(run.plan), [step])
+    return tuple(
+        name for name, state in run.steps.items() if name in behind and state.status in _NOT_BEGUN
+    )
+
+
+def _left_out(run: Run, step: str, with_it: tuple[str, ...]) -> Iterator[e.AnyBody]:
+    for name, asked in run.questions.items():
+        if asked.step == step:
+            yield e.QuestionWithdrawn(question=name, reason=_REASON)
+    yield e.StepSkipped(step=step, reason=_REASON)
+    for name in with_it:
+        yield e.StepSkipped(step=name, reason=f"it needs {step}, which a person left out")

@@ -68,6 +68,10 @@ class Journal:
             case _:
                 return None
 
+    async def value(self, digest: str) -> Json:
+        """A value that an event of this run speaks of."""
+        return await self._store.get(digest)
+
     async def append(
         self, *bodies: Entry, by: Actor = SYSTEM, values: Sequence[Json | Content] = ()
     ) -> list[Event]:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
 
 from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepUnknown
 from plansmith.plan.run import Run, StepStatus
+from plansmith.runner.call import Callees
+from plansmith.runner.units import Unit
 
-UNKNOWN_PREFIX = "unknown:"
-UNKNOWN_OPTIONS = ("done", "not_done", "retry")
+UNKNOWN_PREFIX: Final = "unknown:"
+UNKNOWN_OPTIONS: Final = ("done", "not_done", "retry")
+_DIED: Final = "the process ended during the call"
+_SHOWN: Final = 500
 
 
 def recover(
-    run: Run, is_repeatable: Callable[[str], bool], *, apart: Collection[str] = ()
+    run: Run,
+    units: Mapping[str, Unit | None],
+    callees: Callees,
+    *,
+    apart: Collection[str] = (),
 ) -> Iterator[AnyBody]:
     """A read or a keyed call is made again under its key; anything else asks the person.
 
@@ -21,18 +30,21 @@ def recover(
     for name, step in run.steps.items():
         if step.status is not StepStatus.RUNNING or name in apart:
             continue
-        if is_repeatable(name):
-            yield StepFailed(step=name, error="the process ended during the call", again=True)
+        unit = units[name]
+        if unit is not None and callees.is_repeatable(unit):
+            unsure = not callees.is_read(unit)
+            yield StepFailed(step=name, error=_DIED, again=True, unsure=unsure)
         else:
-            yield StepUnknown(step=name, reason="the process ended during the call")
-            yield unknown_question(name)
+            yield StepUnknown(step=name, reason=_DIED)
+            yield unknown_question(name, _DIED)
 
 
-def unknown_question(name: str) -> QuestionAsked:
+def unknown_question(name: str, reason: str) -> QuestionAsked:
     """Ask the person how a step ended that nobody saw the end of."""
+    why = reason if len(reason) <= _SHOWN else f"{reason[:_SHOWN]}…"
     return QuestionAsked(
         question=f"{UNKNOWN_PREFIX}{name}",
-        text=f"It is not known whether {name!r} took effect. Did it?",
+        text=f"It is not known whether {name!r} took effect ({why}). Did it?",
         options=UNKNOWN_OPTIONS,
         step=name,
         kind="unknown",

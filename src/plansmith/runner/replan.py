@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, cast
 
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.plan.events import AnyBody, QuestionAsked, QuestionWithdrawn, StepReset
+from plansmith.plan.events import AnyBody, QuestionAsked, StepReset
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
@@ -16,6 +16,7 @@ from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.steps import ToolStep
 from plansmith.runner.limits import Caps, limit_question
+from plansmith.runner.rerun import affected, taken_back, unknown_steps
 
 _WHY = {
     "tool": "the tool failed",
@@ -26,6 +27,7 @@ _WHY = {
     "": "it did not finish",
 }
 _AGAIN = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
+_LEFT_OUT = (StepStatus.SKIPPED, "person")
 
 
 class Cause(NamedTuple):
@@ -109,7 +111,13 @@ def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
     """
     if run.plan is None:
         return Kept(answer, [])
-    done = [step for step in run.plan.steps if run.steps[step.id].status is StepStatus.DONE]
+    # What may have taken effect stays, too, until a person has said whether it did.
+    unknown = unknown_steps(run)
+    done = [
+        step
+        for step in run.plan.steps
+        if run.steps[step.id].status is StepStatus.DONE or step.id in unknown
+    ]
     names = {step.id for step in done}
     other = [s.id for s in answer.steps if s.id in names and s != run.plan.by_id[s.id]]
     problems: list[Problem] = []
@@ -139,10 +147,17 @@ def _fresh(names: Sequence[str], taken: set[str]) -> dict[str, str]:
 
 
 def resets(run: Run, plan: Plan) -> Iterator[AnyBody]:
-    """What a new plan takes back: failed steps wait again, questions of dropped steps close."""
-    for asked in run.questions.values():
-        if asked.step is not None and asked.step.split("/")[0] not in plan.by_id:
-            yield QuestionWithdrawn(question=asked.question, reason="the plan was revised")
+    """What a new plan takes back: failed steps wait again, questions of changed ones close.
+
+    Parts of a changed step wait again, too, and take over what the very same call gave before.
+    What a person left out stays out.
+    """
+    yield from taken_back(run, plan)
+    others = affected(run, plan)
     for name, step in run.steps.items():
-        if step.status in _AGAIN and name.split("/")[0] in plan.by_id:
+        root = name.split("/")[0]
+        if root not in plan.by_id or (step.status, step.error_kind) == _LEFT_OUT:
+            continue
+        is_part = name != root and root in others
+        if step.status in _AGAIN or (is_part and step.status is StepStatus.DONE):
             yield StepReset(step=name, reason="the plan was revised")

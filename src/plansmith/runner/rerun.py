@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
+from plansmith.errors import Refused
 from plansmith.plan.data import canonical_json
 from plansmith.plan.events import (
     AnyBody,
@@ -15,8 +17,12 @@ from plansmith.plan.events import (
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.steps import AskStep
 
-_ENDED = frozenset({StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
+_CHANGED: Final = "the plan was changed"
+_ENDED: Final = frozenset(
+    {StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED}
+)
 
 
 def carried_over(old: Run, plan: Plan, *, again: Collection[str] = ()) -> list[StepReused]:
@@ -37,24 +43,79 @@ def carried_over(old: Run, plan: Plan, *, again: Collection[str] = ()) -> list[S
 
 
 def to_repeat(run: Run, plan: Plan) -> list[AnyBody]:
-    """What a changed plan takes back in a run under way: results, and questions of old steps."""
+    """What a person's changed plan takes back in a run under way: results, and open questions.
+
+    What has made the very same call already takes its result over; what a person left out of
+    the plan before stays out, unless he changed it.
+    """
     kept = {each.step for each in carried_over(run, plan)}
-    bodies: list[AnyBody] = []
-    for asked in run.questions.values():
-        root = (asked.step or "").split("/")[0]
-        if not root or (root in plan.by_id and not _is_changed(root, run, plan)):
+    bodies = taken_back(run, plan)
+    again = plan.by_id.keys() - kept
+    for name, state in run.steps.items():
+        root = name.split("/")[0]
+        left_out = state.status is StepStatus.SKIPPED and state.error_kind == "person"
+        if root not in again or (left_out and not _is_changed(root, run, plan)):
             continue
-        reason = "the plan was changed"
-        bodies.append(QuestionWithdrawn(question=asked.question, reason=reason))
-        if root in plan.by_id and run.steps[root].status is StepStatus.ASKING:
-            bodies.append(StepCancelled(step=root, reason=reason))
-            bodies.append(StepReset(step=root, reason=reason))
-    bodies += [
-        StepReset(step=name, reason="the plan was changed")
-        for name, state in run.steps.items()
-        if state.status in _ENDED and name.split("/")[0] in plan.by_id.keys() - kept
-    ]
+        if state.status in _ENDED:
+            bodies.append(StepReset(step=name, reason=_CHANGED))
     return bodies
+
+
+def taken_back(run: Run, plan: Plan) -> list[AnyBody]:
+    """What another plan takes back of steps that it changes or no longer has, and that are open.
+
+    Their questions close, and they wait again. Not a question about a call that may have taken
+    effect: it stays until a person has answered it.
+    """
+    others = affected(run, plan)
+    # The words of a question without references are the same, whatever comes before it.
+    others -= {name for name in others if _asks_the_same(name, run, plan)}
+    bodies: list[AnyBody] = [
+        QuestionWithdrawn(question=asked.question, reason=_CHANGED)
+        for asked in run.questions.values()
+        if asked.step is not None and asked.asks != "unknown"
+        if _root(asked.step) in others or _root(asked.step) not in plan.by_id
+    ]
+    calls = run.calls_open
+    for name, state in run.steps.items():
+        holds = state.status is StepStatus.RUNNING and name not in calls
+        if _root(name) in others and (holds or state.status is StepStatus.ASKING):
+            bodies.append(StepCancelled(step=name, reason=_CHANGED))
+            bodies.append(StepReset(step=name, reason=_CHANGED))
+    return bodies
+
+
+def affected(run: Run, plan: Plan) -> set[str]:
+    """The steps of a plan that are new or would do something else, and all behind them."""
+    changed = {name for name in plan.by_id if _is_changed(name, run, plan)}
+    return changed | downstream(needs(plan), changed)
+
+
+def _asks_the_same(name: str, run: Run, plan: Plan) -> bool:
+    step = plan.by_id[name]
+    plain = isinstance(step, AskStep) and not any(True for _ in step.refs())
+    return plain and not _is_changed(name, run, plan)
+
+
+def unknown_steps(run: Run) -> dict[str, str]:
+    """The steps of the plan of which nobody knows whether they, or a part, took effect."""
+    found: dict[str, str] = {}
+    for name, state in run.steps.items():
+        if state.status is StepStatus.UNKNOWN or state.unsure:
+            found.setdefault(_root(name), name)
+    return found
+
+
+def check_unknown(run: Run, plan: Plan) -> None:
+    """Refuse a plan that changes a step before it is known whether that took effect."""
+    for root, name in unknown_steps(run).items():
+        if root not in plan.by_id or _is_changed(root, run, plan):
+            hint = f"answer the question about {name!r} first: done, not_done or retry"
+            raise Refused(f"it is not known whether {name!r} took effect", hint=hint)
+
+
+def _root(name: str) -> str:
+    return name.split("/", maxsplit=1)[0]
 
 
 def _is_new(name: str, old: Run, plan: Plan) -> bool:

@@ -17,18 +17,20 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.fold import GO_ON, fold
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.steps import AnyStep
 from plansmith.ports import Closing
 from plansmith.runner.answers import settle
 from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
-from plansmith.runner.conclude import conclude, goes_on, is_waiting
+from plansmith.runner.conclude import acting_steps, conclude, goes_on, is_waiting
 from plansmith.runner.desk import Desk
 from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Journal, load_replies, load_results
 from plansmith.runner.limits import RunLimits, limit_of
-from plansmith.runner.rerun import carried_over, to_repeat
+from plansmith.runner.rerun import carried_over, check_unknown, to_repeat
 from plansmith.runner.templates import runs_templates
+from plansmith.runner.units import Unit, named_unit
 
 UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.REPLANNING})
 
@@ -94,13 +96,14 @@ class Runs(Desk):
         """A person's own version of the plan: checked at once, approved like any other."""
         journal = await self.journal(run_id)
         run = journal.run
-        busy = not run.paused and any(s.status is StepStatus.RUNNING for s in run.steps.values())
+        busy = not run.paused and run.calls_open
         if run_id in self._active or busy or run.status.over:
             hint = "pause it first, or repeat it with a plan of yours"
             raise Refused(f"run {run_id} is {run.status}", hint=hint)
         plan = await self.pinned(plan)
         problems = await self.usable(plan)
         edited = plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
+        check_unknown(run, edited)
         again = to_repeat(run, edited)
         try:
             await self.propose(
@@ -250,24 +253,48 @@ class Runs(Desk):
         """End a run that has nothing left to do; true when it goes on after all."""
         if results is None:
             results = await load_results(self.store, journal.run)
-        await conclude(journal, results, reason=reason)
+        await self._conclude(journal, results, reason=reason)
         (await self.past()).learn(journal.run, self.templates)
         return False
 
-    async def cancel(self, run_id: str, *, by: e.Who = "") -> Run:
-        """Stop a run: nothing new starts, what runs is cancelled."""
-        await self._interrupt(run_id, lambda conductor: conductor.cancel(e.actor(by)))
+    async def _conclude(
+        self, journal: Journal, results: Mapping[str, Json], *, reason: str
+    ) -> None:
+        plan = journal.run.plan
+        if runs_templates(plan):
+            await self.load_templates()
+        callees = await self.callees()
+
+        def is_read(name: str) -> bool:
+            unit = named_unit(plan, name, self.templates) if plan else None
+            return unit is not None and callees.is_read(unit)
+
+        def reads(step: AnyStep) -> bool:
+            return callees.is_read(Unit(step.id, step))
+
+        acting = acting_steps(plan, reads, self.templates) if plan else frozenset[str]()
+        await conclude(journal, results, is_read=is_read, acting=acting, reason=reason)
+
+    async def cancel(self, run_id: str, *, by: e.Who = "", reason: str = "") -> Run:
+        """Stop a run for good, and say why: nothing new starts, what runs is cancelled.
+
+        A call that was cut off in the middle may have taken effect: its step is `unknown`.
+        """
+        await self._interrupt(run_id, lambda conductor: conductor.cancel(e.actor(by), reason))
         journal = await self.journal(run_id)
-        if not journal.run.status.over:
-            await self._decided(journal, e.CancelAsked(), by=by)
+        if not journal.run.status.over and not journal.run.cancel_asked:
+            await self._decided(journal, e.CancelAsked(reason=reason), by=by)
             await self._let_others_end(journal)
-        if not journal.run.status.over:
-            await self.end(journal)
+        while not journal.run.status.over:
+            try:
+                await self.end(journal)
+            except StaleWriter:
+                await journal.catch_up()
         return await self.whole(journal)
 
     async def _let_others_end(self, journal: Journal) -> None:
         """Give a process that may be making calls for this run the time to stop them."""
-        running = any(step.status is StepStatus.RUNNING for step in journal.run.steps.values())
+        running = bool(journal.run.calls_open)
         try:
             async with asyncio.timeout(self.limits.grace_s if running else 0):
                 while not journal.run.status.over:

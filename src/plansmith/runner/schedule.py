@@ -20,6 +20,7 @@ class Schedule:
         self._missing: dict[str, int] = {}
         self._followers: dict[str, list[str]] = {}
         self._heap: list[tuple[float, int, str]] = []
+        self._queued: set[str] = set()
         self._entered = 0
         self._done: set[str] = set()
         self.add(graph, durations=durations)
@@ -48,6 +49,8 @@ class Schedule:
 
     def finish(self, node: str) -> None:
         """Say that a node is done: what waited for it alone becomes ready."""
+        if node in self._done:
+            return
         self._done.add(node)
         for follower in self._followers.get(node, ()):
             self._missing[follower] -= 1
@@ -61,14 +64,19 @@ class Schedule:
         while self._heap and free > 0 and not taken:
             entry = heappop(self._heap)
             (back.append(entry) if is_blocked(entry[2]) else taken.append(entry[2]))
+        self._queued.difference_update(taken)
         for entry in back:
             heappush(self._heap, entry)
         return taken
 
     def put_back(self, node: str) -> None:
-        """A taken node is ready again."""
-        self._push(node)
+        """A taken node is ready again; one that still needs something waits for that."""
+        if not self._missing.get(node) and node not in self._done:
+            self._push(node)
 
     def _push(self, node: str) -> None:
+        if node in self._queued:
+            return
+        self._queued.add(node)
         self._entered += 1
         heappush(self._heap, (-self._weight.get(node, 0.0), self._entered, node))

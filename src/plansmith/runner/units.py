@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import cast
 
 from plansmith.errors import ReferenceFailed
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, content_hash
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import ITEM, PARAMS, RESERVED, fill, fill_text, lookup
 from plansmith.plan.steps import AgentStep, AnyStep, MapStep, PlanStep, ReplyStep, ToolStep
@@ -23,6 +25,7 @@ class Unit:
     bound: Mapping[str, Json] = field(default_factory=dict[str, Json])
     parent: str | None = None
     depth: int = 0
+    off: frozenset[str] = frozenset()
 
     @property
     def callee(self) -> str:
@@ -36,8 +39,19 @@ class Unit:
                 return self.step.kind
 
     def needs(self) -> frozenset[str]:
-        """The names of the units it waits for."""
-        return frozenset(f"{self.scope}{need}" for need in self.step.needs() - RESERVED)
+        """The names of the units it waits for, whatever is known of them; not switched off ones."""
+        waits = self.step.needs() - RESERVED - self.off
+        return frozenset(f"{self.scope}{need}" for need in waits)
+
+    @property
+    def item(self) -> str:
+        """By which item of its map step a part is known, wherever that stands in the list."""
+        return content_hash(self.bound[ITEM]) if self.is_item else ""
+
+    @property
+    def is_item(self) -> bool:
+        """Whether it is there for one item of a map step."""
+        return self.parent is not None and self.scope != f"{self.parent}/"
 
 
 class Values(Mapping[str, Json]):
@@ -87,31 +101,71 @@ def cited(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
 
 def plan_units(plan: Plan) -> dict[str, Unit]:
     """The units of a plan: its steps that are not switched off."""
-    return {step.id: Unit(step.id, step) for step in plan.steps if not step.disabled}
+    off = _switched_off(plan)
+    return {step.id: Unit(step.id, step, off=off) for step in plan.steps if not step.disabled}
 
 
-def map_units(unit: Unit, items: Json) -> dict[str, Unit]:
-    """One unit for every item of a map step's list."""
+def map_units(unit: Unit, items: Json, known: Mapping[str, str]) -> dict[str, Unit]:
+    """One unit for every item of a map step's list, in its order.
+
+    `known` are parts of which the journal tells already, with the items they are for: an item
+    keeps its name in another list, and no other item ever gets that name.
+    """
     step = unit.step
     if not isinstance(step, MapStep) or not isinstance(items, list):
         kind = type(items).__name__
         raise ReferenceFailed(f"{unit.name} goes over a list, and this is a {kind}")
     return {
-        f"{unit.name}/{place}": Unit(
-            f"{unit.name}/{place}",
+        name: Unit(
+            name,
             step.each,
             scope=unit.scope,
             bound={**unit.bound, ITEM: item},
             parent=unit.name,
             depth=unit.depth + 1,
+            off=unit.off,
         )
-        for place, item in enumerate(items)
+        for name, item in zip(_names(unit.name, items, known), items, strict=True)
     }
+
+
+def _names(whole: str, items: list[Json], known: Mapping[str, str]) -> list[str]:
+    """A name for each item: its own if it has one, else its place in the list, if that is free."""
+    if not known:
+        return [f"{whole}/{place}" for place in range(len(items))]
+    owned: dict[str, deque[str]] = {}
+    for name in sorted(known, key=lambda name: int(name.rpartition("/")[2])):
+        owned.setdefault(known[name], deque()).append(name)
+    hashes = [content_hash(item) for item in items]
+    # Who stands where it stood stays; equal items go by the order in which they occur.
+    found = {
+        place: f"{whole}/{place}"
+        for place, digest in enumerate(hashes)
+        if known.get(f"{whole}/{place}") == digest
+    }
+    for place, name in found.items():
+        owned[hashes[place]].remove(name)
+    for place, digest in enumerate(hashes):
+        if place not in found and owned.get(digest):
+            found[place] = owned[digest].popleft()
+    taken = {*known, *found.values()}
+    later = (f"{whole}/{number}" for number in count(len(items)))
+    for place in range(len(items)):
+        own = f"{whole}/{place}"
+        if place not in found:
+            found[place] = own if own not in taken else next(n for n in later if n not in taken)
+            taken.add(found[place])
+    return [found[place] for place in range(len(items))]
+
+
+def _switched_off(plan: Plan) -> frozenset[str]:
+    return frozenset(step.id for step in plan.steps if step.disabled)
 
 
 def template_units(unit: Unit, plan: Plan, parameters: Mapping[str, Json]) -> dict[str, Unit]:
     """The units of a template's plan, inside the plan step that runs it."""
     scope = f"{unit.name}/"
+    off = _switched_off(plan)
     return {
         f"{scope}{step.id}": Unit(
             f"{scope}{step.id}",
@@ -120,6 +174,7 @@ def template_units(unit: Unit, plan: Plan, parameters: Mapping[str, Json]) -> di
             bound={PARAMS: dict(parameters)},
             parent=unit.name,
             depth=unit.depth + 1,
+            off=off,
         )
         for step in plan.steps
         if not step.disabled
