@@ -1,0 +1,209 @@
+"""Random plans of nested templates and maps, restarted anywhere: no guard ever opens by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.property.test_running import Crash, MortalStore
+
+from plansmith import Effect, Plan, RunStatus, ToolSpec
+from plansmith.app import Plansmith
+from plansmith.plan.data import Json
+from plansmith.plan.run import Run
+from plansmith.ports import Call
+from plansmith.runner.limits import RunLimits
+
+DEPTH = 3
+
+
+class World:
+    """Counts effects by the name of the unit that made the call, and looks at its guards."""
+
+    def __init__(self, story: Story) -> None:
+        self.story = story
+        self.effects: Counter[str] = Counter()
+        self.answered: set[str] = set()
+        self.opened: list[str] = []
+
+    async def tools(self) -> list[ToolSpec]:
+        return [
+            ToolSpec(name="look", effect=Effect.READ),
+            ToolSpec(name="pay", effect=Effect.WRITE),
+        ]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        unit = call.key.partition("/")[2].rpartition("/")[0]
+        missing = self.story.guards(unit) - self.answered
+        if missing:
+            self.opened.append(f"{unit} before {sorted(missing)}")
+        await asyncio.sleep(0)
+        if tool == "pay":
+            self.effects[unit] += 1
+        return {"unit": unit, "arguments": dict(arguments)}
+
+
+class Story:
+    """A plan with its templates, where to crash, and in which order to answer."""
+
+    def __init__(self) -> None:
+        self.templates: dict[str, Plan] = {}
+        self.plan = Plan(goal="g", steps=())
+        self.crashes: list[tuple[int, bool]] = []
+        self.picks: list[int] = []
+        self.width = 16
+
+    def guards(self, unit: str) -> set[str]:
+        """The questions that a unit needs, directly or not, at every level above it."""
+        plan, scope, found = self.plan, "", set[str]()
+        names = unit.split("/")
+        while names:
+            name = names.pop(0)
+            found |= {f"{scope}{each}" for each in _needed_asks(plan, name)}
+            found |= self._inner_asks(plan, name, scope)
+            step: Any = plan.by_id[name]
+            scope = f"{scope}{name}/"
+            if step.kind == "map":
+                if not names:
+                    break
+                scope = f"{scope}{names.pop(0)}/"
+                step = step.each
+            if step.kind == "plan" and names:
+                plan = self.templates[step.template]
+        return found
+
+    def _inner_asks(self, plan: Plan, name: str, scope: str) -> set[str]:
+        """The questions inside of map and plan steps that a step needs."""
+        found = set[str]()
+        for need in _upstream(plan, name):
+            found |= self._asks_of(plan.by_id[need], f"{scope}{need}")
+        return found
+
+    def _asks_of(self, step: Any, name: str) -> set[str]:
+        match step.kind:
+            case "ask":
+                return {name}
+            case "map":
+                count = len(step.over)
+                return {
+                    ask for n in range(count) for ask in self._asks_of(step.each, f"{name}/{n}")
+                }
+            case "plan":
+                inner = self.templates[step.template]
+                return {
+                    ask
+                    for each in inner.steps
+                    for ask in self._asks_of(each, f"{name}/{each.id}")
+                }
+            case _:
+                return set()
+
+
+def _upstream(plan: Plan, name: str) -> set[str]:
+    found = set[str]()
+    todo = [name]
+    while todo:
+        for need in plan.by_id[todo.pop()].needs() - {"item", "params"}:
+            if need not in found:
+                found.add(need)
+                todo.append(need)
+    return found
+
+
+def _needed_asks(plan: Plan, name: str) -> set[str]:
+    return {each for each in _upstream(plan, name) if plan.by_id[each].kind == "ask"}
+
+
+@st.composite
+def stories(draw: Any) -> Story:
+    story = Story()
+
+    def scope(level: int) -> list[dict[str, Any]]:
+        steps: list[dict[str, Any]] = []
+        kinds = ["ask", "pay", "look"] + (["plan", "map"] * 2 if level < DEPTH else [])
+        for number in range(draw(st.integers(1, 3))):
+            earlier = [each["id"] for each in steps]
+            after = draw(st.lists(st.sampled_from(earlier), unique=True)) if earlier else []
+            made = {"id": f"s{number}", "after": after, **step(draw(st.sampled_from(kinds)), level)}
+            steps.append(made)
+        return steps
+
+    def step(kind: str, level: int) -> dict[str, Any]:
+        match kind:
+            case "ask":
+                return {"question": "Really?"}
+            case "plan":
+                return {"template": template(level)}
+            case "map":
+                each = {"template": template(level)} if draw(st.booleans()) else {"tool": "pay"}
+                over = list(range(draw(st.integers(1, 2))))
+                return {"over": over, "each": each, "width": draw(st.integers(1, 2))}
+            case _:
+                return {"tool": kind}
+
+    def template(level: int) -> str:
+        steps = scope(level + 1)
+        name = f"t{len(story.templates)}"
+        story.templates[name] = Plan.model_validate({"goal": name, "steps": steps})
+        return name
+
+    story.plan = Plan.model_validate({"goal": "g", "steps": scope(1)})
+    story.crashes = draw(st.lists(st.tuples(st.integers(0, 12), st.booleans()), max_size=4))
+    story.picks = draw(st.lists(st.integers(0, 7), min_size=1, max_size=12))
+    story.width = draw(st.sampled_from([1, 2, 16]))
+    return story
+
+
+async def tell(story: Story, *, calmly: bool) -> tuple[World, Run]:
+    world, store = World(story), MortalStore()
+    limits = RunLimits(width=story.width, first_wait_s=0)
+
+    def restarted() -> Plansmith:
+        return Plansmith(tools=[world], store=store, limits=limits, templates=story.templates)
+
+    app = restarted()
+    run = await app.submit(story.plan)
+    if run.plan is not None and run.status is RunStatus.REVIEWING:
+        run = await app.decide(run.id, approve=run.plan.hash, by="ada")
+    crashes = [] if calmly else list(story.crashes)
+    for turn in range(400):
+        store.appends_left, store.durable_first = crashes.pop() if crashes else (10**9, False)
+        app = restarted()
+        try:
+            run = await app.run(run.id)
+        except Crash:
+            store.appends_left = 10**9
+            continue
+        store.appends_left = 10**9
+        if run.status.over:
+            return world, run
+        assert run.status is RunStatus.ASKING, run.status
+        assert run.questions
+        name = [*run.questions][story.picks[turn % len(story.picks)] % len(run.questions)]
+        await _answer(app, run, name, world)
+    raise AssertionError(f"it never ended: {run.questions}")
+
+
+async def _answer(app: Plansmith, run: Run, name: str, world: World) -> None:
+    """A person who knows the truth."""
+    if name.startswith("unknown:"):
+        happened = world.effects[name.removeprefix("unknown:")]
+        await app.answer(run.id, name, "done" if happened else "retry")
+        return
+    await app.answer(run.id, name, "yes")
+    world.answered.add(name)
+
+
+@given(stories())
+async def test_no_effect_of_a_nested_plan_comes_before_a_question_it_needs(story: Story) -> None:
+    world, run = await tell(story, calmly=False)
+    assert not world.opened
+    calm, calm_run = await tell(story, calmly=True)
+    assert not calm.opened
+    assert run.status is calm_run.status is RunStatus.DONE
+    assert world.effects == calm.effects
+    assert set(world.effects.values()) <= {1}
