@@ -98,15 +98,19 @@ class ScriptMismatch(ModelFailed):
 
 
 class ToolFailed(PlansmithError):
-    """A tool or an agent gave no usable result."""
+    """A tool or an agent gave no usable result. Raise this when nothing was changed.
+
+    A call that changes something and ends in any other exception may have taken effect: it is
+    not repeated, and a person is asked.
+    """
 
 
 class ToolBusy(ToolFailed):
-    """A passing failure of a tool, worth another try."""
+    """A passing failure of a tool, worth another try; nothing was changed."""
 
 
 class OutcomeUnknown(ToolFailed):
-    """A call was lost on its way: it may have taken effect."""
+    """A call was lost on its way, or went wrong after it began: it may have taken effect."""
 
 
 class InputNeeded(PlansmithError):

@@ -14,7 +14,13 @@ import jsonschema_rs
 
 from plansmith.adapters.agents.local_evidence import Evidence
 from plansmith.adapters.agents.local_guard import Circles, LocalLimits
-from plansmith.errors import InputNeeded, Misconfigured, PlansmithError, ToolFailed
+from plansmith.errors import (
+    InputNeeded,
+    Misconfigured,
+    OutcomeUnknown,
+    PlansmithError,
+    ToolFailed,
+)
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash
 from plansmith.planner.briefing.fence import fence
@@ -92,17 +98,22 @@ class Desk:
             raise self._asked(need, name, arguments) from need
         except (Stop, Unsure):
             raise
+        except OutcomeUnknown as lost:
+            return self._broken(spec, arguments, str(lost))
         except PlansmithError as error:
             return self._noted(name, arguments, str(error), failed=True)
         except TimeoutError:
-            if spec.effect is not Effect.READ and not spec.idempotent:
-                raise Unsure(f"nobody knows whether {name} took effect") from None
-            return self._noted(name, arguments, "it took too long", failed=True)
+            return self._broken(spec, arguments, "it took too long")
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is its failure
-            told = f"{type(error).__name__}: {error}"
-            return self._noted(name, arguments, told, failed=True)
+            return self._broken(spec, arguments, f"{type(error).__name__}: {error}")
         self.evidence.add(arguments, result)
         return self._noted(name, arguments, result)
+
+    def _broken(self, spec: ToolSpec, arguments: dict[str, Json], why: str) -> str:
+        """A call that may have taken effect ends the task, unless repeating it does no harm."""
+        if spec.effect is not Effect.READ and not spec.idempotent:
+            raise Unsure(f"nobody knows whether {spec.name} took effect: {why}")
+        return self._noted(spec.name, arguments, why, failed=True)
 
     async def _make(self, spec: ToolSpec, source: ToolSource, arguments: dict[str, Json]) -> Json:
         key = content_hash([spec.name, arguments])
@@ -149,7 +160,7 @@ class Stop(ToolFailed):
 
 
 class Unsure(ToolFailed):
-    """A call that changes something did not end in time, so that nobody knows what it did."""
+    """A call that changes something went wrong, so that nobody knows what it did."""
 
 
 def _left_behind(reply: Reply | None) -> tuple[dict[str, Reply], dict[str, dict[str, Json]]]:

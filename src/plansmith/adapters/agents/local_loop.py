@@ -19,7 +19,14 @@ from pydantic_core import SchemaValidator, core_schema
 from plansmith.adapters.agents.local_desk import Desk, Unsure
 from plansmith.adapters.agents.local_guard import Allowance, LocalLimits
 from plansmith.adapters.agents.local_model import FINISH, port_model
-from plansmith.errors import InputNeeded, ModelBusy, PlansmithError, ToolBusy, ToolFailed
+from plansmith.errors import (
+    InputNeeded,
+    ModelBusy,
+    OutcomeUnknown,
+    PlansmithError,
+    ToolBusy,
+    ToolFailed,
+)
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.planner.briefing.fence import fence
@@ -179,12 +186,12 @@ def _said(errand: Errand) -> Sequence[tuple[str, str]]:
 
 
 def _failure(errand: Errand, error: Exception) -> ToolFailed:
-    """A failure that says what was changed before it; then it is not worth another try."""
+    """A failure that says what was changed before it; then nobody knows how far it came."""
     changes = errand.desk.changes
     hint = error.hint if isinstance(error, PlansmithError) else ""
     message = error.message if isinstance(error, PlansmithError) else f"{errand.name}: {error}"
     if changes:
         told = f"{message}; before that it called {', '.join(changes)}"
-        return ToolFailed(told, hint=hint)
+        return OutcomeUnknown(told, hint=hint)
     passing = isinstance(error, (ModelBusy, ToolBusy))
     return ToolBusy(message, hint=hint) if passing else ToolFailed(message, hint=hint)

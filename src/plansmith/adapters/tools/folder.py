@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from plansmith.errors import Misconfigured, ToolFailed
+from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
 
 _DEEPEST: Final = 16
 _LONGEST_NAME: Final = 200
@@ -209,7 +209,7 @@ def _put(place: int, last: str, data: bytes, *, name: str, old: os.stat_result |
                 os.link(beside, last, src_dir_fd=place, dst_dir_fd=place, follow_symlinks=False)
             else:
                 os.rename(beside, last, src_dir_fd=place, dst_dir_fd=place)
-            os.fsync(place)
+            _flush(place, name)
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(beside, dir_fd=place)
@@ -217,6 +217,15 @@ def _put(place: int, last: str, data: bytes, *, name: str, old: os.stat_result |
         raise ToolFailed(f"{name} is there already", hint="choose another name") from None
     except OSError as error:
         raise failed(name, error) from None
+
+
+def _flush(place: int, name: str) -> None:
+    """Make the new name last; the file is there already when that fails."""
+    try:
+        os.fsync(place)
+    except OSError as error:
+        told = f"{name} was written, and may not last: {error.strerror}"
+        raise OutcomeUnknown(told) from None
 
 
 def _fits(name: str, data: bytes, most: int) -> None:

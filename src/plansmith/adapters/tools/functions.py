@@ -31,7 +31,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError
 
-from plansmith.errors import Misconfigured, ToolFailed
+from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call
@@ -74,7 +74,12 @@ class FunctionTool:
             result = await self.function(**given)
         else:
             result = await _in_a_thread(partial(self.function, **given))
-        return _to_json(result)
+        try:
+            return _to_json(result)
+        except ToolFailed as failure:
+            if self.spec.effect is Effect.READ:
+                raise
+            raise OutcomeUnknown(f"it was called, and {failure.message}") from None
 
 
 async def _in_a_thread(work: Callable[[], R]) -> R:
@@ -139,7 +144,8 @@ def tool(
     """Make a function a tool. Without a word on its effect, it counts as one that writes.
 
     `idempotent` means that a call may be repeated under the same key; a parameter called `call`
-    gets that key. Sync functions run in a thread.
+    gets that key. Sync functions run in a thread. A function that writes raises `ToolFailed` when
+    nothing was changed; after anything else it is asked whether the change took place.
     """
 
     def make(made: Callable[..., Any]) -> FunctionTool:

@@ -19,8 +19,14 @@ from plansmith.adapters.agents.a2a.cards import (
 from plansmith.adapters.agents.a2a.questions import gave_up
 from plansmith.adapters.agents.a2a.settings import AgentSettings, Lookup, check_name, fill_headers
 from plansmith.adapters.clock import SystemClock
-from plansmith.errors import InputNeeded, Misconfigured, PlansmithError, ToolFailed
-from plansmith.plan.capability import AgentSpec
+from plansmith.errors import (
+    InputNeeded,
+    Misconfigured,
+    OutcomeUnknown,
+    PlansmithError,
+    ToolFailed,
+)
+from plansmith.plan.capability import AgentSpec, Effect
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Clock
 
@@ -47,8 +53,8 @@ class A2AAgent:
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         """The task's result, or a question of the agent's; nothing is ever sent twice."""
         if call.reply is not None and gave_up(call.reply):
-            name = self.spec.name
-            raise ToolFailed(f"a person gave up on {name}: nobody knows how far it came")
+            why = f"a person gave up on {self.spec.name}: nobody knows how far it came"
+            raise ToolFailed(why) if self.spec.effect is Effect.READ else OutcomeUnknown(why)
         headers, secrets = fill_headers(self._settings.headers, self._lookup)
         told = Call(
             key=call.key,

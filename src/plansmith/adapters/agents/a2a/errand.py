@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from typing import Final, NoReturn
 
-from plansmith.adapters.agents.a2a.exchange import Exchange, Gone
+from plansmith.adapters.agents.a2a.exchange import Broke, Exchange, Gone
 from plansmith.adapters.agents.a2a.questions import (
     CANNOT,
     LOST,
@@ -37,7 +37,7 @@ from plansmith.adapters.agents.a2a.speech import (
 )
 from plansmith.adapters.agents.a2a.translate import survives
 from plansmith.adapters.agents.a2a.wire import Cut, TooMuch
-from plansmith.errors import PlansmithError, ToolBusy, ToolFailed
+from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Clock
@@ -90,9 +90,19 @@ class Errand:
             if self._answer is None:
                 await self._follow()
             return self._end()
-        except (asyncio.CancelledError, TooMuch):
+        except asyncio.CancelledError:
             await self._stop()
             raise
+        except TooMuch as much:
+            await self._stop()
+            raise self._went_wrong(much.message) from None
+        except (Broke, Gone) as failed:
+            raise self._went_wrong(failed.message) from None
+
+    def _went_wrong(self, why: str, *, hint: str = "") -> ToolFailed:
+        """A failure after the work was begun: an agent that changes things may have done so."""
+        is_read = self._settings.effect is Effect.READ
+        return (ToolFailed if is_read else OutcomeUnknown)(why, hint=hint)
 
     async def _begin(
         self, task: str, inputs: Mapping[str, Json], *, mark: str, is_first: bool
@@ -251,7 +261,8 @@ class Errand:
     def _look(self, task: Task) -> None:
         """Take in a task that was asked for; a state nobody knows cannot be waited out."""
         if task.state is State.UNKNOWN:
-            raise ToolFailed(f"{self._name} reports its task in a state that A2A does not know")
+            odd = f"{self._name} reports its task in a state that A2A does not know"
+            raise self._went_wrong(odd)
         moved = (task.state, question_of(task)) != (self._task.state, question_of(self._task))
         if moved:
             self._take(task)
@@ -291,7 +302,8 @@ class Errand:
             return
         if self._task.state is State.AUTH and answer == CANNOT:
             await self._stop()
-            raise ToolFailed(f"{self._name} wanted a sign-in, and a person could not give it")
+            wanted = f"{self._name} wanted a sign-in, and a person could not give it"
+            raise self._went_wrong(wanted)
         self._answered = asked.question
         as_data = self._exchange.takes_data and survives(answer)
         parts = answer_parts(answer, as_data=as_data)
@@ -322,11 +334,14 @@ class Errand:
             )
         said = self._task.message.text if self._task.message else ""
         why = f": {said[:2000]}" if said else ", and it does not say why"
-        raise ToolFailed(f"{self._name} {_ENDINGS[self._task.state]}{why}")
+        words = f"{self._name} {_ENDINGS[self._task.state]}{why}"
+        # Only a refusal says that the work was never begun.
+        refused = self._task.state is State.REJECTED
+        raise ToolFailed(words) if refused else self._went_wrong(words)
 
     def _check_times(self) -> None:
         if self._times >= self._limits.questions:
-            raise ToolFailed(
+            raise self._went_wrong(
                 f"{self._name} asked more than {self._limits.questions} times",
                 hint="raise questions in the agent's limits if it may",
             )

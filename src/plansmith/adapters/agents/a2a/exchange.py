@@ -17,6 +17,8 @@ from a2a.client.card_resolver import parse_agent_card
 from a2a.client.errors import A2AClientError
 from a2a.utils.errors import (
     A2AError,
+    InternalError,
+    InvalidAgentResponseError,
     MethodNotFoundError,
     TaskNotFoundError,
     UnsupportedOperationError,
@@ -49,6 +51,10 @@ class Unsupported(ToolFailed):
 
 class Gone(ToolFailed):
     """The agent does not know the task, or no longer."""
+
+
+class Broke(ToolFailed):
+    """The agent itself failed in the middle of what it was asked."""
 
 
 class Exchange:
@@ -168,16 +174,18 @@ def sorted_out(error: Exception) -> ToolFailed | Cut:
     if isinstance(error, NotImplementedError):
         return Unsupported(str(error))
     if isinstance(error, A2AClientError) and str(error).startswith("JSON-RPC Error"):
-        return ToolFailed(f"the agent refused: {_short(error)}")
+        return Broke(f"the agent refused: {_short(error)}")
     return Cut(f"the agent's answer is not A2A: {_short(error)}")
 
 
 def _told(error: A2AError) -> ToolFailed:
-    """An error that the agent itself reports: it is certain."""
+    """An error that the agent itself reports: certain, unless it broke while it worked."""
     if isinstance(error, TaskNotFoundError):
         return Gone(f"the agent does not know the task: {_short(error)}")
     if isinstance(error, (MethodNotFoundError, UnsupportedOperationError)):
         return Unsupported(f"the agent does not do that: {_short(error)}")
+    if isinstance(error, (InternalError, InvalidAgentResponseError)):
+        return Broke(f"the agent refused: {_short(error)}")
     return ToolFailed(f"the agent refused: {_short(error)}")
 
 

@@ -6,7 +6,14 @@ from http import HTTPStatus
 from typing import Any, Final, cast
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, INVALID_REQUEST, PARSE_ERROR
+from mcp_types import (
+    CONNECTION_CLOSED,
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+)
 
 from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -16,15 +23,22 @@ _MOST_LETTERS: Final = 1000
 _SESSION_ENDED: Final = "Session terminated"
 _TURNED_AWAY: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 _HALF_WAY: Final = (HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT)
+_NEVER_MADE: Final = (INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND)
 _NOT_ALLOWED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 def lost(spec: ToolSpec, why: str) -> ToolFailed:
-    """A call whose end nobody saw: worth another try only where repeating does no harm."""
-    if is_repeatable(spec):
+    """A call whose end nobody saw: a read is worth another try, the runner decides the others."""
+    if spec.effect is Effect.READ:
         return ToolBusy(f"{spec.name} gave no result: {why}")
     unknown = f"{spec.name} gave no result, and may have done its work: {why}"
     return OutcomeUnknown(unknown)
+
+
+def went_wrong(spec: ToolSpec, why: str, *, hint: str = "") -> ToolFailed:
+    """A call that was made and gave no result: what changes things may have changed them."""
+    failure = ToolFailed if spec.effect is Effect.READ else OutcomeUnknown
+    return failure(why, hint=hint)
 
 
 def is_repeatable(spec: ToolSpec) -> bool:
@@ -54,5 +68,7 @@ def call_failure(error: MCPError, spec: ToolSpec, *, words: str) -> ToolFailed:
     if http in _NOT_ALLOWED:
         return ToolFailed(f"{spec.name}: {text}", hint="check the headers of the server")
     if error.code == PARSE_ERROR:
-        return ToolFailed(f"{spec.name} was called, and its reply cannot be read: {text}")
-    return ToolFailed(f"{spec.name}: {text}")
+        return went_wrong(spec, f"{spec.name} was called, and its reply cannot be read: {text}")
+    if error.code in _NEVER_MADE:
+        return ToolFailed(f"{spec.name}: {text}")
+    return went_wrong(spec, f"{spec.name}: {text}")

@@ -23,7 +23,13 @@ from pydantic import ValidationError
 
 from plansmith.adapters.tools.mcp.connection import Connection
 from plansmith.adapters.tools.mcp.content import result_json
-from plansmith.adapters.tools.mcp.failures import call_failure, is_repeatable, is_session_end, lost
+from plansmith.adapters.tools.mcp.failures import (
+    call_failure,
+    is_repeatable,
+    is_session_end,
+    lost,
+    went_wrong,
+)
 from plansmith.adapters.tools.mcp.launch import Target
 from plansmith.adapters.tools.mcp.listing import Listed, Listing, read_listing
 from plansmith.adapters.tools.mcp.questions import (
@@ -217,7 +223,7 @@ class McpServer:
             raise lost(spec, f"no word from its server for {seconds:g} s") from None
         except ValidationError:
             bad = f"{spec.name} was called, and its reply is not as the protocol wants it"
-            raise ToolFailed(bad) from None
+            raise went_wrong(spec, bad) from None
         except MCPError as error:
             raise await self._failed(request, connection, error) from None
         finally:
@@ -241,7 +247,8 @@ class McpServer:
                 note=request.call.progress,
             )
         except ToolFailed as failure:
-            raise ToolFailed(self._target.hush(failure.message)) from None
+            words = self._target.hush(failure.message)
+            raise went_wrong(request.listed.spec, words) from None
 
     async def _failed(
         self, request: Request, connection: Connection, error: MCPError
@@ -249,7 +256,7 @@ class McpServer:
         if error.code == URL_ELICITATION_REQUIRED:
             rounds, most = request.rounds + 1, self._limits.questions
             if rounds > most:
-                return ToolFailed(f"it asked more than {most} times")
+                return went_wrong(request.listed.spec, f"it asked more than {most} times")
             return pages_of(self.name, error, rounds=rounds, most=most)
         if is_session_end(error):
             await connection.close()
@@ -257,8 +264,10 @@ class McpServer:
         failure = call_failure(
             error, request.listed.spec, words=self._words(connection, str(error))
         )
+        if not connection.fault:
+            return failure
         # A server that went beyond a limit would do so again.
-        return ToolFailed(failure.message, hint=failure.hint) if connection.fault else failure
+        return went_wrong(request.listed.spec, failure.message, hint=failure.hint)
 
     # Servers before 2026 wait for the answer in the middle of the call: it stays in memory.
 
@@ -301,7 +310,7 @@ class McpServer:
         """A server of 2026 gave a question back: ask it, or come again a little later."""
         rounds, most = request.rounds + 1, self._limits.questions
         if rounds > most:
-            raise ToolFailed(f"it asked more than {most} times")
+            raise went_wrong(request.listed.spec, f"it asked more than {most} times")
         if result.input_requests:
             raise questions_of(self.name, result, rounds=rounds, most=most)
         await asyncio.sleep(_STATE_WAIT_S)
