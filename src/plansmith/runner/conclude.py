@@ -36,7 +36,7 @@ def verdict(run: Run) -> RunStatus:
     done = sum(status is StepStatus.DONE for status in states)
     skipped = sum(status is StepStatus.SKIPPED for status in states)
     met = _is_met(run) and done > 0 and done + skipped == len(states)
-    if met or done == len(states):
+    if (met or done == len(states)) and not run.dropped:
         return RunStatus.DONE
     return RunStatus.PARTLY_DONE if done else RunStatus.FAILED
 
@@ -81,6 +81,7 @@ async def conclude(
     text = report(run, status, results, journal.events)
     names = [name for name, step in run.steps.items() if step.status is StepStatus.FAILED]
     reason = reason or (f"failed: {', '.join(names[:5])}" if names else "")
+    reason = reason or (f"not done: {', '.join(run.dropped)}" if run.dropped else "")
     await journal.append(
         e.ReportStarted(),
         e.ReportMade(result=content_hash(text)),

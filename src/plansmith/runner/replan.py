@@ -13,7 +13,7 @@ from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.rename import rename_steps
-from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.steps import ToolStep
 from plansmith.runner.limits import Caps, limit_question
 
@@ -101,15 +101,27 @@ def _line(name: str, run: Run, specs: Mapping[str, ToolSpec]) -> dict[str, Json]
     return line
 
 
+def is_in_doubt(state: StepState) -> bool:
+    """Whether a call is in flight, or nobody knows whether it took effect."""
+    in_flight = state.status is StepStatus.RUNNING and bool(state.inputs)
+    return in_flight or state.status is StepStatus.UNKNOWN
+
+
 def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
     """The new plan with every finished step exactly as it was: done is done.
 
-    A planner that changes a finished step is told so by a problem; in a new iteration it means
-    another step of the same name, which gets a name of its own.
+    So is a step that is in flight, or of which nobody knows whether it took effect. A planner
+    that changes one is told so by a problem; in a new iteration it means another step of the
+    same name, which gets a name of its own.
     """
     if run.plan is None:
         return Kept(answer, [])
-    done = [step for step in run.plan.steps if run.steps[step.id].status is StepStatus.DONE]
+    unsure = {name.split("/")[0] for name, state in run.steps.items() if is_in_doubt(state)}
+    done = [
+        step
+        for step in run.plan.steps
+        if step.id in unsure or run.steps[step.id].status is StepStatus.DONE
+    ]
     names = {step.id for step in done}
     other = [s.id for s in answer.steps if s.id in names and s != run.plan.by_id[s.id]]
     problems: list[Problem] = []

@@ -41,6 +41,7 @@ class State:
         self.replies = dict(replies)
         self._templates = templates
         self._durations = durations
+        self._contents: dict[str, str] = {}
         self.units: dict[str, Unit] = {}
         self.groups: dict[str, Group] = {}
         self.schedule = Schedule({})
@@ -76,6 +77,8 @@ class State:
             plan = self._templates.get(unit.step.template)
             if plan is None:
                 raise ReferenceFailed(f"there is no template {unit.step.template!r}")
+            if unit.step.content not in (None, self._content(unit.step.template, plan)):
+                raise ReferenceFailed(f"{unit.step.template!r} is not what was approved")
             parts = template_units(unit, plan, inputs)
         else:
             parts = map_units(unit, inputs["over"])
@@ -84,6 +87,12 @@ class State:
         group = self.groups[unit.name] = Group.of(unit, parts)
         self._add(group.let_in(group.take_up(self.ended)))
         self._settle(group, batch)
+
+    def _content(self, name: str, plan: Plan) -> str:
+        """The hash of a template, made once and not for every item of a map."""
+        if name not in self._contents:
+            self._contents[name] = plan.hash
+        return self._contents[name]
 
     def _settle(self, group: Group, batch: Batch) -> None:
         """End a map or plan step once none of its parts can change any more."""
