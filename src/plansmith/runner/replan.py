@@ -14,6 +14,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.schedules import ORIGIN
 from plansmith.plan.steps import ToolStep
 from plansmith.runner.limits import Caps, limit_question
 
@@ -44,8 +45,11 @@ class Kept(NamedTuple):
 
 
 def cause_to_revise(run: Run, caps: Caps) -> Cause | None:
-    """Why the plan of a run that came to rest should change, or nothing."""
-    if run.cancel_asked or run.closing or run.plan is None:
+    """Why the plan of a run that came to rest should change, or nothing.
+
+    A fire of a schedule runs the plan that was approved for it and no other.
+    """
+    if run.cancel_asked or run.closing or run.plan is None or run.origin.startswith(ORIGIN):
         return None
     advised = run.advice is not None and run.advice.advice == "replan"
     failed = failed_steps(run)
