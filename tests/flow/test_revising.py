@@ -17,8 +17,9 @@ from plansmith.config import Settings
 from plansmith.errors import InvalidPlan, Refused, ToolFailed
 from plansmith.plan.events import StepReused
 from plansmith.ports import Usage
+from plansmith.review.calls import PlanCalls
+from plansmith.review.coverage import coverage
 from plansmith.review.edits import add_step, change_step, disable_step, move_step, remove_step
-from plansmith.review.policy import widens
 from plansmith.runner.budget import Budget, BudgetLimits, Reservation
 from plansmith.runner.limits import Caps, RunLimits
 from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
@@ -282,7 +283,7 @@ async def test_replanning_is_off_with_one_setting(scripted: Script) -> None:
     assert not run.questions
 
 
-def test_a_plan_widens_by_a_new_name_host_or_effect_and_never_by_dropping() -> None:
+def test_a_revision_is_covered_unless_a_name_host_call_or_drop_is_new() -> None:
     specs = {
         spec.name: spec
         for spec in (
@@ -293,19 +294,23 @@ def test_a_plan_widens_by_a_new_name_host_or_effect_and_never_by_dropping() -> N
     }
     base = plan(step("a"), step("m", "mail", inputs={"to": "bob"}))
 
-    def grows(after: Plan) -> bool:
-        return bool(widens(base, after, tools=specs, agents={}))
+    def calls(each: Plan) -> PlanCalls:
+        return PlanCalls(each, tools=specs, agents={}, templates={})
 
-    assert not grows(base)
-    assert not grows(remove_step(base, "m"))
-    assert not grows(change_step(base, "a", inputs={"x": 1}))
-    assert not grows(change_step(base, "m", title="prose"))
-    assert grows(plan(step("a"), step("o", "other_read")))
-    assert grows(change_step(base, "a", inputs={"url": "https://evil.example/x?y"}))
-    assert grows(change_step(base, "a", inputs={"to": "eve@evil.example"}))
-    assert grows(change_step(base, "m", inputs={"to": "eve"}))
-    assert grows(plan(*[step(f"m{n}", "mail", inputs={"to": "bob"}) for n in range(2)]))
-    assert grows(plan(step("g", "ghost")))
+    def asks(after: Plan) -> bool:
+        return bool(coverage(calls(base), calls(after)).reasons)
+
+    assert not asks(base)
+    assert not asks(change_step(base, "a", inputs={"x": 1}))
+    assert not asks(change_step(base, "m", title="prose"))
+    assert not asks(remove_step(base, "a"))
+    assert asks(remove_step(base, "m"))
+    assert asks(add_step(base, plan(step("o", "other_read")).steps[0]))
+    assert asks(change_step(base, "a", inputs={"url": "https://evil.example/x?y"}))
+    assert asks(change_step(base, "a", inputs={"to": "eve@evil.example"}))
+    assert asks(change_step(base, "m", inputs={"to": "eve"}))
+    assert asks(plan(*[step(f"m{n}", "mail", inputs={"to": "bob"}) for n in range(2)]))
+    assert asks(plan(step("g", "ghost")))
 
 
 # Early start

@@ -576,3 +576,53 @@ async def test_a_store_without_room_for_schedules_says_so(desk: Desk) -> None:
     smith = Plansmith(store=bare)
     with pytest.raises(Misconfigured, match="keeps no schedules"):
         await smith.list_schedules()
+
+
+async def test_a_fire_whose_step_fails_runs_no_other_plan_and_says_so(tmp_path: Path) -> None:
+    """A model that would write something else instead is not even asked."""
+    evil = {"goal": "other", "steps": [{"id": "n", "tool": "note", "inputs": {"text": "evil"}}]}
+    model = ScriptedModel(evil)
+    desk = Desk(tmp_path / "runs.db", model=model)
+    desk.broken = True
+    wanted = plan({"id": "f", "tool": "flaky"}, {"id": "n", "tool": "note"} | _AFTER_F)
+    schedule = await desk.add(wanted)
+    [fire] = await desk.later(hours=1)
+    run = await desk.smith.get(fire.run)
+    assert run.status is RunStatus.FAILED
+    assert run.reason == "failed: f; a schedule runs the plan that was approved and no other"
+    assert run.plan is not None
+    assert run.plan.hash == wanted.hash
+    assert desk.calls == []
+    assert model.prompts == []
+    assert (await desk.history(schedule)) == [("due", "failed")]
+    await desk.smith.close()
+
+
+_AFTER_F = {"inputs": {"text": "hello"}, "after": ["f"]}
+
+
+async def test_a_fire_of_a_template_that_was_changed_waits_for_a_new_approval(
+    tmp_path: Path,
+) -> None:
+    inner = plan({"id": "n", "tool": "note", "inputs": {"text": "hello"}})
+    use = plan({"id": "t", "template": "noting"})
+    desk = Desk(tmp_path / "runs.db", templates={"noting": inner})
+    wanted = await desk.smith.pinned(use)
+    await desk.add(wanted)
+    await desk.later(hours=1)
+    assert desk.calls == ["note hello"]
+    await desk.smith.close()
+    other = plan({"id": "n", "tool": "note", "inputs": {"text": "evil"}})
+    desk.options = {"templates": {"noting": other}}
+    desk.smith = desk.another()
+    [fire] = await desk.later(hours=1)
+    assert (await desk.smith.get(fire.run)).status is RunStatus.REVIEWING
+    assert desk.calls == ["note hello"]
+    await desk.smith.close()
+
+
+async def test_a_plan_that_only_says_what_it_cannot_do_is_no_schedule(desk: Desk) -> None:
+    talk = plan({"id": "r", "instruction": "None of the tools here can order pizza."})
+    with pytest.raises(Refused, match="calls no tool and no agent"):
+        await desk.add(talk)
+    assert await desk.smith.list_schedules() == []

@@ -244,6 +244,7 @@ async def test_the_parameters_of_plan_steps_are_checked_and_written_down() -> No
         "kind": "plan",
         "template": "weather@1",
         "version": 1,
+        "content": known["weather"].plan.hash,
         "inputs": {"days": 3, "city": "{{q}}"},
     }
     assert template_problems(fixed, known) == []

@@ -30,10 +30,10 @@ from plansmith.cli.templates import pairs, typed_value
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.plan.schedules import Schedule
+from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.timing import Timing, next_fires
 from plansmith.planner.recurrence import recurrence
-from plansmith.review.render import safe
+from plansmith.review.render import clip, safe
 from plansmith.runner.templates import TemplateBook
 
 
@@ -242,13 +242,49 @@ async def _history(session: Session) -> int:
     return Exit.OK
 
 
+async def _keep_once(session: Session) -> int:
+    """Deal with what is due now, and say what came of each fire; the code says the worst."""
+    smith = session.smith
+    before = {fire.key: fire.version for fire in await smith.shelf.open_fires()}
+    keys = {*before}
+    while begun := await smith.tick():
+        keys |= {fire.key for fire in begun}
+        await smith.carried()
+    await smith.carried()
+    told: list[Json] = []
+    codes = [Exit.OK]
+    for schedule in await smith.shelf.schedules():
+        mine = {due for name, due in keys if name == schedule.id}
+        fires = await smith.shelf.fires(schedule.id, limit=len(mine) + 100) if mine else []
+        for fire in [each for each in fires if each.due in mine][::-1]:
+            if before.get(fire.key) != fire.version:
+                told.append({"schedule": schedule.name} | fire_json(fire))
+                codes.append(await _exit_of_fire(session, fire))
+                note = f": {clip(safe(fire.note), 200)}" if fire.note else ""
+                session.say(f"{safe(schedule.name)}: {fire.state.value}{note}  {fire.run}".rstrip())
+    if session.args.json:
+        print_json(told)
+    elif not told:
+        session.say("nothing is due")
+    return next((code for code in _WORST if code in codes), max(codes))
+
+
+async def _exit_of_fire(session: Session, fire: Fire) -> Exit:
+    """How a fire stands: as its run does, where there is one."""
+    if fire.state in (FireState.SKIPPED, FireState.MISSED, FireState.QUEUED):
+        return Exit.OK
+    if not fire.run or not await session.smith.store.events(fire.run):
+        return Exit.FAILED
+    return exit_of(await session.smith.get(fire.run))
+
+
+_WORST: Final = (Exit.FAILED, Exit.INVALID, Exit.PARTLY, Exit.REFUSED, Exit.BUDGET, Exit.WAITING)
+
+
 async def _keep(session: Session) -> int:
     smith = session.smith
     if session.args.once:
-        while await smith.tick():
-            await smith.carried()
-        await smith.carried()
-        return Exit.OK
+        return await _keep_once(session)
     async with interrupts() as hits:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, hits.put_nowait, None)
         keeping = asyncio.ensure_future(smith.keep_schedules(look_s=max(session.args.look, 0.1)))

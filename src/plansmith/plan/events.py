@@ -63,7 +63,8 @@ class Triaged(Record):
 class PlanProposed(Record):
     """A plan, first or revised, stands with its problems, and with how it was made.
 
-    `record` is the content hash of what models were asked and said for it.
+    `record` is the content hash of what models were asked and said for it; `templates` are the
+    plans of the templates that it runs, at every depth, by name: the run uses these and no others.
     """
 
     type: Literal["plan_proposed"] = "plan_proposed"
@@ -77,14 +78,19 @@ class PlanProposed(Record):
     tokens: int = Field(default=0, ge=0)
     cost: str = ""
     record: str = ""
+    templates: dict[str, Plan] = Field(default_factory=dict)
 
 
 class ReviewAsked(Record):
-    """A person is asked to approve a plan."""
+    """A person is asked to approve a plan.
+
+    `drops` are all calls that were approved before, did not happen, and are not made by this plan.
+    """
 
     type: Literal["review_asked"] = "review_asked"
     hash: str
     reasons: tuple[str, ...] = ()
+    drops: tuple[str, ...] = ()
 
 
 class PlanApproved(Record):

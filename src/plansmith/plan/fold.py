@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.graph import needs
-from plansmith.plan.run import Made, Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run import Covered, Made, Run, RunStatus, StepState, StepStatus
 
 GO_ON: Final = "go_on"
 PLANNING_LIMITS: Final = frozenset({"replans", "iterations"})
@@ -125,7 +125,7 @@ class RunFold:
         self._set(phase=RunStatus.PLANNING, decision=body.decision, reason=body.reason)
         self._spend(body.tokens, body.cost)
 
-    def plan_proposed(self, _: e.Event, body: e.PlanProposed) -> None:
+    def plan_proposed(self, event: e.Event, body: e.PlanProposed) -> None:
         known = self.steps
         self._needs = needs(body.plan)
         self.steps = {step.id: known.get(step.id, StepState()) for step in body.plan.steps}
@@ -134,9 +134,14 @@ class RunFold:
             name: part for name, part in parts.items() if name.split("/")[0] in self.steps
         }
         self._hash = ""
-        replanning = self.run.phase is RunStatus.REPLANNING
+        # A plan of a person's own is no replan: it stands for itself, and so is covered anew.
+        own = event.by.kind in ("person", "program")
+        replanning = self.run.phase is RunStatus.REPLANNING and not own
         self._set(
             plan=body.plan,
+            templates=body.templates,
+            approved="",
+            drops=(),
             locale=body.plan.locale,
             problems=body.problems,
             estimate=body.estimate,
@@ -154,13 +159,13 @@ class RunFold:
 
     def review_asked(self, event: e.Event, body: e.ReviewAsked) -> None:
         self._check_hash(event, body.hash)
-        self._set(phase=RunStatus.REVIEWING)
+        self._set(phase=RunStatus.REVIEWING, drops=body.drops)
 
     def plan_approved(self, event: e.Event, body: e.PlanApproved) -> None:
         self._check_hash(event, body.hash)
         if event.by.kind != "person":
             raise _misfit(event, f"a {event.by.kind} cannot approve a plan")
-        self._set(approved=body.hash)
+        self._set(approved=body.hash, covered=self._current(), dropped=self.run.drops)
 
     def plan_rejected(self, _: e.Event, body: e.PlanRejected) -> None:
         self._set(approved="", reason=body.reason)
@@ -206,7 +211,16 @@ class RunFold:
     def run_started(self, event: e.Event, body: e.RunStarted) -> None:
         self._check_hash(event, body.hash)
         started = self.run.started_at or event.at
-        self._set(phase=RunStatus.RUNNING, running_hash=body.hash, started_at=started)
+        replanned = self.run.phase is RunStatus.REPLANNING
+        covered = self.run.covered if replanned else self._current()
+        self._set(
+            phase=RunStatus.RUNNING, running_hash=body.hash, started_at=started, covered=covered
+        )
+
+    def _current(self) -> Covered | None:
+        """The plan there is now, with the templates it runs."""
+        plan = self.run.plan
+        return Covered(plan, self.run.templates) if plan is not None else None
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
         step = self._step(event, body.step, _WAITING)

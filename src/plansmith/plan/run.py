@@ -99,9 +99,21 @@ class StepState:
     made: tuple[Made, ...] = ()
 
 
+class Covered(NamedTuple):
+    """What a person has agreed to: a plan, and what the templates it runs consist of."""
+
+    plan: Plan
+    templates: Mapping[str, Plan]
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as it stands after its last event; make one with `fold`."""
+    """A run as it stands after its last event; make one with `fold`.
+
+    `covered` is the plan that a person approved last, or that ran without being asked about by
+    the person's own policy; what a replan adds to it is asked about. `drops` are approved calls
+    that the plan under review no longer makes, and `dropped` those a person let go of.
+    """
 
     id: str
     request: str = ""
@@ -113,11 +125,15 @@ class Run:
     decision: str = ""
     reason: str = ""
     plan: Plan | None = None
+    templates: Mapping[str, Plan] = field(default_factory=dict[str, Plan])
     problems: tuple[Problem, ...] = ()
     estimate: Estimate | None = None
     metrics: Mapping[str, Json] | None = None
     revisions: int = 0
     approved: str = ""
+    covered: Covered | None = None
+    drops: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
     running_hash: str = ""
     paused: bool = False
     grants: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -125,11 +125,16 @@ class AskStep(StepFields):
 
 
 class PlanStep(StepFields):
-    """Run a template, a saved plan, with parameters."""
+    """Run a template, a saved plan, with parameters.
+
+    `content` is the hash of the template's own plan, so that whoever approves the hash of this
+    plan approves what the template does as well; it is written when a plan is put forward.
+    """
 
     kind: Literal["plan"] = "plan"
     template: Filled
     version: Whole | None = Field(default=None, ge=1)
+    content: Text | None = None
     inputs: Inputs = Field(default_factory=dict)
 
     def templates(self) -> Iterator[Place]:
@@ -180,12 +185,16 @@ InnerStep = Annotated[
 
 
 class MapStep(StepFields):
-    """Run one inner step for every item of a list; `item` names the item in its references."""
+    """Run one inner step for every item of a list; `item` names the item in its references.
+
+    Where it acts on a list that comes out of tools, a person is asked about more than `most` items.
+    """
 
     kind: Literal["map"] = "map"
     over: Value
     each: InnerStep
     width: Whole = Field(default=4, ge=1, le=256)
+    most: Whole | None = Field(default=None, ge=1)
 
     @model_validator(mode="before")
     @classmethod

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
+
+from pydantic import Field
 
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
-from plansmith.plan.data import Record, content_hash
+from plansmith.plan.data import Record, Whole
 from plansmith.plan.plan import Plan
+from plansmith.plan.refs import find
 from plansmith.plan.steps import (
     AgentStep,
     AnyStep,
@@ -21,13 +21,30 @@ from plansmith.plan.steps import (
     StepFields,
     ToolStep,
 )
+from plansmith.review.render import value_line
+
+MOST_ITEMS: Final = 20
+_DEPTH: Final = 5
 
 
 class ReviewPolicy(Record):
-    """Reads run at once, writes and finals ask; `never_for` names tools that never do."""
+    """Reads run at once, writes and finals ask; `never_for` names tools that never do.
+
+    A map step that acts on a list out of tools asks again beyond `most_items`, unless the step
+    names another number. What a replan adds is asked about whatever `never_for` says.
+    """
 
     ask: Literal["always", "writes"] = "writes"
     never_for: tuple[str, ...] = ()
+    most_items: Whole = Field(default=MOST_ITEMS, ge=1)
+
+
+class ActiveStep(NamedTuple):
+    """A step that would run, the plan it stands in, and the map steps around it, inmost last."""
+
+    step: AnyStep
+    plan: Plan
+    maps: tuple[tuple[MapStep, Plan], ...] = ()
 
 
 def reasons_to_ask(
@@ -39,11 +56,11 @@ def reasons_to_ask(
     templates: Mapping[str, Plan] | None = None,
 ) -> tuple[str, ...]:
     """Why a person has to look at a plan; nothing when it may run at once."""
-    known = templates or {}
     reasons = [
-        f"{step.id} {_VERBS[effect]} with {name}{_from_data(step, plan)}"
-        for step in active_steps(plan, known)
-        for name, effect in effects(step, tools=tools, agents=agents)
+        f"{active.step.id} {_VERBS[effect]} with {name}"
+        f"{_from_data(active.step, active.plan)}{_how_often(active, policy)}"
+        for active in _active(plan, templates or {})
+        for name, effect in effects(active.step, tools=tools, agents=agents)
         if effect is not Effect.READ
         and not any(fnmatchcase(name, each) for each in policy.never_for)
     ]
@@ -61,6 +78,25 @@ def _from_data(step: StepFields, plan: Plan) -> str:
     return f", given what {', '.join(data)} will bring" if data else ""
 
 
+def _how_often(active: ActiveStep, policy: ReviewPolicy) -> str:
+    """A word on the lists whose every item leads to a call."""
+    words: list[str] = []
+    for step, plan in active.maps:
+        if isinstance(step.over, list):
+            words.append(f"once for each of {len(step.over)} items")
+            continue
+        most = step.most or policy.most_items
+        bound = f", at most {most}" if is_found_out(step, plan) else ""
+        words.append(f"once for each item of {value_line(step.over)}{bound}")
+    return "".join(f", {each}" for each in words)
+
+
+def is_found_out(step: MapStep, plan: Plan) -> bool:
+    """Whether a map step's list may come out of tools, and not only from the plan or a person."""
+    names = {found.ref.step for found in find(step.over) if found.ref is not None}
+    return any(not isinstance(plan.by_id.get(name), AskStep) for name in names)
+
+
 _VERBS = {
     Effect.READ: "reads",
     Effect.WRITE: "changes something",
@@ -68,15 +104,25 @@ _VERBS = {
 }
 
 
-def active_steps(plan: Plan, templates: Mapping[str, Plan], depth: int = 0) -> Iterator[StepFields]:
+def active_steps(plan: Plan, templates: Mapping[str, Plan]) -> Iterator[AnyStep]:
     """Every step that would run, those of templates and map steps too."""
+    return (active.step for active in _active(plan, templates))
+
+
+def _active(
+    plan: Plan,
+    templates: Mapping[str, Plan],
+    maps: tuple[tuple[MapStep, Plan], ...] = (),
+    depth: int = 0,
+) -> Iterator[ActiveStep]:
     for step in plan.steps:
         if step.disabled:
             continue
-        yield step.each if isinstance(step, MapStep) else step
+        around = (*maps, (step, plan)) if isinstance(step, MapStep) else maps
         inner: AnyStep = step.each if isinstance(step, MapStep) else step
-        if isinstance(inner, PlanStep) and inner.template in templates and depth < 5:
-            yield from active_steps(templates[inner.template], templates, depth + 1)
+        yield ActiveStep(inner, plan, around)
+        if isinstance(inner, PlanStep) and inner.template in templates and depth < _DEPTH:
+            yield from _active(templates[inner.template], templates, around, depth + 1)
 
 
 def effects(
@@ -90,43 +136,3 @@ def effects(
             yield name, agents[name].effect if name in agents else Effect.WRITE
         case _:
             return
-
-
-def widens(
-    before: Plan,
-    after: Plan,
-    *,
-    tools: Mapping[str, ToolSpec],
-    agents: Mapping[str, AgentSpec],
-    templates: Mapping[str, Plan] | None = None,
-) -> tuple[str, ...]:
-    """What a revised plan would do to the world that the approved one would not.
-
-    A tool, an agent or a host that is new counts, also when it is only read from; so does a step
-    that changes something and is new or has other arguments. Dropping never does.
-    """
-    known = templates or {}
-
-    def reach(plan: Plan) -> tuple[Counter[str], set[str], set[str]]:
-        calls, names, hosts = Counter[str](), set[str](), set[str]()
-        for step in active_steps(plan, known):
-            given = step.to_json()
-            text = json.dumps(given, ensure_ascii=False).lower()
-            hosts |= {found[1] or found[2] for found in _HOST.finditer(text)}
-            for name, effect in effects(step, tools=tools, agents=agents):
-                names.add(name)
-                if effect is not Effect.READ:
-                    calls[f"{name}({content_hash([given.get('task'), given.get('inputs')])})"] += 1
-        return calls, names, hosts
-
-    (old_calls, old_names, old_hosts), (calls, names, hosts) = reach(before), reach(after)
-    return (
-        *(f"{name} was not in the plan before" for name in sorted(names - old_names)),
-        *(f"{host} was not in the plan before" for host in sorted(hosts - old_hosts)),
-        *(f"{call.partition('(')[0]} is called in a new way" for call in calls - old_calls),
-    )
-
-
-_HOST: Final = re.compile(
-    r"\b[a-z][a-z0-9+.-]*://([^/\s\"'\\?#]+)|\b[\w.+-]+@([\w-]+(?:\.[\w-]+)+)"
-)

@@ -11,7 +11,7 @@ from plansmith.plan.diff import FieldChange, PlanDiff
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
-from plansmith.plan.refs import find
+from plansmith.plan.refs import Ref, find, pieces
 from plansmith.plan.steps import (
     AgentStep,
     AskStep,
@@ -49,6 +49,8 @@ def value_line(value: Json, width: int = _WIDTH) -> str:
     refs = [found.ref for found in find(value) if found.where == ()]
     if isinstance(value, dict) and refs and refs[0] is not None:
         return clip(safe(str(refs[0])), width)
+    if isinstance(value, str) and len(parts := pieces(value)) == 1 and isinstance(parts[0], Ref):
+        return clip(safe(str(parts[0])), width)
     return clip(safe(json.dumps(value, ensure_ascii=False)), width)
 
 

@@ -59,11 +59,10 @@ def acting_steps(
     return frozenset(step.id for step in plan.steps if not step.disabled and acts(step, 0))
 
 
-def verdict(run: Run, *, acting: Collection[str] = (), dropped: Collection[str] = ()) -> RunStatus:
+def verdict(run: Run, *, acting: Collection[str] = ()) -> RunStatus:
     """The status a run ends with: `done` means that everything approved that acts has happened.
 
-    `acting` are the steps of the plan that change something; `dropped` are approved effects that
-    are no longer in the plan and did not happen.
+    `acting` are the steps of the plan that change something.
     """
     if run.cancel_asked:
         return RunStatus.CANCELLED
@@ -72,7 +71,7 @@ def verdict(run: Run, *, acting: Collection[str] = (), dropped: Collection[str] 
     some = any(step.status is StepStatus.DONE for step in run.steps.values())
     needless = {name for name in missing if run.steps[name].status is StepStatus.SKIPPED}
     met = _is_met(run) and some and missing == needless and not missing & set(acting)
-    if not dropped and (met or not missing):
+    if not run.dropped and (met or not missing):
         return RunStatus.DONE
     if some:
         return RunStatus.PARTLY_DONE
@@ -156,7 +155,6 @@ async def conclude(
     *,
     is_read: Callable[[str], bool],
     acting: Collection[str] = (),
-    dropped: Collection[str] = (),
     reason: str = "",
 ) -> Run:
     """End a run that has nothing left to do: skip the rest, report, close.
@@ -171,9 +169,10 @@ async def conclude(
     if rest:
         await journal.append(*rest)
     run = journal.run
-    status = verdict(run, acting=acting, dropped=dropped)
+    status = verdict(run, acting=acting)
     text = report(run, status, results, journal.events)
     reason = reason or reason_for(run, status, journal.events)
+    reason = reason or (f"not done: {', '.join(run.dropped)}" if run.dropped else "")
     await journal.append(
         e.ReportStarted(),
         e.ReportMade(result=content_hash(text)),

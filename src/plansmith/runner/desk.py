@@ -21,6 +21,7 @@ from plansmith.planner.checking.catalogue import Catalogue
 from plansmith.planner.estimate import estimate
 from plansmith.planner.lint import lint_plan
 from plansmith.ports import Agent, Clock, PlanStore, Secrets, ToolSource
+from plansmith.review.calls import PlanCalls
 from plansmith.review.policy import ReviewPolicy, reasons_to_ask
 from plansmith.runner.call import Callees
 from plansmith.runner.journal import SYSTEM, Entry, Journal, whole_run
@@ -29,6 +30,7 @@ from plansmith.runner.sealing import secret_problems
 from plansmith.runner.templates import (
     Template,
     TemplateBook,
+    contents,
     given_template,
     keeps_templates,
     pinned,
@@ -156,20 +158,51 @@ class Desk:
             past=(await self.past()).costs,
             price_per_million=self.price_per_million,
         )
-        body = e.PlanProposed.model_validate(
-            {"plan": plan, "problems": tuple(problems), "estimate": expected, **(about or {})}
-        )
-        asked = await self.review(plan) if reviewed is None else reviewed
+        # Steps that are done keep the templates they were run with.
+        templates = {**journal.run.templates, **await self.contents(plan)}
+        fields = {"problems": tuple(problems), "estimate": expected, **(about or {})}
+        if runs_templates(plan):
+            fields["templates"] = templates
+        body = e.PlanProposed.model_validate({"plan": plan} | fields)
+        asked = await self.review(plan, journal.run) if reviewed is None else reviewed
         await journal.append(*start, (body, by), *then, *asked, values=values)
 
-    async def review(self, plan: Plan) -> list[e.AnyBody]:
-        """The request for a review, or nothing when the plan may run at once."""
-        callees = await self.callees()
-        agents = {spec.name: spec for spec in self.agents()}
+    async def review(
+        self, plan: Plan, run: Run | None = None, *, more: Sequence[str] = ()
+    ) -> list[e.ReviewAsked]:
+        """The request for a review, or nothing when the plan may run at once.
+
+        `more` are reasons beyond those of the policy. What a person let go of in the run before
+        stays in the words, unless the plan does it after all.
+        """
+        templates = await self.contents(plan)
         reasons = reasons_to_ask(
-            plan, self.policy, tools=callees.specs, agents=agents, templates=self.templates
+            plan,
+            self.policy,
+            tools=(await self.callees()).specs,
+            agents={spec.name: spec for spec in self.agents()},
+            templates=templates,
         )
-        return [e.ReviewAsked(hash=plan.hash, reasons=reasons)] if reasons else []
+        told = tuple(dict.fromkeys((*more, *reasons)))
+        if not told:
+            return []
+        lost = run.dropped if run else ()
+        made = {call.text for call in (await self.calls(plan)).acting} if lost else set[str]()
+        drops = tuple(text for text in lost if text not in made)
+        return [e.ReviewAsked(hash=plan.hash, reasons=told, drops=drops)]
+
+    async def contents(self, plan: Plan) -> Mapping[str, Plan]:
+        """What the templates of a plan consist of, at every depth."""
+        return contents(plan, await self.load_templates()) if runs_templates(plan) else {}
+
+    async def calls(self, plan: Plan, templates: Mapping[str, Plan] | None = None) -> PlanCalls:
+        """What a plan could call, with its templates as they are, or as they were."""
+        return PlanCalls(
+            plan,
+            tools=(await self.callees()).specs,
+            agents={spec.name: spec for spec in self.agents()},
+            templates=templates or await self.contents(plan),
+        )
 
     async def past(self) -> Past:
         """What calls took before: learned from the last runs, once, and from every run since."""

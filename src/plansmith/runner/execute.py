@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Final, NamedTuple, cast
 
 from plansmith.errors import PlansmithError, ReferenceFailed, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, content_hash, content_of
+from plansmith.plan.data import Json, content_of
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.steps import AskStep, MapStep, PlanStep, ReplyStep
 from plansmith.ports import Call, Reply
+from plansmith.review.policy import MOST_ITEMS
 from plansmith.runner.batch import Batch
 from plansmith.runner.budget import Budget, Purse
 from plansmith.runner.call import Asks, Callees, Done, Failed, Outcome, Unsure
+from plansmith.runner.consent import Consent
 from plansmith.runner.journal import SYSTEM, Journal
-from plansmith.runner.labels import data_question, data_sources
 from plansmith.runner.limits import RunLimits
 from plansmith.runner.recover import recover, unknown_question
 from plansmith.runner.state import State
@@ -43,7 +43,7 @@ class Ready(NamedTuple):
 class Conductor:
     """Runs a plan until it is over or waits for a person; waiting holds nothing in memory."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but the first by name
         self,
         journal: Journal,
         *,
@@ -52,6 +52,7 @@ class Conductor:
         replies: Mapping[str, Reply] | None = None,
         templates: Mapping[str, Plan] | None = None,
         limits: RunLimits | None = None,
+        most_items: int = MOST_ITEMS,
         durations: Mapping[str, float] | None = None,
         budget: Budget | None = None,
     ) -> None:
@@ -59,6 +60,7 @@ class Conductor:
         self._callees = callees
         self._templates = templates or {}
         self._limits = limits or RunLimits()
+        self._consent = Consent(callees, self._limits, self._templates, most_items)
         self._purse = Purse(budget, journal.run, callees.clock)
         self._state = State(
             purse=self._purse,
@@ -286,32 +288,24 @@ class Conductor:
             case AskStep():
                 batch.ask(unit, str(inputs["question"]), self._callees.clock.now())
                 self._state.park(unit, StepStatus.ASKING)
+            case _ if self._asks_first(unit, inputs, batch):
+                pass
             case MapStep() | PlanStep():
                 self._state.open(unit, inputs, batch, key=f"{self._journal.id}/{unit.name}")
-            case _ if self._asks_about_data(unit, inputs, batch):
-                pass
             case _:
                 return [self._intend(unit, inputs, batch)]
         return []
 
-    def _asks_about_data(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> bool:
+    def _asks_first(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> bool:
         """Ask before values that came out of tools reach something that acts on them."""
-        free = any(fnmatchcase(unit.callee, each) for each in self._limits.data_free)
-        if self._limits.data == "show" or free or self._callees.is_read(unit):
-            return False
-        sources = data_sources(unit, self._state.units)
-        allowed = self._state.allowed.get(unit.name)
-        if not sources or allowed == content_hash(inputs):
-            return False
-        if self._limits.data == "deny":
-            error = f"values from {', '.join(sources)} may not reach {unit.callee}"
-            self._state.fail(unit, error, batch)
-        else:
-            attempt = self._state.attempts[unit.name] + 1
-            batch.bodies.append(data_question(unit, inputs, sources, attempt))
+        need = self._consent.needed(unit, inputs, self._state)
+        if isinstance(need, str):
+            self._state.fail(unit, need, batch)
+        elif need is not None:
+            batch.bodies.append(need)
             batch.values.append(inputs)
             self._state.park(unit, StepStatus.ASKING)
-        return True
+        return need is not None
 
     def _intend(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> Ready:
         attempt = self._state.attempts[unit.name] + 1

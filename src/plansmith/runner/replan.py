@@ -13,7 +13,8 @@ from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.rename import rename_steps
-from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.schedules import ORIGIN
 from plansmith.plan.steps import ToolStep
 from plansmith.runner.limits import Caps, limit_question
 from plansmith.runner.rerun import affected, taken_back, unknown_steps
@@ -46,8 +47,11 @@ class Kept(NamedTuple):
 
 
 def cause_to_revise(run: Run, caps: Caps) -> Cause | None:
-    """Why the plan of a run that came to rest should change, or nothing."""
-    if run.cancel_asked or run.closing or run.plan is None:
+    """Why the plan of a run that came to rest should change, or nothing.
+
+    A fire of a schedule runs the plan that was approved for it and no other.
+    """
+    if run.cancel_asked or run.closing or run.plan is None or run.origin.startswith(ORIGIN):
         return None
     advised = run.advice is not None and run.advice.advice == "replan"
     failed = failed_steps(run)
@@ -103,20 +107,28 @@ def _line(name: str, run: Run, specs: Mapping[str, ToolSpec]) -> dict[str, Json]
     return line
 
 
+def is_in_doubt(state: StepState) -> bool:
+    """Whether a call is in flight, or nobody knows whether it took effect."""
+    in_flight = state.status is StepStatus.RUNNING and bool(state.inputs)
+    return in_flight or state.status is StepStatus.UNKNOWN
+
+
 def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
     """The new plan with every finished step exactly as it was: done is done.
 
-    A planner that changes a finished step is told so by a problem; in a new iteration it means
-    another step of the same name, which gets a name of its own.
+    So is a step that is in flight, or of which nobody knows whether it took effect. A planner
+    that changes one is told so by a problem; in a new iteration it means another step of the
+    same name, which gets a name of its own.
     """
     if run.plan is None:
         return Kept(answer, [])
     # What may have taken effect stays, too, until a person has said whether it did.
-    unknown = unknown_steps(run)
+    doubts = {name.split("/")[0] for name, state in run.steps.items() if is_in_doubt(state)}
+    doubts |= unknown_steps(run).keys()
     done = [
         step
         for step in run.plan.steps
-        if run.steps[step.id].status is StepStatus.DONE or step.id in unknown
+        if run.steps[step.id].status is StepStatus.DONE or step.id in doubts
     ]
     names = {step.id for step in done}
     other = [s.id for s in answer.steps if s.id in names and s != run.plan.by_id[s.id]]

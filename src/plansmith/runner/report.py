@@ -77,6 +77,7 @@ def make_report(
         ),
         decisions=tuple(decisions(events, words)),
         took=_took(run, events),
+        dropped=run.dropped,
     )
 
 

@@ -73,6 +73,7 @@ class Report:
     failures: tuple[Failure, ...]
     decisions: tuple[Entry, ...]
     took: Took
+    dropped: tuple[str, ...] = ()
 
     @property
     def words(self) -> Words:
@@ -88,6 +89,7 @@ class Report:
             "request": self.request,
             "locale": self.locale,
             "status": self.status,
+            "dropped": list(self.dropped),
             "plan": self.plan,
             "answer": {
                 "text": self.answer.text,

@@ -43,6 +43,7 @@ EN: Final[Words] = {
     "cites_unseen": "A claim named the step {step}, which it was not made from; "
     "the name was removed.",
     "degraded": "The plan is only a stand-in: {reason}",
+    "dropped": "Not done, although it was approved: {call}",
     "retried": "tried {count} times; before: {reason}",
     "replan_started": "the plan was revised: {reason}",
     "edited": "{who} changed the plan: {changes}",
@@ -114,6 +115,7 @@ ZH: Final[Words] = {
     "cites_undone": "有一处引用了没有完成的步骤 {step}；引用已删除。",
     "cites_unseen": "有一处引用了步骤 {step}，但内容并非来自它；引用已删除。",
     "degraded": "计划只是替代方案：{reason}",
+    "dropped": "已批准但未执行：{call}",
     "retried": "尝试了 {count} 次；之前：{reason}",
     "replan_started": "计划已修订：{reason}",
     "edited": "{who}修改了计划：{changes}",

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.planner.kit import Planned, PlanRequest
-from plansmith.review.policy import widens
+from plansmith.review.coverage import Coverage, coverage
 from plansmith.runner.budget import Purse
 from plansmith.runner.guard import loop_in
-from plansmith.runner.journal import Journal, load_results
+from plansmith.runner.journal import Entry, Journal, load_results
 from plansmith.runner.limits import Caps, limit_question
 from plansmith.runner.planning import Planning
+from plansmith.runner.repeats import repeated_calls
 from plansmith.runner.replan import (
     Cause,
     account,
@@ -67,13 +69,18 @@ class Revising(Planning):
         if planned.plan is None or planned.plan.degraded:
             assert run.plan is not None  # noqa: S101
             reasons = ("the planner gave no other plan: this is the one before",)
-            await journal.append(e.ReviewAsked(hash=run.plan.hash, reasons=reasons))
+            await journal.append(*await self.review(run.plan, run, more=reasons))
             return
         kept = keep_finished(run, planned.plan)
         planned = replace(planned, plan=kept.plan, problems=(*planned.problems, *kept.problems))
-        resumed = [e.RunResumed()] if run.paused else []
+        start: list[Entry] = [e.RunResumed()] if run.paused else []
         again = list(resets(run, kept.plan))
-        await self.propose_made(journal, planned, start=resumed, then=again, cause=run.reason)
+        entries: dict[str, Sequence[Entry]] = {"start": start, "then": again}
+        if run.covered is not None:
+            more = (await self._uncovered(journal, kept.plan)).reasons
+            if more:
+                entries["reviewed"] = await self.review(kept.plan, run, more=more)
+        await self.propose_made(journal, planned, cause=run.reason, **entries)
 
     async def end(
         self, journal: Journal, *, reason: str = "", results: Mapping[str, Json] | None = None
@@ -133,18 +140,45 @@ class Revising(Planning):
             return await super().end(journal, reason=flaw and f"{cause.text}; {flaw}")
         if flaw:
             return await super().end(journal, reason=f"{cause.text}; {flaw}")
-        planned = replace(planned, plan=kept.plan, problems=tuple(problems))
-        callees = await self.callees()
-        agents = {spec.name: spec for spec in self.agents()}
-        more = widens(
-            run.plan, kept.plan, tools=callees.specs, agents=agents, templates=self.templates
-        )
-        next_: e.AnyBody = e.RunStarted(hash=kept.plan.hash, reason="nothing new is touched")
-        if more:
-            next_ = e.ReviewAsked(hash=kept.plan.hash, reasons=more)
-        again = list(resets(run, kept.plan))
+        # The goal is the person's: another way to it is no other goal.
+        plan = kept.plan.replace(goal=run.plan.goal, schedule=run.plan.schedule)
+        planned = replace(planned, plan=plan, problems=tuple(problems))
+        found = await self._uncovered(journal, plan)
+        next_: e.AnyBody = e.RunStarted(hash=plan.hash, reason="nothing new is touched")
+        if found.reasons:
+            next_ = e.ReviewAsked(hash=plan.hash, reasons=found.reasons, drops=found.drops)
+        again = list(resets(run, plan))
         await self.propose_made(journal, planned, then=again, reviewed=[next_], cause=cause.text)
         return journal.run.phase is RunStatus.RUNNING
+
+    async def _uncovered(self, journal: Journal, plan: Plan) -> Coverage:
+        """What of a revision nobody has agreed to.
+
+        It is compared with the plan that a person approved last and not with the one before it,
+        so that many small revisions lead no further than one.
+        """
+        run = journal.run
+        assert run.covered is not None and run.plan is not None  # noqa: S101, PT018
+        after = await self.calls(plan)
+        base = await self.calls(run.covered.plan, run.covered.templates)
+        done = [
+            after.keys[name]
+            for name, state in run.steps.items()
+            if state.status is StepStatus.DONE and name in after.keys
+        ]
+        found = coverage(base, after, happened=done)
+        again = repeated_calls(
+            run,
+            journal.events,
+            before=await self.calls(run.plan, run.templates),
+            after=after,
+            revision=plan,
+            results=await load_results(self.store, run),
+            templates={**self.templates, **run.templates, **await self.contents(plan)},
+        )
+        made = {call.text for call in after.acting}
+        lost = (*(text for text in run.dropped if text not in made), *found.drops)
+        return Coverage((*again, *found.reasons), tuple(dict.fromkeys(lost)))
 
 
 def _is_done(run: Run, steps: Iterable[str]) -> bool:

@@ -165,11 +165,10 @@ class Runs(Desk):
     async def _may_run(self, run: Run) -> bool:
         if run.status.over or run.paused or run.plan is None:
             return False
-        if run.phase in UNDER_WAY:
+        if run.phase in UNDER_WAY or run.is_approved:
             return True
-        if run.is_approved:
-            return True
-        return not await self.review(run.plan)
+        # What was asked about once waits for an answer, whatever the policy says by itself.
+        return run.phase is not RunStatus.REVIEWING and not await self.review(run.plan)
 
     async def _expire(self, journal: Journal) -> None:
         """Close questions whose time is up: no answer is an answer of its own, never a choice."""
@@ -208,8 +207,9 @@ class Runs(Desk):
             callees=self.equip(await self.callees(), run),
             results=await load_results(self.store, run),
             replies=await load_replies(self.store, run),
-            templates=self.templates,
+            templates={**self.templates, **run.templates},
             limits=self.limits,
+            most_items=self.policy.most_items,
             durations={name: each.seconds for name, each in measured.items()},
             budget=self.budget_of(run),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
@@ -29,6 +29,7 @@ from plansmith.planner.kit import Planned
 from plansmith.ports import ScheduleStore
 from plansmith.runner.desk import SUBMITTED
 from plansmith.runner.journal import Entry, Journal
+from plansmith.runner.replan import failed_steps
 from plansmith.runner.revising import Revising
 from plansmith.runner.runs import UNDER_WAY
 from plansmith.runner.templates import TemplateBook
@@ -314,6 +315,17 @@ class Firing(Revising):
             if schedule is not None:
                 entries["reviewed"] = await self._standing(schedule, planned.plan)
         await super().propose_made(journal, planned, cause=cause, **entries)
+
+    async def end(
+        self, journal: Journal, *, reason: str = "", results: Mapping[str, Json] | None = None
+    ) -> bool:
+        """End a run; a fire in which something failed says why nothing else was tried."""
+        run = journal.run
+        failed = failed_steps(run) if run.origin.startswith(ORIGIN) and self._model else []
+        if failed and not reason and not run.cancel_asked:
+            only = "a schedule runs the plan that was approved and no other"
+            reason = f"failed: {', '.join(failed[:5])}; {only}"
+        return await super().end(journal, reason=reason, results=results)
 
     async def _ended(self, schedule: Schedule, hold: Hold, run: Run) -> Fire:
         """Write down how a run stands; failures count, and too many in a row pause."""

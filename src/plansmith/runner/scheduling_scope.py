@@ -32,8 +32,12 @@ def reasons_attended(
     limits: RunLimits,
 ) -> tuple[str, ...]:
     """Why somebody would have to be there; nothing when the plan can run on its own."""
+    calls = list(_calls(plan, templates))
     reasons: list[str] = []
-    for step, data in _calls(plan, templates):
+    # Such as a plan that only says that it cannot be done.
+    if not any(isinstance(step, ToolStep | AgentStep) for step, _ in calls):
+        reasons.append("it calls no tool and no agent, so nothing would be done")
+    for step, data in calls:
         match step:
             case AskStep():
                 reasons.append(f"{step.id} asks a person")

@@ -45,6 +45,7 @@ class State:
         self.replies = dict(replies)
         self._templates = templates
         self._durations = durations
+        self._contents: dict[str, str] = {}
         self.units: dict[str, Unit] = {}
         self.groups: dict[str, Group] = {}
         self.schedule = Schedule({})
@@ -100,6 +101,8 @@ class State:
         plan = self._templates.get(unit.step.template)
         if plan is None:
             raise ReferenceFailed(f"there is no template {unit.step.template!r}")
+        if unit.step.content not in (None, self._content(unit.step.template, plan)):
+            raise ReferenceFailed(f"{unit.step.template!r} is not what was approved")
         parts = template_units(unit, plan, inputs)
         for part in parts.values():
             strange = sorted(part.needs() - parts.keys())
@@ -117,6 +120,12 @@ class State:
             part: item or (content_of(by_place[part]).digest if part in by_place else "")
             for part, item in known.items()
         }
+
+    def _content(self, name: str, plan: Plan) -> str:
+        """The hash of a template, made once and not for every item of a map."""
+        if name not in self._contents:
+            self._contents[name] = plan.hash
+        return self._contents[name]
 
     def _settle(self, group: Group, batch: Batch) -> None:
         """End a map or plan step once none of its parts can change any more."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Final, Protocol, cast
+from typing import Annotated, Any, Final, Protocol, cast
 
 from pydantic import Field, ValidationError
 
@@ -256,24 +256,62 @@ def with_defaults(template: Template, inputs: Mapping[str, Json]) -> dict[str, J
 
 
 def pinned(plan: Plan, templates: Mapping[str, Template]) -> Plan:
-    """The plan with each plan step naming its version and all its parameters.
+    """The plan with each plan step naming its version, its content and all its parameters.
 
-    What is approved is then what runs, whatever is saved under the same name later. What a
-    program gives has no versions, and keeps its name.
+    What is approved is then what runs, at every depth, whatever is saved under the same name or
+    given by the program later. What a program gives has no versions, and keeps its name.
     """
-    return plan.replace(steps=tuple(_pin(step, templates) for step in plan.steps))
+    return _Pinning(templates).plan(plan)
 
 
-def _pin(step: AnyStep, templates: Mapping[str, Template]) -> AnyStep:
-    if isinstance(step, MapStep):
-        return step.replace(each=_pin(step.each, templates))
-    template = _template_of(step, templates) if isinstance(step, PlanStep) else None
-    if template is None or not isinstance(step, PlanStep):
-        return step
-    inputs = with_defaults(template, step.inputs)
-    if template.saved_at is None:
-        return step.replace(inputs=inputs)
-    return step.replace(template=template.full_name, version=template.version, inputs=inputs)
+def contents(plan: Plan, templates: Mapping[str, Template]) -> dict[str, Plan]:
+    """What the templates of a pinned plan consist of, at every depth, by the names in its steps."""
+    pinning = _Pinning(templates)
+    found: dict[str, Plan] = {}
+    way = [step for _, step in _plan_steps(plan)]
+    while way:
+        step = way.pop()
+        template = _template_of(step, templates)
+        inner = pinning.content(template) if template else None
+        if inner is not None and step.template not in found:
+            found[step.template] = inner
+            way += [each for _, each in _plan_steps(inner)]
+    return found
+
+
+class _Pinning:
+    """Pins plans, each template once; one that runs itself has no content, and never runs."""
+
+    def __init__(self, templates: Mapping[str, Template]) -> None:
+        self._templates = templates
+        self._made: dict[str, Plan | None] = {}
+
+    def plan(self, plan: Plan) -> Plan:
+        return plan.replace(steps=tuple(self._pin(step) for step in plan.steps))
+
+    def content(self, template: Template) -> Plan | None:
+        """The plan of a template, pinned itself."""
+        if template.full_name not in self._made:
+            self._made[template.full_name] = None
+            self._made[template.full_name] = self.plan(template.plan)
+        return self._made[template.full_name]
+
+    def _pin(self, step: AnyStep) -> AnyStep:
+        if isinstance(step, MapStep):
+            return step.replace(each=self._pin(step.each))
+        if not isinstance(step, PlanStep):
+            return step
+        template = _template_of(step, self._templates)
+        if template is None:
+            return step
+        content = self.content(template)
+        fields: dict[str, Any] = {
+            "inputs": with_defaults(template, step.inputs),
+            "content": content.hash if content else None,
+        }
+        if template.saved_at is not None:
+            fields |= {"template": template.full_name, "version": template.version}
+        return step.replace(**fields)
 
 
 def template_problems(plan: Plan, templates: Mapping[str, Template]) -> list[Problem]:

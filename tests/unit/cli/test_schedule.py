@@ -196,3 +196,31 @@ def test_a_request_planned_anew_each_time_asks_each_time(cli: Cli) -> None:
     assert code == 5
     [row] = json.loads(cli("schedule", "history", told["id"], "--json")[1])
     assert (row["state"], row["note"]) == ("waiting", "waits for your approval")
+
+
+PAST = ("--since", "2026-01-01T00:00", "--until", "2026-01-01T03:00")
+
+
+def test_keep_once_says_what_failed_and_its_code_tells(cli: Cli, write: Write) -> None:
+    code, _, err = cli("schedule", "keep", "--once", *PY)
+    assert (code, "nothing is due" in err) == (0, True)
+    broken = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
+    add(cli, write, broken, name="breaks", every="1d")
+    assert cli("schedule", "change", "breaks", "--daily", "01:00", *PY)[0] == 0
+    assert cli("schedule", "backfill", "breaks", *PAST)[0] == 0
+    code, _, err = cli("schedule", "keep", "--once", *PY)
+    assert (code, "breaks: failed: failed: b" in err) == (1, True)
+    assert cli("schedule", "backfill", "breaks", *PAST[:3], "2026-01-02T03:00")[0] == 0
+    code, out, _ = cli("schedule", "keep", "--once", *PY, "--json")
+    [told] = json.loads(out)
+    assert (code, told["schedule"], told["state"]) == (1, "breaks", "failed")
+
+
+def test_keep_once_says_what_was_done_in_part_and_what_was_done(cli: Cli, write: Write) -> None:
+    broken = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
+    for name, steps in (("part", (LOOK, broken)), ("whole", (LOOK,))):
+        add(cli, write, *steps, name=name, every="1d")
+        assert cli("schedule", "change", name, "--daily", "01:00", *PY)[0] == 0
+        assert cli("schedule", "backfill", name, *PAST)[0] == 0
+    code, _, err = cli("schedule", "keep", "--once", *PY)
+    assert (code, "part: failed" in err, "whole: done" in err) == (7, True, True)

@@ -149,7 +149,7 @@ function setStep(run: RunState, body: Body, change: Partial<StepState>): Partial
   return { steps: { ...run.steps, [name]: { ...step, ...change } } };
 }
 
-function proposed(run: RunState, body: Body): Partial<RunState> {
+function proposed(run: RunState, body: Body, event: Event): Partial<RunState> {
   const given = body["plan"] as Partial<Plan> & Pick<Plan, "steps">;
   const plan: Plan = { schema_version: 1, goal: "", ...given };
   const steps: Record<string, StepState> = {};
@@ -157,12 +157,14 @@ function proposed(run: RunState, body: Body): Partial<RunState> {
   for (const [name, part] of Object.entries(run.steps)) {
     if (name.includes("/") && name.split("/")[0]! in steps) steps[name] = part;
   }
+  // A plan of a person's own is no replan: it stands for itself.
+  const own = event.by.kind === "person" || event.by.kind === "program";
   return {
-    plan, steps, locale: plan.locale ?? "en", running_hash: "",
+    plan, steps, locale: plan.locale ?? "en", approved: "", running_hash: "",
     problems: (body["problems"] as Problem[] | undefined) ?? [],
     estimate: wholeEstimate(body["estimate"] as Partial<Estimate> | undefined),
     revisions: run.revisions + 1,
-    phase: run.phase === "replanning" ? "replanning" : "planning",
+    phase: run.phase === "replanning" && !own ? "replanning" : "planning",
     ...spend(run, body),
   };
 }

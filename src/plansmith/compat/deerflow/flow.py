@@ -19,7 +19,7 @@ from plansmith.config import Settings
 from plansmith.dialects.deerflow import is_work, report_instruction
 from plansmith.dialects.habits import Ids, result_text
 from plansmith.plan.data import Flag, Json, Record, Whole
-from plansmith.plan.events import AnyBody, ReviewAsked
+from plansmith.plan.events import ReviewAsked
 from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, RunStatus
@@ -75,9 +75,11 @@ class ResearchSmith(Plansmith):
 
     auto_accepted = False
 
-    async def review(self, plan: CorePlan) -> list[AnyBody]:
+    async def review(
+        self, plan: CorePlan, run: Run | None = None, *, more: Sequence[str] = ()
+    ) -> list[ReviewAsked]:
         """Ask also about plans that only read, unless they are accepted beforehand."""
-        asked = await super().review(plan)
+        asked = await super().review(plan, run, more=more)
         if asked or self.auto_accepted or way_on(plan) is not Way.REVIEW:
             return asked
         reason = "the plan says that it has not enough context"

@@ -1,0 +1,233 @@
+"""Calls: every place of a plan that calls something, at every depth, known by what it would do."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from plansmith.errors import InvalidPlan
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.graph import needs, order
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import ITEM, RESERVED, find, rename_refs
+from plansmith.plan.steps import (
+    AgentStep,
+    AnyStep,
+    AskStep,
+    MapStep,
+    PlanStep,
+    ReplyStep,
+    StepFields,
+    ToolStep,
+)
+from plansmith.review.policy import effects
+from plansmith.review.render import clip, safe, value_line
+
+MAX_DEPTH: Final = 5
+_VALUE: Final = 120
+_QUESTION: Final = 80
+_HOST: Final = re.compile(
+    r"\b[a-z][a-z0-9+.-]*://([^/\s\"'\\?#]+)|\b[\w.+-]+@([\w-]+(?:\.[\w-]+)+)"
+)
+
+
+class PlannedCall(NamedTuple):
+    """One place of a plan that calls a tool or an agent.
+
+    `key` is the same for the same callee with the same arguments. A reference counts as the
+    definition of the step it points at, not as its name: whoever changes what a step looks for
+    changes every call that uses what it finds.
+    """
+
+    place: str
+    callee: str
+    effect: Effect
+    key: str
+    text: str
+
+    @property
+    def acts(self) -> bool:
+        """Whether the call could change something."""
+        return self.effect is not Effect.READ
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Where a step stands: what is bound there, and what all of it waits for."""
+
+    prefix: str = ""
+    params: Mapping[str, str] = field(default_factory=dict[str, str])
+    item: str = ""
+    lists: tuple[str, ...] = ()
+    around: str = ""
+    before: tuple[str, ...] = ()
+    depth: int = 0
+
+
+class PlanCalls:
+    """The calls of a plan and of the templates it runs, and what comes before each of them."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        tools: Mapping[str, ToolSpec],
+        agents: Mapping[str, AgentSpec],
+        templates: Mapping[str, Plan],
+    ) -> None:
+        self._tools, self._agents, self._templates = tools, agents, templates
+        self._before: dict[str, tuple[str, ...]] = {}
+        self._history: dict[str, str] = {}
+        self.keys: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
+        self.calls: list[PlannedCall] = []
+        self.hosts: set[str] = set()
+        self._walk(plan, _Scope())
+
+    @property
+    def acting(self) -> list[PlannedCall]:
+        """The calls that could change something."""
+        return [call for call in self.calls if call.acts]
+
+    @property
+    def names(self) -> set[str]:
+        """The tools and agents that are called."""
+        return {call.callee for call in self.calls}
+
+    def history(self, place: str) -> str:
+        """The same for two places before which exactly the same happens."""
+        return self._history[place]
+
+    def before(self, place: str) -> dict[str, str]:
+        """All that has to be done before a place is reached: its key, and what it is in words."""
+        found: dict[str, str] = {}
+        way, seen = list(self._before[place]), set[str]()
+        while way:
+            here = way.pop()
+            if here not in seen:
+                seen.add(here)
+                found[self.keys[here]] = self.texts[here]
+                way += self._before[here]
+        return found
+
+    def _walk(self, plan: Plan, scope: _Scope) -> dict[str, str]:
+        """Take a plan's steps in, each after those it needs; returns their keys by id."""
+        graph = needs(plan)
+        try:
+            names = order(graph)
+        except InvalidPlan:  # a ring never runs; what it would call is told all the same
+            names = list(graph)
+        keys: dict[str, str] = {}
+        for name in names:
+            step = plan.by_id[name]
+            place = f"{scope.prefix}{name}"
+            inner = tuple(f"{scope.prefix}{need}" for need in sorted(graph[name]) if need in keys)
+            self._before[place] = (*inner, *scope.before)
+            self._history[place] = content_hash(
+                [[self.keys[each], self._history[each]] for each in sorted(self._before[place])]
+            )
+            if step.disabled:
+                keys[name], self.texts[place] = content_hash(["off", name]), f"{name} (off)"
+            else:
+                keys[name] = self._step(step, place, keys, scope)
+            self.keys[place] = keys[name]
+        return keys
+
+    def _step(self, step: AnyStep, place: str, keys: Mapping[str, str], scope: _Scope) -> str:
+        """The key of a step; what it calls is written down on the way."""
+        self.texts[place] = _words(step)
+        self._look_for_hosts(step)
+        match step:
+            case ToolStep() | AgentStep():
+                return self._call(step, place, keys, scope)
+            case AskStep():
+                question = self._value(step.question, keys, scope)
+                return content_hash(["ask", question, [*step.options], step.answer_schema])
+            case MapStep():
+                return self._map(step, place, keys, scope)
+            case PlanStep():
+                return self._template(step, place, keys, scope)
+            case ReplyStep():
+                return content_hash(["reply", self._value(step.instruction, keys, scope)])
+
+    def _call(
+        self, step: ToolStep | AgentStep, place: str, keys: Mapping[str, str], scope: _Scope
+    ) -> str:
+        task = step.task if isinstance(step, AgentStep) else None
+        given = self._value([task, step.inputs], keys, scope)
+        text = f"{self.texts[place]}{scope.around}"
+        for name, effect in effects(step, tools=self._tools, agents=self._agents):
+            key = content_hash([step.kind, name, given, [*scope.lists]])
+            self.calls.append(PlannedCall(place, name, effect, key, text))
+            return key
+        raise AssertionError(step.kind)
+
+    def _map(self, step: MapStep, place: str, keys: Mapping[str, str], scope: _Scope) -> str:
+        over = self._value(step.over, keys, scope)
+        inner = replace(
+            scope,
+            prefix=f"{place}/",
+            item=over,
+            lists=(*scope.lists, content_hash([over, step.most])),
+            around=f" for each item of {value_line(step.over, _VALUE)}{scope.around}",
+            before=self._before[place],
+        )
+        each = f"{place}/{step.each.id}"
+        self._before[each], self._history[each] = self._before[place], self._history[place]
+        self.keys[each] = self._step(step.each, each, keys, inner)
+        return content_hash(["map", over, self.keys[each]])
+
+    def _template(self, step: PlanStep, place: str, keys: Mapping[str, str], scope: _Scope) -> str:
+        given = {name: self._value(value, keys, scope) for name, value in step.inputs.items()}
+        plan = self._templates.get(step.template)
+        if plan is None or scope.depth >= MAX_DEPTH:
+            unseen = [step.template, step.version, step.content]
+            return content_hash(["plan", *unseen, dict[str, Json](given)])
+        inner = replace(
+            scope,
+            prefix=f"{place}/",
+            params=given,
+            item="",
+            around=f" in {safe(step.template)}({_given(step.inputs)}){scope.around}",
+            before=self._before[place],
+            depth=scope.depth + 1,
+        )
+        return content_hash(["plan", dict[str, Json](self._walk(plan, inner))])
+
+    def _value(self, value: Json, keys: Mapping[str, str], scope: _Scope) -> str:
+        """The hash of a template in which references stand for what they point at."""
+        bound: list[Json] = []
+        for found in find(value):
+            ref = found.ref
+            if ref is None or ref.step not in RESERVED:
+                continue
+            whole = content_hash(dict[str, Json](scope.params))
+            first = str(ref.path[0]) if ref.path else ""
+            bound.append(scope.item if ref.step == ITEM else scope.params.get(first, whole))
+        return content_hash([rename_refs(value, keys), bound])
+
+    def _look_for_hosts(self, step: StepFields) -> None:
+        text = json.dumps(step.to_json(), ensure_ascii=False).lower()
+        self.hosts |= {found[1] or found[2] for found in _HOST.finditer(text)}
+
+
+def _words(step: AnyStep) -> str:
+    """A step as a person reads it in a reason: `pay(to="alice", amount=10)`."""
+    match step:
+        case ToolStep():
+            return f"{safe(step.tool)}({_given(step.inputs)})"
+        case AgentStep():
+            more = f", {_given(step.inputs)}" if step.inputs else ""
+            return f"{safe(step.agent)}(task={value_line(step.task, _VALUE)}{more})"
+        case AskStep():
+            return f"asks {clip(safe(step.question), _QUESTION)!r}"
+        case _:
+            return step.id
+
+
+def _given(inputs: Mapping[str, Json]) -> str:
+    return ", ".join(f"{safe(name)}={value_line(value, _VALUE)}" for name, value in inputs.items())

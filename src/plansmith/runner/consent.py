@@ -1,0 +1,94 @@
+"""Consent: what a person is asked right before something acts on what came out of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.events import QuestionAsked
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import RESERVED, find
+from plansmith.plan.steps import AskStep, MapStep
+from plansmith.review.policy import active_steps
+from plansmith.review.render import value_line
+from plansmith.runner.call import Callees
+from plansmith.runner.labels import DATA_OPTIONS, DATA_PREFIX, data_question, data_sources
+from plansmith.runner.limits import RunLimits
+from plansmith.runner.state import State
+from plansmith.runner.units import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """Knows what the person's settings let happen without a word."""
+
+    callees: Callees
+    limits: RunLimits
+    templates: Mapping[str, Plan]
+    most_items: int
+
+    def needed(
+        self, unit: Unit, inputs: Mapping[str, Json], state: State
+    ) -> QuestionAsked | str | None:
+        """The question to ask before a unit begins, why it may not begin at all, or nothing."""
+        if state.allowed.get(unit.name) == content_hash(dict(inputs)):
+            return None
+        attempt = state.attempts[unit.name] + 1
+        if isinstance(unit.step, MapStep):
+            return self._about_items(unit, unit.step, inputs["over"], state.units, attempt)
+        free = any(fnmatchcase(unit.callee, each) for each in self.limits.data_free)
+        if self.limits.data == "show" or free or self.callees.is_read(unit):
+            return None
+        sources = data_sources(unit, state.units)
+        if sources and self.limits.data == "deny":
+            return f"values from {', '.join(sources)} may not reach {unit.callee}"
+        return data_question(unit, inputs, sources, attempt) if sources else None
+
+    def _about_items(
+        self, unit: Unit, step: MapStep, items: Json, units: Mapping[str, Unit], attempt: int
+    ) -> QuestionAsked | None:
+        """Ask about a list out of tools that is longer than what may be acted on unasked."""
+        most = step.most or self.most_items
+        if not isinstance(items, list) or isinstance(step.over, list) or len(items) <= most:
+            return None
+        if not _is_found_out(unit, units):
+            return None
+        callees = [*dict.fromkeys(self._acting(step))]
+        if not callees:
+            return None
+        source = value_line(step.over)
+        return QuestionAsked(
+            question=f"{DATA_PREFIX}{unit.name}?{attempt}",
+            text=f"{', '.join(callees)} would be called {len(items)} times, once for each item of "
+            f"{source}. At most {most} go without asking. Allow all {len(items)}?",
+            options=DATA_OPTIONS,
+            step=unit.name,
+            state=content_hash({"over": items}),
+            kind="consent",
+        )
+
+    def _acting(self, step: MapStep) -> Iterator[str]:
+        """What the inner step calls that could change something, at every depth."""
+        for inner in active_steps(Plan(steps=(step,)), self.templates):
+            unit = Unit(inner.id, inner)
+            if not self.callees.is_read(unit):
+                yield unit.callee
+
+
+def _is_found_out(unit: Unit, units: Mapping[str, Unit]) -> bool:
+    """Whether a map step's list came out of a tool, and not from the plan or a person."""
+    assert isinstance(unit.step, MapStep)  # noqa: S101
+    for found in find(unit.step.over):
+        if found.ref is None:
+            continue
+        if found.ref.step in RESERVED:
+            parent = units.get(unit.parent or "")
+            if parent is not None and data_sources(parent, units):
+                return True
+            continue
+        source = units.get(f"{unit.scope}{found.ref.step}")
+        if source is None or not isinstance(source.step, AskStep):
+            return True
+    return False

@@ -1,0 +1,124 @@
+"""Repeats: calls of a new plan that have been made already, or may have been."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+from plansmith.errors import ReferenceFailed
+from plansmith.plan import events as e
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.steps import AgentStep, AnyStep, MapStep, PlanStep, ToolStep
+from plansmith.review.calls import MAX_DEPTH, PlanCalls
+from plansmith.runner.replan import is_in_doubt
+from plansmith.runner.units import Unit, map_units, named_unit, plan_units, resolved, template_units
+
+_MOST_ITEMS: Final = 1000
+Made = tuple[str, str]
+
+
+def repeated_calls(
+    run: Run,
+    events: Iterable[e.Event],
+    *,
+    before: PlanCalls,
+    after: PlanCalls,
+    revision: Plan,
+    results: Mapping[str, Json],
+    templates: Mapping[str, Plan],
+) -> tuple[str, ...]:
+    """What a revision would call once more, in a step that the plan before did not have.
+
+    `before` and `after` are the calls of the plan before and of the revision. A call counts by
+    its arguments where these are known by now, else by how it is declared.
+    """
+    assert run.plan is not None  # noqa: S101
+    old = {call.place: call for call in before.acting}
+    begun = {
+        place
+        for name, state in run.steps.items()
+        if state.status is StepStatus.DONE or is_in_doubt(state)
+        if (place := _place(run.plan, name, templates)) in old
+    }
+    keys = {old[place].key for place in begun}
+    made = set(_made(events, templates))
+    would = _resolved_calls(revision, results, templates)
+    return tuple(
+        f"{call.text} was made already; this would make it again"
+        for call in after.acting
+        if call.place not in old or old[call.place].key != call.key
+        if call.key in keys or would.get(call.place, set[Made]()) & made
+    )
+
+
+def _made(events: Iterable[e.Event], templates: Mapping[str, Plan]) -> Iterator[Made]:
+    """Every call that took effect, or of which nobody can say that it did not."""
+    plan: Plan | None = None
+    known = dict(templates)
+    under_way: dict[str, Made] = {}
+    for event in events:
+        match event.body:
+            case e.PlanProposed(plan=plan, templates=more):
+                known |= more
+            case e.StepStarted(step=name, inputs=inputs) if inputs and plan is not None:
+                unit = named_unit(plan, name, known)
+                under_way[name] = (unit.callee if unit else "", inputs)
+            case e.StepDone(step=name) if name in under_way:
+                yield under_way.pop(name)
+            case e.StepFailed(step=name):
+                under_way.pop(name, None)
+            case _:
+                pass
+    yield from under_way.values()
+
+
+def _place(plan: Plan, name: str, templates: Mapping[str, Plan]) -> str:
+    """Where a plan has the step of a part: `map/3` is the inner step of `map`."""
+    first, *rest = name.split("/")
+    step: AnyStep | None = plan.by_id.get(first)
+    place = first
+    for part in rest:
+        match step:
+            case MapStep(each=each):
+                step, part = each, each.id  # noqa: PLW2901 - the name of the part in the plan
+            case PlanStep(template=template) if template in templates:
+                step = templates[template].by_id.get(part)
+            case _:
+                return ""
+        place = f"{place}/{part}"
+    return place
+
+
+def _resolved_calls(
+    plan: Plan, results: Mapping[str, Json], templates: Mapping[str, Plan]
+) -> dict[str, set[Made]]:
+    """The calls of a plan whose arguments are known by now, by their place."""
+    found: dict[str, set[Made]] = {}
+    way = [(unit, unit.name) for unit in plan_units(plan).values()]
+    while way:
+        unit, place = way.pop()
+        try:
+            inputs = resolved(unit, results)
+            parts = list(islice(_parts(unit, inputs, templates), _MOST_ITEMS))
+        except ReferenceFailed:
+            continue
+        if isinstance(unit.step, (ToolStep, AgentStep)):
+            found.setdefault(place, set()).add((unit.callee, content_hash(inputs)))
+        way += [(part, f"{place}/{part.step.id}") for part in parts]
+    return found
+
+
+def _parts(unit: Unit, inputs: Mapping[str, Json], templates: Mapping[str, Plan]) -> Iterator[Unit]:
+    """The parts of a unit that has some."""
+    if unit.depth >= MAX_DEPTH:
+        return
+    match unit.step:
+        case MapStep():
+            yield from map_units(unit, inputs["over"], {}).values()
+        case PlanStep(template=name) if name in templates:
+            yield from template_units(unit, templates[name], inputs).values()
+        case _:
+            return
