@@ -67,8 +67,10 @@ def _configure_doctor(parser: argparse.ArgumentParser) -> None:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    settings = settings_of(args)
+    left_out: list[str] = []
+    settings = settings_of(args, left_out.append)
     findings = [
+        *(Finding("warning", "folder", each) for each in left_out),
         *asyncio.run(diagnose(settings.store_url(), sample=args.sample)),
         *asyncio.run(_model_findings(settings.models.plan)),
     ]

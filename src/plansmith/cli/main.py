@@ -74,6 +74,7 @@ COMMANDS: Final = {
     "tools": Entry("plansmith.cli.tools:COMMAND", "list, search, show, approve or call tools"),
     "agents": Entry("plansmith.cli.agents:COMMAND", "list, add, show or approve A2A agents"),
     "model": Entry("plansmith.cli.model:COMMAND", "get, choose and check an embedded model"),
+    "trust": Entry("plansmith.cli.trust:COMMAND", "let a folder's own settings count, or not"),
     "prompts": Entry("plansmith.cli.prompts:COMMAND", "list, show or export the prompts"),
     "verify": Entry("plansmith.cli.health:VERIFY", "prove that a run's journal is unaltered"),
     "doctor": Entry("plansmith.cli.health:DOCTOR", "say what is wrong with the store"),
