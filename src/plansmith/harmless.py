@@ -37,7 +37,7 @@ def _off(value: Any, _: Any, __: Path) -> bool:
 
 
 def _always(value: Any, _: Any, __: Path) -> bool:
-    return value == "always"
+    return bool(value == "always")
 
 
 def _zone(value: Any, _: Any, __: Path) -> bool:
