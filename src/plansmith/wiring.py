@@ -145,6 +145,7 @@ def make_smith(
     A part that is given takes the place of the one that the settings would make.
     """
     settings = settings or load(PARTS["settings"])()
+    given.setdefault("folder", Path.cwd())
     clock = given.setdefault("clock", load(PARTS["clock"])())
     secrets = given.setdefault("secrets", load(PARTS["secrets"])(settings.secrets))
     models = settings.models

@@ -102,6 +102,7 @@ class Run:
     metrics: Mapping[str, Json] | None = None
     revisions: int = 0
     approved: str = ""
+    approved_tools: Mapping[str, str] = field(default_factory=dict[str, str])
     running_hash: str = ""
     paused: bool = False
     grants: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -33,7 +33,7 @@ async def skip_step(runs: Runs, run_id: str, step: str, *, by: e.Who = "") -> No
 
     The run is paused for it, since whoever conducts it must not start the step meanwhile.
     """
-    run = (await runs.journal(run_id)).run
+    run = (await runs.own_journal(run_id)).run
     _check(run, step)
     if not run.paused:
         await pause_at_once(runs, run_id, by=by, reason=_REASON)
