@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
@@ -16,11 +17,14 @@ from plansmith.adapters.agents.a2a.settings import AgentSettings
 from plansmith.adapters.secrets.box import SecretSource
 from plansmith.adapters.tools.mcp.settings import McpSettings
 from plansmith.errors import Misconfigured
+from plansmith.harmless import Table, at, harmless, with_paths
 from plansmith.plan.data import Flag, Number, Record, Whole
 from plansmith.planner.settings import PlannerSettings
 from plansmith.review.policy import ReviewPolicy
+from plansmith.review.render import safe
+from plansmith.trust import PROJECT_FILE, Project, TrustBook, left_out, read_plain
 
-PROJECT_FILE: Final = "plansmith.toml"
+_log: Final = logging.getLogger("plansmith")
 ROLES: Final = ("plan", "triage", "agents", "report")
 _ENVIRONMENT: Final = {
     "PLANSMITH_MODEL": ("models", "plan", "model"),
@@ -129,52 +133,98 @@ def data_folder(environment: Mapping[str, str] | None = None) -> Path:
     return Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share") / "plansmith"
 
 
+def config_folder(environment: Mapping[str, str] | None = None) -> Path:
+    """Where the person's own settings are."""
+    environment = os.environ if environment is None else environment
+    home = Path(environment.get("HOME") or Path.home())
+    return Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "plansmith"
+
+
 def load_settings(
     *,
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     changes: Mapping[str, Any] | None = None,
+    tell: Callable[[str], None] = _log.warning,
 ) -> Settings:
-    """The settings in force: later sources win over earlier ones, `changes` over all."""
+    """The settings in force: later sources win over earlier ones, `changes` over all.
+
+    Of a folder's own file only what is harmless counts, unless a person trusts that content;
+    `tell` hears of what was left out.
+    """
     environment = os.environ if environment is None else environment
-    merged: dict[str, Any] = {}
-    for path in _files(folder or Path.cwd(), environment):
-        found = _read(path)
-        _refuse_code(_parse(found, str(path)), path)
-        merged = _merge(merged, found)
+    merged = _own(config_folder(environment))
+    merged = _merge(merged, _project(folder or Path.cwd(), merged, environment, tell))
     merged = _merge(merged, _from_environment(environment))
     return _parse(_merge(merged, dict(changes or {})), "the settings")
 
 
-def _files(folder: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    home = Path(environment.get("HOME") or Path.home())
-    base = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
-    for path in (base / "plansmith" / "config.toml", folder / PROJECT_FILE):
-        if path.is_file():
-            yield path
-
-
-def _read(path: Path) -> dict[str, Any]:
+def _own(folder: Path) -> Table:
+    """The person's own settings; files they name are sought beside them, not where one stands."""
+    path = folder / "config.toml"
+    if not path.is_file():
+        return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        found = _read(path.read_bytes(), path)
+    except OSError as error:
         raise Misconfigured(f"{path} cannot be read: {error}", hint="mend or remove it") from None
+    return with_paths(found, lambda _, name: str(at(folder, name)))
 
 
-def _refuse_code(settings: Settings, path: Path) -> None:
-    """Whoever enters a folder must not run code, or hand out secrets, as a file in it says."""
-    if path.name != PROJECT_FILE:
-        return
-    if settings.secrets:
-        hint = "set [secrets] in your own config.toml"
-        raise Misconfigured(f"{path}: a project does not choose who gets secrets", hint=hint)
-    if settings.builtin.hosts or settings.builtin.private or settings.builtin.databases:
-        hint = "set [builtin] hosts, private and databases in your own config.toml"
-        raise Misconfigured(f"{path}: a project does not choose what is reached", hint=hint)
-    code = [each for each in settings.tools if each.suffix == ".py"]
-    if code:
-        hint = f"give --tools {code[0]} where you want it, or set it in your own config.toml"
-        raise Misconfigured(f"{path}: a project does not choose the code that runs", hint=hint)
+def _project(
+    folder: Path, base: Table, environment: Mapping[str, str], tell: Callable[[str], None]
+) -> Table:
+    """What counts of a folder's own settings."""
+    project = read_project(folder, base, tell)
+    if project is None:
+        return {}
+    if project.left:
+        book = TrustBook(data_folder(environment))
+        try:
+            # Nothing that the settings name is looked at before a person ever trusted it.
+            known = book.get(folder)
+            content = project.content() if known else None
+        except Misconfigured as error:
+            known, content = None, None
+            tell(str(error))
+        if content is not None and book.trusts(content):
+            return book.settings(content, tell)
+        tell(left_out(project, changed=known is not None))
+    place = folder.resolve()
+    return with_paths(project.kept, lambda _, name: str(at(place, name).resolve()))
+
+
+def read_project(folder: Path, base: Table, tell: Callable[[str], None]) -> Project | None:
+    """The settings that a folder brings along, told apart by what is harmless; or nothing."""
+    path = folder.resolve() / PROJECT_FILE
+    try:
+        data = read_plain(path, links=False)
+    except Misconfigured as error:
+        tell(str(error))
+        return None
+    if data is None:
+        return None
+    found = _read(data, path)
+    _parse(found, safe(str(path)))
+    kept, left = harmless(found, _parse(base, "the settings"), folder)
+    return Project(folder.resolve(), data, found, kept, tuple(left))
+
+
+def look_at(folder: Path, environment: Mapping[str, str] | None = None) -> Project | None:
+    """The settings that a folder brings along, for a person who decides about them."""
+    notes: list[str] = []
+    found = read_project(folder, _own(config_folder(environment)), notes.append)
+    if notes:
+        raise Misconfigured(notes[0], hint="put a plain file there")
+    return found
+
+
+def _read(data: bytes, path: Path) -> Table:
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        why = f"{safe(str(path))} cannot be read: {safe(str(error))}"
+        raise Misconfigured(why, hint="mend or remove it") from None
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -204,8 +254,8 @@ def _parse(value: Mapping[str, Any], source: str) -> Settings:
         return Settings.model_validate(dict(value))
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        hint = first["msg"]
+        place = safe(".".join(map(str, first["loc"])))
+        hint = safe(first["msg"])
         if first["type"] == "extra_forbidden":
             near = difflib.get_close_matches(str(first["loc"][-1]), _known_names(), n=1)
             hint = f"did you mean {near[0]!r}?" if near else "remove it"

@@ -15,7 +15,8 @@
     │   └── OutcomeUnknown      it may have taken effect, and nobody saw
     ├── InputNeeded         a call cannot go on without the person's word
     ├── Refused             what was asked is not possible as things stand
-    │   └── StaleDecision       the decision is about another plan, or was made already
+    │   ├── StaleDecision       the decision is about another plan, or was made already
+    │   └── OtherFolder         the run or schedule belongs to another folder than this one
     └── JournalError        events do not fit together
         ├── StaleWriter         someone else appended first
         └── JournalDamaged      a stored event is missing, altered or out of order
@@ -141,6 +142,10 @@ class Refused(PlansmithError):
 
 class StaleDecision(Refused):
     """The decision is about another plan than the current one, or was made already."""
+
+
+class OtherFolder(Refused):
+    """The run or schedule belongs to another folder: it acts there, and nowhere else."""
 
 
 class JournalError(PlansmithError):

@@ -145,6 +145,7 @@ def make_smith(
     A part that is given takes the place of the one that the settings would make.
     """
     settings = settings or load(PARTS["settings"])()
+    given.setdefault("folder", Path.cwd())
     clock = given.setdefault("clock", load(PARTS["clock"])())
     secrets = given.setdefault("secrets", load(PARTS["secrets"])(settings.secrets))
     models = settings.models
@@ -248,11 +249,23 @@ def make_servers(
     for note in found.notes:
         tell(note)
     return load(TOOLS["mcp"])(
-        found.servers,
+        {name: _started_apart(each) for name, each in found.servers.items()},
         approvals=_approvals(settings),
         environment=Places(secrets, "mcp"),
         tell=tell,
     )
+
+
+def _started_apart(server: Any) -> Any:
+    """A server that names no folder starts in an empty one.
+
+    Where the person stands, `npx` and `python -m` would run what a stranger put there.
+    """
+    if not server.command or server.cwd:
+        return server
+    place: Path = load(PARTS["data_folder"])() / "servers"
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return server.replace(cwd=str(place))
 
 
 def known_agents(settings: Any, *, secrets: Any) -> list[Any]:

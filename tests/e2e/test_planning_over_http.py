@@ -174,7 +174,9 @@ def test_small_talk_is_answered_and_a_question_waits(project: Path) -> None:
 
 
 def test_a_missing_key_is_told_when_the_model_is_asked_and_not_before(project: Path) -> None:
-    (project / "plansmith.toml").write_text(
+    own = project / ".config" / "plansmith"
+    own.mkdir(parents=True)
+    (own / "config.toml").write_text(
         '[models.plan]\nmodel = "openai:x"\napi_key_env = "NO_SUCH_KEY"\n'
     )
     done = run("plan", "Compare Oslo and Rome", "--tools", "tools.json", folder=project)

@@ -109,7 +109,9 @@ class Person:
 def person(tmp_path: Path) -> Person:
     (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
     (tmp_path / "here.txt").touch()
-    (tmp_path / "plansmith.toml").write_text("[run]\ngrace_s = 0.2\nfirst_wait_s = 0.0\n")
+    own = tmp_path / ".config" / "plansmith"
+    own.mkdir(parents=True)
+    (own / "config.toml").write_text("[run]\ngrace_s = 0.2\nfirst_wait_s = 0.0\n")
     return Person(tmp_path)
 
 

@@ -73,6 +73,10 @@ class ApprovalFile:
     def get(self, name: str) -> Approval | None:
         return self._read().get(name)
 
+    def all(self) -> dict[str, Approval]:
+        """Every approval, by name."""
+        return dict(self._read())
+
     def put(self, name: str, approval: Approval) -> None:
         with self._alone():
             self._write({**self._read(), name: approval})
@@ -87,6 +91,9 @@ class ApprovalFile:
         except FileNotFoundError:
             self._seen, self._approved = None, {}
             return {}
+        if os.name == "posix" and (stat.st_mode & 0o022 or stat.st_uid not in (os.getuid(), 0)):
+            hint = f"look at what it holds, then: chmod 600 {self._path}"
+            raise Misconfigured(f"{self._path}: others can write approvals there", hint=hint)
         mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         if mark != self._seen:
             self._approved, self._seen = _parse(self._path), mark
@@ -114,7 +121,7 @@ class ApprovalFile:
     def _alone(self) -> Generator[None]:
         """Nobody else writes meanwhile."""
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle = os.open(f"{self._path}.lock", os.O_CREAT | os.O_RDWR, 0o600)
         except OSError as error:
             hint = "make its folder writable, or name another file with mcp.approvals"

@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from plansmith.cli.exits import Exit
+from plansmith.cli.options import warn
 from plansmith.cli.output import print_json, print_lines
 from plansmith.cli.plans import FileCommand
 from plansmith.cli.prompt import ask_line
@@ -42,7 +43,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _main(args: argparse.Namespace) -> int:
-    settings = load_settings()
+    settings = load_settings(tell=warn)
     registry = make_agents(settings, secrets=load(PARTS["secrets"])(settings.secrets))
     match args.deed:
         case "list":

@@ -28,6 +28,7 @@ def run_json(run: Run, session: Session) -> dict[str, Json]:
         "id": run.id,
         "status": run.status.value,
         "request": run.request,
+        "folder": run.folder,
         "locale": run.locale,
         "decision": run.decision,
         "reason": run.reason,
@@ -63,13 +64,13 @@ def next_commands(run: Run, session: Session) -> Iterator[str]:
     if run.status.over or run.plan is None:
         return
     if is_unusable(run):
-        yield session.command("edit", run.id)
+        yield session.command_for(run, "edit", run.id)
         return
     if run.status is RunStatus.REVIEWING and not run.is_approved:
-        yield session.command("approve", run.id, run.plan.hash)
+        yield session.command_for(run, "approve", run.id, run.plan.hash)
     for name in run.questions:
-        yield session.command("answer", run.id, name, "ANSWER")
-    yield session.command("resume", run.id)
+        yield session.command_for(run, "answer", run.id, name, "ANSWER")
+    yield session.command_for(run, "resume", run.id)
 
 
 def waiting_lines(run: Run, session: Session) -> Iterator[str]:
@@ -106,6 +107,8 @@ def review_lines(run: Run, events: Sequence[Event], session: Session) -> Iterato
         yield from estimate_lines(run.estimate)
     if run.problems:
         yield from problem_lines(run.problems)
+    if run.folder:
+        yield session.words["folder"].format(folder=safe(run.folder))
     yield session.words["review"]
     asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
     yield from (f"  ! {safe(reason)}" for reason in (asked[-1].reasons if asked else ()))
@@ -140,6 +143,8 @@ def run_lines(run: Run, session: Session) -> Iterator[str]:
     now = session.smith.clock.now()
     yield f"Run {run.id}: {status_word(run, session)}"
     yield f"  {clip(safe(run.request), 200)}"
+    if run.folder:
+        yield f"  {session.words['folder'].format(folder=safe(run.folder))}"
     yield f"  {header(run, now=now, words=session.words)}"
     if run.reason:
         yield f"  {clip(safe(run.reason), 200)}"

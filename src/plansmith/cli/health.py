@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import os
 from dataclasses import asdict
+from pathlib import Path
 
 from plansmith.adapters.models.choosing import choose, choose_at, pull_hint
 from plansmith.adapters.models.local.shelf import Shelf, weights_path
@@ -36,9 +37,10 @@ def _verify(args: argparse.Namespace) -> int:
 async def _verify_runs(args: argparse.Namespace) -> int:
     store = open_store(settings_of(args).store_url())
     try:
-        ids = list(await store.runs())
         rows: list[dict[str, Json]] = []
-        for run_id in ids if args.all else [find_run(args.run, ids)]:
+        here = str(Path.cwd().resolve())
+        ids = await store.runs() if args.all else [await find_run(args.run, store, here)]
+        for run_id in ids:
             try:
                 rows.append({"run": run_id, "events": await verify(store, run_id), "damage": ""})
             except JournalError as error:
@@ -67,8 +69,10 @@ def _configure_doctor(parser: argparse.ArgumentParser) -> None:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    settings = settings_of(args)
+    left_out: list[str] = []
+    settings = settings_of(args, left_out.append)
     findings = [
+        *(Finding("warning", "folder", each) for each in left_out),
         *asyncio.run(diagnose(settings.store_url(), sample=args.sample)),
         *asyncio.run(_model_findings(settings.models.plan)),
     ]

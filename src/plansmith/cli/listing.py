@@ -43,7 +43,7 @@ def _main(args: argparse.Namespace) -> int:
         if args.json:
             print_json([_row_json(run) for run in runs])
         elif runs:
-            print_lines(_table(runs, ids))
+            print_lines(_table(runs, ids, session.smith.folder))
         else:
             session.say(session.words["no_runs"])
         return Exit.OK
@@ -70,11 +70,15 @@ async def _newest(
     return found[::-1]
 
 
-def _table(runs: Sequence[Run], ids: Sequence[str]) -> list[str]:
+def _elsewhere(run: Run, here: str) -> str:
+    return f"  ({safe(run.folder)})" if run.folder not in ("", here) else ""
+
+
+def _table(runs: Sequence[Run], ids: Sequence[str], here: str) -> list[str]:
     length = shortest(ids)
     return [
         f"{run.id[:length]}  {run.status.value:<11}  {_share(run):>5}  "
-        f"{run.created_at:%Y-%m-%d %H:%M}  {clip(safe(run.request), 80)}"
+        f"{run.created_at:%Y-%m-%d %H:%M}  {clip(safe(run.request), 80)}{_elsewhere(run, here)}"
         for run in runs
     ]
 
@@ -99,6 +103,7 @@ def _row_json(run: Run) -> dict[str, Json]:
         "id": run.id,
         "status": run.status.value,
         "request": run.request,
+        "folder": run.folder,
         "reason": run.reason,
         "questions": list(run.questions),
         "created_at": run.created_at.isoformat() if run.created_at else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -74,20 +75,21 @@ COMMANDS: Final = {
     "tools": Entry("plansmith.cli.tools:COMMAND", "list, search, show, approve or call tools"),
     "agents": Entry("plansmith.cli.agents:COMMAND", "list, add, show or approve A2A agents"),
     "model": Entry("plansmith.cli.model:COMMAND", "get, choose and check an embedded model"),
+    "trust": Entry("plansmith.cli.trust:COMMAND", "let a folder's own settings count, or not"),
     "prompts": Entry("plansmith.cli.prompts:COMMAND", "list, show or export the prompts"),
     "verify": Entry("plansmith.cli.health:VERIFY", "prove that a run's journal is unaltered"),
     "doctor": Entry("plansmith.cli.health:DOCTOR", "say what is wrong with the store"),
     "explain": Entry("plansmith.cli.plans:EXPLAIN", "say what a problem code means"),
 }
 
-_HELP: Final = """usage: plansmith COMMAND [OPTIONS]
+_HELP: Final = """usage: plansmith [-C FOLDER] COMMAND [OPTIONS]
 
 Turns a request into a checked, approved plan and runs it.
 
 commands:
 {commands}
 
-plansmith COMMAND --help tells more; --version tells the version.
+plansmith COMMAND --help tells more; --version tells the version; -C FOLDER works in that folder.
 exit codes: 0 ok, 1 run failed, 2 usage, 3 plan invalid, 4 refused, 5 waiting for a person,
             6 budget, 7 partly done, 130 interrupted
 """
@@ -96,6 +98,8 @@ exit codes: 0 ok, 1 run failed, 2 usage, 3 plan invalid, 4 refused, 5 waiting fo
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if words and words[0] in ("-C", "--folder"):
+        return _elsewhere(words[1:])
     if not words or words[0] in ("-h", "--help", "help"):
         rows = (f"  {name:<10}{entry.summary}" for name, entry in COMMANDS.items())
         sys.stdout.write(_HELP.format(commands="\n".join(rows)))
@@ -107,6 +111,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"plansmith: there is no command {words[0]!r}; try plansmith --help\n")
         return Exit.USAGE
     return _guarded(words[0], words[1:])
+
+
+def _elsewhere(words: Sequence[str]) -> int:
+    """The command line as it would go in another folder."""
+    try:
+        with contextlib.chdir(words[0] if words else ""):
+            return main(words[1:])
+    except OSError as error:
+        folder = words[0] if words else "-C"
+        sys.stderr.write(f"plansmith: cannot work in {folder!r}: {error.strerror}\n")
+        return Exit.USAGE
 
 
 def _guarded(name: str, words: Sequence[str]) -> int:

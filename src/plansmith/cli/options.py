@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
+from collections.abc import Callable
 from typing import Any, Final
 
 from plansmith.config import Settings, load_settings
@@ -61,7 +63,12 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def settings_of(args: argparse.Namespace) -> Settings:
+def warn(text: str) -> None:
+    """A word to the person that is not part of the outcome."""
+    sys.stderr.write(f"plansmith: {text}\n")
+
+
+def settings_of(args: argparse.Namespace, tell: Callable[[str], None] = warn) -> Settings:
     """The settings with the flags, which win over all files."""
     given = vars(args)
     model = {"model": given.get("model"), "base_url": given.get("base_url")}
@@ -76,7 +83,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         "profile": given.get("profile"),
         "store": given.get("store"),
     }
-    return load_settings(changes=_said(changes))
+    return load_settings(changes=_said(changes), tell=tell)
 
 
 def _said(values: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from plansmith.cli.exits import Exit
+from plansmith.cli.options import warn
 from plansmith.cli.output import print_json, print_lines
 from plansmith.cli.plans import FileCommand
 from plansmith.config import load_settings
@@ -24,7 +25,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _main(args: argparse.Namespace) -> int:
-    folder = load_settings().planner.prompts
+    folder = load_settings(tell=warn).planner.prompts
     match args.deed:
         case "list":
             return _list(folder, as_json=args.json)

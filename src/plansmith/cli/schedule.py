@@ -155,7 +155,7 @@ async def _list(session: Session) -> int:
     if session.args.json:
         print_json([schedule_json(each) for each in found])
     elif found:
-        print_lines(list_lines(found))
+        print_lines(list_lines(found, session.smith.folder))
     else:
         session.say("no schedules; plansmith schedule add makes one")
     return Exit.OK

@@ -51,6 +51,7 @@ def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
         "max_failures": schedule.max_failures,
         "budget": schedule.budget.to_json(),
         "by": schedule.by,
+        "folder": schedule.folder,
         "created": instant(schedule.created),
         "next": [instant(at) for at in coming(schedule, count)],
     }
@@ -69,14 +70,15 @@ def fire_json(fire: Fire) -> dict[str, Json]:
     }
 
 
-def list_lines(schedules: Sequence[Schedule]) -> Iterator[str]:
-    """A line a schedule."""
+def list_lines(schedules: Sequence[Schedule], here: str = "") -> Iterator[str]:
+    """A line a schedule; of one that fires elsewhere, where."""
     names = [clip(safe(each.name), 40) for each in schedules]
     width = max(map(len, names))
     for name, each in zip(names, schedules, strict=True):
         first = next(iter(coming(each, 1)), None)
         when = f"next {local(first, each.timing.timezone)}" if first else safe(each.reason)
-        yield f"{name:<{width}}  {each.state:<6}  {safe(str(each.timing))}  {clip(when, 80)}"
+        place = f"  fires in {safe(each.folder)}" if each.folder not in ("", here) else ""
+        yield f"{name:<{width}}  {each.state:<6}  {safe(str(each.timing))}  {clip(when, 80)}{place}"
 
 
 def schedule_lines(schedule: Schedule) -> Iterator[str]:
@@ -85,6 +87,8 @@ def schedule_lines(schedule: Schedule) -> Iterator[str]:
     if schedule.reason:
         yield f"  {clip(safe(schedule.reason), 200)}"
     yield f"  {schedule.id}, made by {safe(schedule.by) or '?'} at {instant(schedule.created)}"
+    if schedule.folder:
+        yield f"  fires in {safe(schedule.folder)}"
     how = f"overlap {schedule.overlap}, missed {schedule.missed}"
     yield f"  {how}, paused after {schedule.max_failures} failures in a row"
     limits = ", ".join(f"{name} {value}" for name, value in schedule.budget.to_json().items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import getpass
+import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,11 +18,13 @@ from plansmith.cli.options import carried, command_line, settings_of
 from plansmith.cli.progress import Lines, View, make_view
 from plansmith.cli.words import Words, own_locale, words_for
 from plansmith.config import Settings
-from plansmith.errors import Misconfigured
+from plansmith.errors import JournalDamaged, Misconfigured
+from plansmith.plan.events import RunCreated
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import ToolStep
+from plansmith.ports import PlanStore
 from plansmith.review.policy import active_steps
 from plansmith.wiring import make_smith
 
@@ -48,6 +51,14 @@ class Session:
         """The exact command that does something about a run of this session."""
         return command_line(*words, *carried(self.args))
 
+    def command_for(self, run: Run, *words: str) -> str:
+        """The exact command about a run, which names the run's folder where that is another."""
+        command = self.command(*words)
+        if self.smith.is_here(run.folder):
+            return command
+        first, _, rest = command.partition(" ")
+        return f"{first} -C {shlex.quote(run.folder)} {rest}"
+
     def speak(self, run: Run) -> None:
         """Go on in the language of a run, unless the person chose one."""
         if not vars(self.args).get("lang") and run.plan is not None:
@@ -64,8 +75,7 @@ class Session:
 
     async def find(self, name: str) -> str:
         """The id of the run that is meant: `last`, an id, or how only one id begins."""
-        ids = list(await self.smith.store.runs())
-        return find_run(name, ids)
+        return await find_run(name, self.smith.store, self.smith.folder)
 
     async def run(self, name: str) -> Run:
         """The run that is meant."""
@@ -86,10 +96,11 @@ class Session:
                 raise Misconfigured(f"{step.tool} (step {step.id}) {why}", hint=hint)
 
 
-def find_run(name: str, ids: Sequence[str]) -> str:
-    """One of the ids, oldest first, by `last`, the id itself or its first letters."""
-    if name == "last" and ids:
-        return ids[-1]
+async def find_run(name: str, store: PlanStore, folder: str) -> str:
+    """The run meant by `last` (of this folder), by its id, or by the first letters of it."""
+    ids = list(await store.runs())
+    if name == "last":
+        return await _last_run(ids, store, folder)
     found = [each for each in ids if each.startswith(name.lower())]
     if name.lower() in found:
         return name.lower()
@@ -99,6 +110,18 @@ def find_run(name: str, ids: Sequence[str]) -> str:
         raise Misconfigured(f"there is no run {name!r}", hint="plansmith runs lists them")
     hint = f"give more of the id: {', '.join(found[-3:])}"
     raise Misconfigured(f"{len(found)} runs begin with {name!r}", hint=hint)
+
+
+async def _last_run(ids: Sequence[str], store: PlanStore, folder: str) -> str:
+    for run_id in reversed(ids):
+        try:
+            created = next((event.body for event in await store.events(run_id)), None)
+        except JournalDamaged:
+            return run_id  # whose it is cannot be told, and it wants to be looked at
+        if not isinstance(created, RunCreated) or created.folder in ("", folder):
+            return run_id
+    hint = "plansmith runs lists those of other folders, too" if ids else "plansmith ask makes one"
+    raise Misconfigured("there is no run of this folder", hint=hint)
 
 
 def in_session(args: argparse.Namespace, work: Callable[[Session], Awaitable[int]]) -> int:

@@ -33,6 +33,7 @@ ENGLISH: Final[Words] = {
     "review": "This plan waits for your approval.",
     "degraded": "No usable plan could be made; nothing was run.",
     "hash": "hash {hash}",
+    "folder": "In the folder {folder}",
     "approve": "Run this plan? y = yes, n = reject it, e = edit it, c TEXT = ask for changes, "
     "Enter = not now: ",
     "approve_only": "Approve this plan? y = yes, Enter = not now: ",
@@ -89,6 +90,7 @@ CHINESE: Final[Words] = {
     "review": "这个计划等你批准。",
     "degraded": "没有得到可用的计划；什么都没有运行。",
     "hash": "哈希 {hash}",
+    "folder": "所在文件夹：{folder}",
     "approve": "运行这个计划吗？y = 是，n = 拒绝，e = 编辑，c 文字 = 要求修改，回车 = 暂不：",
     "approve_only": "批准这个计划吗？y = 是，回车 = 暂不：",
     "approved": "已批准",

@@ -94,10 +94,11 @@ class ReviewAsked(Record):
 
 
 class PlanApproved(Record):
-    """A person approved the plan of this hash."""
+    """A person approved the plan of this hash; `tools` are the hashes of what it calls."""
 
     type: Literal["plan_approved"] = "plan_approved"
     hash: str
+    tools: dict[str, str] = Field(default_factory=dict)
 
 
 class PlanRejected(Record):

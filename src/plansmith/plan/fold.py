@@ -159,13 +159,20 @@ class RunFold:
 
     def review_asked(self, event: e.Event, body: e.ReviewAsked) -> None:
         self._check_hash(event, body.hash)
-        self._set(phase=RunStatus.REVIEWING, drops=body.drops)
+        # Who is asked again about a plan has not approved it as things are now.
+        approved = "" if self.run.approved == body.hash else self.run.approved
+        self._set(phase=RunStatus.REVIEWING, approved=approved, drops=body.drops)
 
     def plan_approved(self, event: e.Event, body: e.PlanApproved) -> None:
         self._check_hash(event, body.hash)
         if event.by.kind != "person":
             raise _misfit(event, f"a {event.by.kind} cannot approve a plan")
-        self._set(approved=body.hash, covered=self._current(), dropped=self.run.drops)
+        self._set(
+            approved=body.hash,
+            approved_tools=body.tools,
+            covered=self._current(),
+            dropped=self.run.drops,
+        )
 
     def plan_rejected(self, _: e.Event, body: e.PlanRejected) -> None:
         self._set(approved="", reason=body.reason)

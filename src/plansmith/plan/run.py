@@ -134,6 +134,7 @@ class Run:
     covered: Covered | None = None
     drops: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    approved_tools: Mapping[str, str] = field(default_factory=dict[str, str])
     running_hash: str = ""
     paused: bool = False
     grants: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -61,8 +61,9 @@ class Schedule(Record):
     """What runs when, under whose approval, and where it stands.
 
     What runs is a plan, a template with its parameters, or a request that is planned anew each
-    time. Only a plan of the hash in `approved` runs without being asked about. Instants up to
-    `settled` are dealt with; failures are counted from `watched` on.
+    time. Only a plan of the hash in `approved` runs without being asked about, in `folder`, with
+    what it calls as it was then (`tools`, by hash). Instants up to `settled` are dealt with;
+    failures are counted from `watched` on.
     """
 
     id: str
@@ -86,6 +87,8 @@ class Schedule(Record):
     reason: str = ""
     removed: Flag = False
     by: str = ""
+    folder: str = ""
+    tools: dict[str, str] = Field(default_factory=dict)
     created: Instant
     settled: Instant
     watched: Instant

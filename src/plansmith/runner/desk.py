@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final
 
-from plansmith.errors import InvalidPlan, JournalDamaged, Misconfigured
+from plansmith.errors import InvalidPlan, JournalDamaged, Misconfigured, OtherFolder
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
@@ -22,6 +24,7 @@ from plansmith.planner.estimate import estimate
 from plansmith.planner.lint import lint_plan
 from plansmith.ports import Agent, Clock, PlanStore, Secrets, ToolSource
 from plansmith.review.calls import PlanCalls
+from plansmith.review.definitions import definitions, redefined
 from plansmith.review.policy import ReviewPolicy, reasons_to_ask
 from plansmith.runner.call import Callees
 from plansmith.runner.journal import SYSTEM, Entry, Journal, whole_run
@@ -58,7 +61,9 @@ class Desk:
         past: Past | None = None,
         secrets: Secrets | None = None,
         ids: Callable[[], str] | None = None,
+        folder: Path | str = "",
     ) -> None:
+        self.folder = str(Path(folder).resolve()) if folder else ""
         self.store = store
         self.clock = clock
         self.templates = dict(templates or {})
@@ -204,6 +209,17 @@ class Desk:
             templates=templates or await self.contents(plan),
         )
 
+    async def asks_again(self, journal: Journal) -> bool:
+        """Ask for review again when something the plan calls is not what was approved."""
+        run = journal.run
+        if run.plan is None or not run.approved_tools:
+            return False
+        reasons = redefined(run.approved_tools, await self.definitions(run.plan))
+        if reasons:
+            asked = e.ReviewAsked(hash=run.plan.hash, reasons=reasons, drops=run.dropped)
+            await journal.append(asked)
+        return bool(reasons)
+
     async def past(self) -> Past:
         """What calls took before: learned from the last runs, once, and from every run since."""
         if self._past is None:
@@ -278,9 +294,36 @@ class Desk:
                 tools[spec.name], specs[spec.name] = source, spec
         return Callees(self.clock, tools, specs, self._agents, secrets=self._secrets)
 
-    def new_journal(self) -> Journal:
-        """The journal of a new run."""
-        return Journal(self._ids(), store=self.store, clock=self.clock)
+    def new_journal(self, run_id: str = "") -> Journal:
+        """The journal of a new run, which belongs to this folder."""
+        named = run_id or self._ids()
+        return Journal(named, store=self.store, clock=self.clock, folder=self.folder)
+
+    def is_here(self, folder: str) -> bool:
+        """Whether what belongs to a folder may act here; what belongs to none may anywhere."""
+        return not folder or not self.folder or folder == self.folder
+
+    def require_here(self, what: str, folder: str) -> None:
+        """Refuse to act for a run or a schedule of another folder."""
+        if self.is_here(folder):
+            return
+        hint = f"cd {shlex.quote(folder)} and do the same there, or use plansmith -C FOLDER"
+        if not Path(folder).is_dir():
+            hint = "that folder is not there any more: move it back, or ask anew here"
+        raise OtherFolder(f"{what} belongs to the folder {folder}", hint=hint)
+
+    async def own_journal(self, run_id: str) -> Journal:
+        """The journal of a run that may act here."""
+        journal = await self.journal(run_id)
+        self.require_here(f"run {run_id}", journal.run.folder)
+        return journal
+
+    async def definitions(self, plan: Plan) -> dict[str, str]:
+        """What the tools and agents that a plan calls are now, by hash."""
+        callees, agents = await self.callees(), {spec.name: spec for spec in self.agents()}
+        if runs_templates(plan):
+            await self.load_templates()
+        return definitions(plan, tools=callees.specs, agents=agents, templates=self.templates)
 
     async def journal(self, run_id: str) -> Journal:
         """The journal of a run."""

@@ -41,7 +41,7 @@ async def skip_step(runs: Runs, run_id: str, step: str, *, by: e.Who = "") -> Le
     It is one append, heeded by whoever conducts the run: nothing is paused, what runs goes on.
     """
     while True:
-        journal = await runs.journal(run_id)
+        journal = await runs.own_journal(run_id)
         _check(journal.run, step)
         with_it = _behind(journal.run, step)
         try:

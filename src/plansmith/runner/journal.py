@@ -9,7 +9,15 @@ from typing import Final
 
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Content, Json
-from plansmith.plan.events import Actor, AnyBody, Event, StepDone, StepReplied, next_event
+from plansmith.plan.events import (
+    Actor,
+    AnyBody,
+    Event,
+    RunCreated,
+    StepDone,
+    StepReplied,
+    next_event,
+)
 from plansmith.plan.fold import RunFold
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.ports import Clock, PlanStore, Reply
@@ -27,10 +35,12 @@ class Journal:
         *,
         store: PlanStore,
         clock: Clock,
+        folder: str = "",
     ) -> None:
         self.id = run
         self._store = store
         self._clock = clock
+        self._folder = folder
         self._fold = RunFold(Run(id=run))
         self.events: list[Event] = []
 
@@ -83,6 +93,8 @@ class Journal:
         last, now = self.events[-1] if self.events else None, self._clock.now()
         for entry in bodies:
             body, actor = entry if isinstance(entry, tuple) else (entry, by)
+            if isinstance(body, RunCreated) and self._folder and not body.folder:
+                body = body.replace(folder=self._folder)
             last = next_event(body, run=self.id, by=actor, at=now, last=last)
             events.append(last)
         await self._store.append(events, values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from pathlib import Path
 from typing import TypedDict
 
 from plansmith.plan.plan import Plan
@@ -35,3 +36,4 @@ class Options(TypedDict, total=False):
     past: Past
     secrets: Secrets
     ids: Callable[[], str]
+    folder: Path | str

@@ -86,6 +86,7 @@ class Planning(Runs):
 
     async def plan_into(self, journal: Journal, request: PlanRequest) -> None:
         """Plan what a run was created for; also after a crash, and after the person said more."""
+        self.require_here(f"run {journal.id}", journal.run.folder)
         said = _said(journal.events)
         callees = await self.callees()
         early = self._early[journal.id] = EarlyReads(callees.tools, callees.specs)

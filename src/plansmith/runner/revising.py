@@ -43,6 +43,7 @@ class Revising(Planning):
         A run under way is paused for it: finished work is kept.
         """
         self.need_model()
+        await self.own_journal(run_id)
         if run_id in self._active:
             await self.pause(run_id, by=by, reason=text)
         journal = await self.journal(run_id)

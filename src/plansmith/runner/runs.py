@@ -77,14 +77,17 @@ class Runs(Desk):
         """A person's decision on exactly the plan of the hash; of two, one wins."""
         if (approve is None) == (not reject):
             raise Misconfigured("decide takes either approve=HASH or reject=True")
-        journal = await self.journal(run_id)
+        journal = await (self.journal(run_id) if reject else self.own_journal(run_id))
         run = journal.run
         if run.status is not RunStatus.REVIEWING or run.plan is None or run.is_approved:
             raise StaleDecision(f"run {run_id} does not wait for a decision: it is {run.status}")
         if approve is not None and approve != run.plan.hash:
             hint = f"the plan now has the hash {run.plan.hash}: look at it again"
             raise StaleDecision("this is not the hash of the current plan", hint=hint)
-        bodies: list[e.AnyBody] = [e.PlanApproved(hash=run.plan.hash)]
+        bodies: list[e.AnyBody] = []
+        if approve is not None:
+            tools = await self.definitions(run.plan)
+            bodies = [e.PlanApproved(hash=run.plan.hash, tools=tools)]
         if reject:
             ending = e.RunFinished(status="cancelled", reason="the plan was rejected")
             open_ = [e.QuestionWithdrawn(question=name) for name in run.questions]
@@ -94,7 +97,7 @@ class Runs(Desk):
 
     async def edit(self, run_id: str, plan: Plan, *, by: e.Who = "") -> Run:
         """A person's own version of the plan: checked at once, approved like any other."""
-        journal = await self.journal(run_id)
+        journal = await self.own_journal(run_id)
         run = journal.run
         busy = not run.paused and run.calls_open
         if run_id in self._active or busy or run.status.over:
@@ -126,7 +129,7 @@ class Runs(Desk):
 
     async def answer(self, run_id: str, question: str, value: Json, *, by: e.Who = "") -> Run:
         """A person's answer to an open question; the second answer is refused."""
-        journal = await self.journal(run_id)
+        journal = await self.own_journal(run_id)
         await self._expire(journal)
         asked = journal.run.questions.get(question)
         if asked is None:
@@ -151,6 +154,7 @@ class Runs(Desk):
         """Run an approved plan until it is over or waits for a person."""
         if run_id not in self._active:
             journal = await self.resumed_journal(run_id)
+            self.require_here(f"run {run_id}", journal.run.folder)
             await self.complete(journal)
             await self._expire(journal)
             if not await self._may_run(journal.run) or not await self._conduct(journal):
@@ -185,8 +189,10 @@ class Runs(Desk):
             await journal.append(*bodies)
 
     async def _conduct(self, journal: Journal) -> asyncio.Future[Run] | None:
-        """Start conducting a run; nothing when another process was quicker."""
+        """Start conducting a run; nothing when a person or another process comes first."""
         try:
+            if await self.asks_again(journal):
+                return None
             conductor = await self._conductor(journal)
         except StaleWriter:
             return None
@@ -313,7 +319,7 @@ class Runs(Desk):
 
     async def resume(self, run_id: str, *, by: e.Who = "") -> Run:
         """Let a paused run go on; `run` runs it."""
-        journal = await self.journal(run_id)
+        journal = await self.own_journal(run_id)
         if not journal.run.paused:
             raise Refused(f"run {run_id} is not paused: it is {journal.run.status}")
         await journal.append(e.RunResumed(), by=e.actor(by))
@@ -344,6 +350,7 @@ class Runs(Desk):
         `from_step` also repeats this step and all behind it; `plan` is your changed version.
         """
         old = await self.get(run_id)
+        self.require_here(f"run {run_id}", old.folder)
         if old.plan is None or not old.status.over:
             raise Refused(
                 f"run {run_id} is {old.status}", hint="only a run that is over is repeated"
@@ -353,6 +360,7 @@ class Runs(Desk):
         wanted = plan or old.plan
         kept = carried_over(old, wanted, again=[from_step] if from_step else [])
         created = e.RunCreated(request=old.request, locale=old.locale, origin=run_id)
+        created = created.replace(folder=old.folder)
         return await self.begin(created, wanted, by=by, kept=kept)
 
     async def fork(self, run_id: str, *, at: int, plan: Plan | None = None, by: e.Who = "") -> Run:
@@ -363,7 +371,9 @@ class Runs(Desk):
         if old is None or wanted is None:
             hint = "take the number of an event behind plan_proposed"
             raise Refused(f"run {run_id} has no plan at event {at}", hint=hint)
+        self.require_here(f"run {run_id}", old.folder)
         created = e.RunCreated(request=old.request, locale=old.locale, origin=f"{run_id}@{at}")
+        created = created.replace(folder=old.folder)
         return await self.begin(created, wanted, by=by, kept=carried_over(old, wanted))
 
     async def resume_all(self) -> list[Run]:
@@ -390,6 +400,8 @@ class Runs(Desk):
 
     async def _resumed(self, run_id: str) -> asyncio.Future[Run] | None:
         journal = await self.journal(run_id)
+        if not self.is_here(journal.run.folder):
+            return None
         await self._expire(journal)
         if run_id in self._active or not goes_on(journal.run):
             return None

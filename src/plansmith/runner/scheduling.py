@@ -74,6 +74,7 @@ class Scheduling(Firing):
         """
         if run:
             source = await self.get(run)
+            self.require_here(f"run {run}", source.folder)
             plan, request = source.plan, request or without_recurrence(source.request)
         fields: dict[str, Any] = {
             "name": name or "schedule",
@@ -83,6 +84,7 @@ class Scheduling(Firing):
             "template": template,
             "inputs": dict(inputs or {}),
             "by": by,
+            "folder": self.folder,
             **settings,
         }
         schedule = await self._approved(self._new(fields), approve, by)
@@ -129,7 +131,8 @@ class Scheduling(Firing):
                 raise StaleDecision("this is not the hash of the plan", hint=hint)
             raise Refused("a schedule runs its plan unattended: it needs approval", hint=hint)
         kept = plan if schedule.plan is not None else None
-        return schedule.replace(plan=kept, approved=approve, approved_by=who.name)
+        tools = await self.definitions(plan)
+        return schedule.replace(plan=kept, approved=approve, approved_by=who.name, tools=tools)
 
     async def require_unattended(self, plan: Plan) -> None:
         """Refuse, with every reason, a plan that cannot run while nobody is there."""
@@ -187,6 +190,12 @@ class Scheduling(Firing):
             raise Misconfigured(f"{len(found)} schedules are meant by {name!r}", hint=hint)
         return found[0]
 
+    async def _own_schedule(self, name: str) -> Schedule:
+        """A schedule that fires here."""
+        schedule = await self.get_schedule(name)
+        self.require_here(f"schedule {schedule.name}", schedule.folder)
+        return schedule
+
     async def change_schedule(
         self,
         name: str,
@@ -202,7 +211,7 @@ class Scheduling(Firing):
         Another plan is approved like the first; `approve` alone is for a template or a request
         whose plan is another one now. Other times count from now on.
         """
-        schedule = await self.get_schedule(name)
+        schedule = await self._own_schedule(name)
         fields: dict[str, Any] = {
             each: getattr(schedule, each) for each in Schedule.model_fields
         } | dict(settings)
@@ -230,7 +239,7 @@ class Scheduling(Firing):
 
     async def resume_schedule(self, name: str) -> Schedule:
         """Fire again from now on; what was due meanwhile is passed over, and said so."""
-        schedule = await self.get_schedule(name)
+        schedule = await self._own_schedule(name)
         if not schedule.paused:
             raise Refused(f"schedule {schedule.name} is not paused")
         now = self.clock.now()
@@ -249,7 +258,7 @@ class Scheduling(Firing):
 
     async def fire_now(self, name: str) -> Fire:
         """Fire once, at once, whatever is due, paused or under way; `carried` waits for it."""
-        schedule = await self.get_schedule(name)
+        schedule = await self._own_schedule(name)
         now = at = self.clock.now()
         while True:
             fire = self._row(schedule, at, now, kind=FireKind.NOW, run=self._ids())
@@ -260,7 +269,7 @@ class Scheduling(Firing):
 
     async def backfill(self, name: str, *, since: datetime, until: datetime) -> list[Fire]:
         """Queue a fire for every instant from `since` to `until` that had none, oldest first."""
-        schedule = await self.get_schedule(name)
+        schedule = await self._own_schedule(name)
         now = self.clock.now()
         if until > now or since >= until:
             raise Misconfigured("a backfill is from one time in the past to a later one")
@@ -331,7 +340,8 @@ class Scheduling(Firing):
     async def _until_next(self) -> float:
         """The seconds until something is due; whoever is late by then looks again at once."""
         now = self.clock.now()
-        active = [each for each in await self.list_schedules() if not each.paused]
+        known = await self.list_schedules()
+        active = [each for each in known if not each.paused and self.is_here(each.folder)]
         coming = [(each, at) for each in active if (at := self.upcoming(each)) is not None]
         first = min((each.starts(at) for each, at in coming), default=None)
         return max((first - now).total_seconds(), 0.01) if first else LOOK_S

@@ -27,6 +27,7 @@ from plansmith.plan.schedules import (
 )
 from plansmith.planner.kit import Planned
 from plansmith.ports import ScheduleStore
+from plansmith.review.definitions import redefined
 from plansmith.runner.desk import SUBMITTED
 from plansmith.runner.journal import Entry, Journal
 from plansmith.runner.replan import failed_steps
@@ -92,6 +93,8 @@ class Firing(Revising):
             open_fires[fire.schedule].append(fire)
         begun: list[Fire] = []
         for schedule in await self.shelf.schedules():
+            if not self.is_here(schedule.folder):
+                continue  # it fires in its own folder, by whoever keeps schedules there
             tended = [await self._tend(schedule, each, now) for each in open_fires[schedule.id]]
             still = [each for each in tended if each.state.open]
             if schedule.removed or schedule.paused:
@@ -259,7 +262,7 @@ class Firing(Revising):
 
     async def _make_run(self, schedule: Schedule, fire: Fire) -> None:
         """The run of a fire, under the id that its row names; one that is there stays."""
-        journal = Journal(fire.run, store=self.store, clock=self.clock)
+        journal = self.new_journal(fire.run)
         await journal.catch_up()
         if journal.events:
             return
@@ -272,6 +275,7 @@ class Firing(Revising):
             locale=plan.locale if plan else "en",
             options=options,
             origin=f"{ORIGIN}{schedule.id}",
+            folder=schedule.folder,
         )
         by = e.actor(schedule.by)
         if plan is None:
@@ -294,11 +298,14 @@ class Firing(Revising):
 
     async def _standing(self, schedule: Schedule, plan: Plan) -> Sequence[Entry]:
         """The person's standing approval of exactly this plan, or the question for one."""
-        if plan.hash == schedule.approved:
-            approved = e.PlanApproved(hash=plan.hash), e.actor(schedule.approved_by)
+        others = redefined(schedule.tools, await self.definitions(plan))
+        if plan.hash == schedule.approved and not others:
+            given = e.PlanApproved(hash=plan.hash, tools=schedule.tools)
+            approved = given, e.actor(schedule.approved_by)
             why = f"schedule {schedule.name}: this plan was approved for every fire"
             return [approved, e.RunStarted(hash=plan.hash, reason=why)]
         another = "another plan was approved" if schedule.approved else "no plan is approved yet"
+        another = "; ".join(others) if plan.hash == schedule.approved else another
         asked = await self.review(plan)
         more = asked[0].reasons if asked and isinstance(asked[0], e.ReviewAsked) else ()
         reasons = (f"for schedule {schedule.name} {another}", *more)

@@ -7,7 +7,13 @@ from collections.abc import Awaitable, Coroutine
 from typing import Any, Final, TypeVar
 
 from plansmith.app import Plansmith
-from plansmith.errors import JournalDamaged, JournalError, PlansmithError, StaleWriter
+from plansmith.errors import (
+    JournalDamaged,
+    JournalError,
+    OtherFolder,
+    PlansmithError,
+    StaleWriter,
+)
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, RunStatus
 from plansmith.planner.kit import PlanRequest
@@ -76,7 +82,7 @@ class Conducting:
 
     async def _give_up(self, run_id: str, error: PlansmithError) -> None:
         """End a run that could not even be planned, so that nobody waits for it for ever."""
-        if isinstance(error, JournalError):
+        if isinstance(error, JournalError | OtherFolder):
             return
         try:
             journal = await self._smith.journal(run_id)
@@ -153,6 +159,8 @@ class Conducting:
 
     async def _take_up(self, run_id: str) -> int:
         run = (await self._smith.journal(run_id)).run
+        if not self._smith.is_here(run.folder):
+            return 0
         if may_go_on(run):
             self.go_on(run_id)
             return 1

@@ -67,10 +67,7 @@ class Delegate:
         return await self.submit(plan, run_id=run_id, origin=f"template:{template.full_name}")
 
     def _journal(self, run_id: str) -> Journal:
-        smith = self.office.smith
-        if not run_id:
-            return smith.new_journal()
-        return Journal(run_id, store=smith.store, clock=smith.clock)
+        return self.office.smith.new_journal(run_id)
 
     async def start(self, run_id: str) -> None:
         """Begin a run whose plan is approved, or needs no approval; any other one waits."""

@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,7 +72,9 @@ def _lock_path(settings: Settings) -> Path | None:
     if not url.startswith("sqlite:"):
         return None
     path: Path = load(PARTS["sqlite_path"])(url)
-    return path.with_name(f"{path.name}.serve.lock")
+    # One a folder: a server takes up only the runs of the folder it is in.
+    here = sha256(str(Path.cwd().resolve()).encode()).hexdigest()[:12]
+    return path.with_name(f"{path.name}.{here}.serve.lock")
 
 
 def _registry(settings: Settings) -> AgentRegistry | None:

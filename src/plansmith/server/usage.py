@@ -87,8 +87,9 @@ def _told(effective: Settings) -> Iterator[Json]:
     stages = {
         "default": Settings(),
         "person": load_settings(folder=nowhere, environment=homes),
-        "project": load_settings(environment=homes),
-        "environment": load_settings(),
+        # What was left out was told when the server started.
+        "project": load_settings(environment=homes, tell=lambda _: None),
+        "environment": load_settings(tell=lambda _: None),
         "flag": effective,
     }
     leaves = {name: dict(_leaves(each.model_dump(mode="json"))) for name, each in stages.items()}

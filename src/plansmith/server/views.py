@@ -106,6 +106,7 @@ class RunView(PlanView):
     cost_usd: str
     report: str
     origin: str
+    folder: str
     created_at: datetime | None
     updated_at: datetime | None
     last: int
@@ -127,6 +128,7 @@ class RunRow(BaseModel):
     status: str
     request: str
     goal: str
+    folder: str
     locale: str
     created_at: datetime | None
     updated_at: datetime | None

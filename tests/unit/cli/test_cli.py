@@ -200,6 +200,8 @@ def test_prompts_are_listed_shown_and_exported_to_be_changed(
     (tmp_path / "mine" / "draft.md").write_text("mine alone\n", encoding="utf-8")
     (tmp_path / "plansmith.toml").write_text('[planner]\nprompts = "mine"\n', encoding="utf-8")
     capsys.readouterr()
+    assert main(["trust", "--json"]) == 5
+    assert main(["trust", "--yes", json.loads(capsys.readouterr().out)["hash"]]) == 0
     assert main(["prompts", "show", "draft"]) == 0
     assert capsys.readouterr().out == "mine alone\n"
     assert main(["prompts", "list"]) == 0

@@ -125,7 +125,9 @@ def test_the_doctor_looks_whether_a_model_that_is_set_can_be_had(
     cli: Cli, desk: Path, settings: dict[str, str], level: str, message: str
 ) -> None:
     rows = "\n".join(f'{name} = "{value}"' for name, value in settings.items())
-    (desk / "plansmith.toml").write_text(f"[models.plan]\n{rows}\n", encoding="utf-8")
+    own = desk.parent / ".config" / "plansmith"
+    own.mkdir(parents=True)
+    (own / "config.toml").write_text(f"[models.plan]\n{rows}\n", encoding="utf-8")
     code, found = doctor(cli)
     assert found["model"][0] == level
     assert message in found["model"][1]

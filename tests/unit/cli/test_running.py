@@ -355,8 +355,10 @@ def test_the_doctor_says_what_to_do_about_a_store_that_is_none(cli: Cli, desk: P
 
 def test_a_project_does_not_choose_the_code_that_runs(cli: Cli, desk: Path) -> None:
     (desk / "plansmith.toml").write_text('tools = ["tools.py"]\n', encoding="utf-8")
-    code, _, err = cli("runs")
-    assert (code, "give --tools tools.py" in err) == (2, True)
+    code, out, err = cli("tools", "list")
+    assert (code, "note" in out.split()) == (0, False)
+    assert "not trusted this folder: tools; see" in err
+    assert f"plansmith trust {desk}" in err
 
 
 @pytest.mark.parametrize("text", ["import nowhere_at_all", "x = 1", None])

@@ -54,6 +54,9 @@ def test_a_server_is_shown_whole_and_approved_before_it_starts(cli: Cli, desk: P
     config = {"mcpServers": {"odd": {"command": sys.executable, "args": ["server.py"]}}}
     (desk / "mcp.json").write_text(json.dumps(config), encoding="utf-8")
     (desk / "plansmith.toml").write_text('[mcp]\nfiles = ["mcp.json"]\n', encoding="utf-8")
+    assert cli("tools", "approve")[0] == 2  # a stranger's servers are not even offered
+    trusted = json.loads(cli("trust", "--json")[1])["hash"]
+    assert cli("trust", "--yes", trusted)[0] == 0
     assert "odd.twice" not in cli("tools", "list")[1]
     code, out, err = cli("tools", "approve", "--json")
     [waiting] = json.loads(out)

@@ -205,7 +205,9 @@ const APPLY: Record<string, Apply> = {
     phase: "planning", decision: text(body, "decision"), reason: text(body, "reason"), ...spend(run, body),
   }),
   plan_proposed: proposed,
-  review_asked: () => ({ phase: "reviewing" }),
+  review_asked: (run, body) => ({
+    phase: "reviewing", approved: run.approved === text(body, "hash") ? "" : run.approved,
+  }),
   plan_approved: (_, body) => ({ approved: text(body, "hash") }),
   plan_rejected: (_, body) => ({ approved: "", reason: text(body, "reason") }),
   changes_asked: (run, body) => ({

