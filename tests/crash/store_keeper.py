@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import sys
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ async def main(path: Path) -> None:
     smith = Plansmith(tools=[look], store=store)
     plan = Plan.model_validate({"goal": "see", "steps": [{"id": "a", "tool": "look"}]})
     run = await smith.submit(plan)
-    deeds = {
+    deeds: dict[str, Callable[[], Awaitable[Any]]] = {
         "run": lambda: smith.run(run.id),
         "list": smith.runs,
         "heads": store.heads,

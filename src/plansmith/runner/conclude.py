@@ -21,7 +21,7 @@ def is_waiting(run: Run) -> bool:
 
 def goes_on(run: Run) -> bool:
     """Whether a run under way can do something now, without anybody's word."""
-    if run.phase not in (RunStatus.RUNNING, RunStatus.REPLANNING) or run.paused:
+    if run.phase not in (RunStatus.RUNNING, RunStatus.REPLANNING) or run.paused or run.damage:
         return False
     busy = (StepStatus.READY, StepStatus.RUNNING)
     return not is_waiting(run) or any(step.status in busy for step in run.steps.values())

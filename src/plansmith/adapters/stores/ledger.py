@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from plansmith.adapters.stores.commit import Request
+from plansmith.adapters.stores.commit import Deed, Request
 from plansmith.adapters.stores.database import (
     Synchronous,
     in_our_words,
@@ -115,6 +115,9 @@ class Ledger:
             placed = [(*place, row[0]) for place, row in zip(places, rows, strict=True)]
             _insert(connection, "INSERT INTO place VALUES", placed)
             _insert(connection, "INSERT INTO value VALUES", list(values.values()), _PUT_AGAIN)
+            for request in batch:
+                if isinstance(request, Deed):
+                    request.result = request.action(connection)
         self._heads.update(heads)
         while len(self._heads) > _HEADS_KEPT:
             del self._heads[next(iter(self._heads))]
