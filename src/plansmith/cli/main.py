@@ -16,6 +16,7 @@ from plansmith.errors import (
     ModelFailed,
     PlansmithError,
     Refused,
+    RunBusy,
     ToolFailed,
 )
 from plansmith.wiring import load
@@ -75,6 +76,7 @@ COMMANDS: Final = {
     "agents": Entry("plansmith.cli.agents:COMMAND", "list, add, show or approve A2A agents"),
     "model": Entry("plansmith.cli.model:COMMAND", "get, choose and check an embedded model"),
     "prompts": Entry("plansmith.cli.prompts:COMMAND", "list, show or export the prompts"),
+    "repair": Entry("plansmith.cli.deciding:REPAIR", "go on with a damaged run"),
     "verify": Entry("plansmith.cli.health:VERIFY", "prove that a run's journal is unaltered"),
     "doctor": Entry("plansmith.cli.health:DOCTOR", "say what is wrong with the store"),
     "explain": Entry("plansmith.cli.plans:EXPLAIN", "say what a problem code means"),
@@ -117,6 +119,8 @@ def _guarded(name: str, words: Sequence[str]) -> int:
         return _fail(error, Exit.INVALID)
     except (ModelFailed, ToolFailed, JournalError) as error:
         return _fail(error, Exit.FAILED)
+    except RunBusy as error:
+        return _fail(error, Exit.WAITING)
     except Refused as error:
         return _fail(error, Exit.REFUSED)
     except PlansmithError as error:

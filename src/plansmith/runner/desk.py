@@ -202,13 +202,15 @@ class Desk:
 
     async def runs(self) -> list[Run]:
         """All runs, oldest first, without their results; a damaged one says so as its reason."""
-        return [await self._listed_run(run_id) for run_id in await self.store.runs()]
+        return [await self.listed_run(run_id) for run_id in await self.store.runs()]
 
-    async def _listed_run(self, run_id: str) -> Run:
+    async def listed_run(self, run_id: str) -> Run:
+        """A run without its results; one of which nothing can be read says so as its reason."""
         try:
             return (await self.journal(run_id)).run
         except JournalDamaged as damage:
-            return Run(id=run_id, phase=RunStatus.FAILED, reason=str(damage))
+            told = str(damage)
+            return Run(id=run_id, phase=RunStatus.FAILED, reason=told, damage=told)
 
     async def events(
         self, run_id: str, *, after: int = 0, follow: bool = False

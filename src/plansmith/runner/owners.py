@@ -82,6 +82,11 @@ class Owners:
             self._untold.add(run)
             raise
 
+    async def need_writable(self) -> None:
+        """Have the store write nothing: it says so when it cannot."""
+        if self._store is not None:
+            await self._store.release("", "")
+
     async def need_free(self, run: str) -> None:
         """`RunBusy` when another process that lives is running it."""
         if self._store is None:

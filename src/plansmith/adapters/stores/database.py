@@ -15,7 +15,13 @@ from typing import Any, Final, Literal
 from plansmith.adapters.held import SUFFIXES, hold, let_go
 from plansmith.adapters.stores.migrations import migrate_sqlite
 from plansmith.adapters.stores.rows import DOCTOR
-from plansmith.errors import JournalDamaged, JournalError, Misconfigured, PlansmithError
+from plansmith.errors import (
+    JournalDamaged,
+    JournalError,
+    Misconfigured,
+    PlansmithError,
+    StoreAway,
+)
 
 _PRIVATE: Final = 0o600
 Synchronous = Literal["full", "normal"]
@@ -75,12 +81,12 @@ def open_database(
 
 
 @contextmanager
-def in_our_words(path: Path) -> Generator[None]:
+def in_our_words(path: Path, *, was_open: bool = False) -> Generator[None]:
     """Turn an error of SQLite or of the file system into a named one."""
     try:
         yield
     except sqlite3.Error as error:
-        raise named(error, path) from error
+        raise named(error, path, was_open=was_open) from error
     except UnicodeDecodeError as error:
         # What should be text, perhaps the error message itself, is not.
         raise JournalDamaged(f"{path} is damaged", hint=DOCTOR) from error
@@ -90,22 +96,24 @@ def in_our_words(path: Path) -> Generator[None]:
         ) from error
 
 
-def named(error: sqlite3.Error, path: Path) -> PlansmithError:
-    """The Plansmith error of an error of SQLite."""
+def named(error: sqlite3.Error, path: Path, *, was_open: bool = False) -> PlansmithError:
+    """The Plansmith error of an error of SQLite; a file that was open may be so again."""
     code = _code(error)
     kind = code & 0xFF
     if kind in _LOCKED:
-        return JournalError(
+        return StoreAway(
             f"{path} is locked by another process",
             hint="wait for it or end it; `plansmith doctor` says which one it is",
         )
     if kind == sqlite3.SQLITE_FULL:
-        return JournalError(f"the disk of {path} is full", hint="free some space and try again")
+        return StoreAway(f"the disk of {path} is full", hint="free some space and try again")
     if kind in _DAMAGED or code == sqlite3.SQLITE_IOERR_SHORT_READ:
         return JournalDamaged(
             f"{path} is damaged or not a database: {error}",
             hint="run `plansmith doctor`, or restore the file from a backup",
         )
+    if kind == sqlite3.SQLITE_IOERR or (kind in _REFUSED and was_open):
+        return StoreAway(f"{path} cannot be used now: {error}", hint="check the disk")
     if kind in _REFUSED:
         return Misconfigured(
             f"{path} cannot be opened or written: {error}",

@@ -28,7 +28,7 @@ WHOLE_HASH_EVERY: Final = 16
 MARK_BYTES: Final = 4
 KEY_BYTES: Final = 16
 HEADER_BYTES: Final = 128
-DOCTOR: Final = "`plansmith doctor` says what is damaged; restore the store from a backup"
+DOCTOR: Final = "`plansmith doctor` says what is damaged, and what can be done about it"
 
 # Part of the stored form: append to this list, never reorder it. Other types go by their name.
 _TYPES: Final = (

@@ -72,6 +72,7 @@ class SqliteStore(SqliteRecords):
         self._values = Values(self._read_values)
         self._journals = Together(self._read_journals)
         self._closed = False
+        self._was_open = False
 
     async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
         """Keep events that follow the last one of their run, and values, all or none."""
@@ -189,10 +190,17 @@ class SqliteStore(SqliteRecords):
 
     async def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         def read() -> _T:
-            with in_our_words(self._path):
+            with in_our_words(self._path, was_open=self._was_open):
                 if self._reading is None:
                     self._reading = open_database(self._path, timeout_s=self._timeout_s)
-                return work(self._reading)
+                    self._was_open = True
+                try:
+                    return work(self._reading)
+                except sqlite3.Error:
+                    # The next one begins anew: after trouble with the disk it may stay broken.
+                    broken, self._reading = self._reading, None
+                    broken.close()
+                    raise
 
         return await self._elsewhere(read)
 
