@@ -16,10 +16,13 @@
     ├── InputNeeded         a call cannot go on without the person's word
     ├── Refused             what was asked is not possible as things stand
     │   ├── StaleDecision       the decision is about another plan, or was made already
-    │   └── OtherFolder         the run or schedule belongs to another folder than this one
+    │   ├── OtherFolder         the run or schedule belongs to another folder than this one
+    │   └── RunBusy             another process that lives is running it
     └── JournalError        events do not fit together
         ├── StaleWriter         someone else appended first
+        ├── StoreAway           the store does not answer now, and may come back
         └── JournalDamaged      a stored event is missing, altered or out of order
+            └── EventMisfit         an event does not fit its run, and was not stored
 
 What is wrong with a *plan* is data (`plansmith.plan.problem.Problem`), not an exception:
 `InvalidPlan` is raised only where a caller asked for a usable plan and there is none.
@@ -148,6 +151,10 @@ class OtherFolder(Refused):
     """The run or schedule belongs to another folder: it acts there, and nowhere else."""
 
 
+class RunBusy(Refused):
+    """Another process that lives is running it; wait for it, or stop it."""
+
+
 class JournalError(PlansmithError):
     """Events do not fit together."""
 
@@ -156,5 +163,13 @@ class StaleWriter(JournalError):
     """Someone else appended to the run first."""
 
 
+class StoreAway(JournalError):
+    """The store does not answer now: it is locked, full, stopped or out of reach."""
+
+
 class JournalDamaged(JournalError):
     """A stored event is missing, altered or out of order."""
+
+
+class EventMisfit(JournalDamaged):
+    """An event does not fit its run as it stands; nothing was stored."""

@@ -171,8 +171,8 @@ class News(NamedTuple):
     number: int
 
 
-class PlanStore(Protocol):
-    """Where journals and results are kept."""
+class JournalStore(Protocol):
+    """As much of a store as one run needs."""
 
     async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
         """Keep events that follow the last one of their run, and values, all or none.
@@ -188,6 +188,14 @@ class PlanStore(Protocol):
     async def wait(self, run: str, *, after: int = 0) -> None:
         """Return when the run has an event behind the number, whoever wrote it."""
         ...
+
+    async def get(self, digest: str) -> Json:
+        """The value of a content hash; `JournalDamaged` when it is not there."""
+        ...
+
+
+class PlanStore(JournalStore, Protocol):
+    """Where journals and results are kept."""
 
     async def runs(self) -> Sequence[str]:
         """The ids of all runs, oldest first."""
@@ -209,12 +217,56 @@ class PlanStore(Protocol):
         """Keep a value once, and return its content hash."""
         ...
 
-    async def get(self, digest: str) -> Json:
-        """The value of a content hash; `JournalDamaged` when it is not there."""
-        ...
-
     async def close(self) -> None:
         """Let go of what the store holds open; harmless when done twice."""
+        ...
+
+
+class Sound(NamedTuple):
+    """What can be trusted of a journal: its events up to the first damage, and what that is.
+
+    `last` is the number of the last event that was ever written, whether it can be read or not.
+    """
+
+    events: Sequence[Event]
+    last: int
+    damage: str = ""
+
+
+@runtime_checkable
+class RepairStore(Protocol):
+    """A store that can read the good part of a damaged journal, and go on from there."""
+
+    async def sound(self, run: str) -> Sound:
+        """The events of a run up to the first that is missing or altered."""
+        ...
+
+    async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
+        """Keep what comes behind a number apart, and go on with these events; all or none.
+
+        Returns how many rows were put apart; `StaleWriter` when the event before has changed.
+        """
+        ...
+
+    async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
+        """What was set aside of a run: numbers and rows, oldest first."""
+        ...
+
+
+@runtime_checkable
+class OwnerStore(Protocol):
+    """A store that knows which process runs a run; no part of the journal."""
+
+    async def claim(self, run: str, owner: str, *, instead_of: str = "") -> str:
+        """Own a run that nobody owns, or that exactly this other one does; who owns it now."""
+        ...
+
+    async def release(self, run: str, owner: str) -> None:
+        """Own a run no more; harmless when another one does."""
+        ...
+
+    async def owner(self, run: str) -> str:
+        """Who owns a run, or nobody."""
         ...
 
 

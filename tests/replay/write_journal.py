@@ -134,6 +134,7 @@ def _steps() -> Iterator[tuple[AnyBody, Actor]]:
     yield started("m0", attempt=2), SYSTEM
     yield done("m0"), SYSTEM
     yield e.RunPaused(reason="lunch"), ADA
+    yield e.RunRepaired(aside=2, lost=1, reason="event 9 was altered"), ADA
     yield e.RunResumed(), ADA
     yield e.StepStarted(step="m", key="k/m"), SYSTEM
     yield started("m/0"), SYSTEM

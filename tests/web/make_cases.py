@@ -192,6 +192,7 @@ async def made_up() -> list[e.Event]:
         e.RunStarted(hash=plan(step("a"), step("e", after=["a"])).hash),
         e.StepReused(step="e", result="y", run="other"),
         e.RunPaused(reason="wait"),
+        e.RunRepaired(aside=2, lost=1, reason="broken"),
         e.RunResumed(),
         e.CancelAsked(reason="enough"),
         e.ReportStarted(),

@@ -16,7 +16,7 @@ from plansmith.cli.output import print_json, print_text
 from plansmith.cli.progress import View, ticking
 from plansmith.cli.prompt import ask_line, read_answer, read_choice
 from plansmith.cli.session import Session, exit_of, is_unusable
-from plansmith.errors import Refused
+from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
 from plansmith.plan.fold import RunFold
@@ -58,13 +58,13 @@ class Watcher:
         """Take in what was before this command, without showing it anew."""
         if vars(self.session.args).get("jsonl"):
             return
-        for event in await self.session.smith.store.events(self.run_id):
+        async for event in self.session.smith.events(self.run_id):
             self.number = event.number
             self._fold.take(event)
 
     async def catch_up(self) -> None:
         """Show what is there and was not shown yet."""
-        for event in await self.session.smith.store.events(self.run_id, after=self.number):
+        async for event in self.session.smith.events(self.run_id, after=self.number):
             self._take(event)
 
     async def follow(self) -> None:
@@ -238,6 +238,8 @@ async def _through(watcher: Watcher) -> Stop:
 async def _advance(watcher: Watcher, run: Run) -> Stop | None:
     """Do what a run needs next; how it stopped when that is nothing."""
     session = watcher.session
+    if run.damage:
+        raise JournalDamaged(run.damage)
     if run.status.over or is_unusable(run) or (run.paused and not run.questions):
         return Stop.ITSELF
     if run.status is RunStatus.REVIEWING and not run.is_approved:

@@ -24,6 +24,7 @@ from plansmith.cli.session import Session, in_session
 from plansmith.errors import Refused
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run, RunStatus
+from plansmith.review.render import safe
 
 Deed = Callable[[Session, Run], Awaitable[Run | None]]
 
@@ -190,6 +191,16 @@ def _cancel(args: argparse.Namespace) -> int:
     return _do(args, deed)
 
 
+def _repair(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run:
+        before = run.last.number if run.last else 0
+        repaired = await session.smith.repair(run.id, by=session.by)
+        session.say(session.words["repaired"].format(number=before), f"  {safe(repaired.reason)}")
+        return repaired
+
+    return _do(args, deed)
+
+
 APPROVE = FileCommand(_configure_approve, _approve)
 REJECT = FileCommand(_configure, _reject)
 ANSWER = FileCommand(_configure_answer, _answer)
@@ -198,3 +209,4 @@ CHANGES = FileCommand(_configure_changes, _changes)
 UNDO = FileCommand(_configure, _undo)
 PAUSE = FileCommand(_configure_pause, _pause)
 CANCEL = FileCommand(_configure, _cancel)
+REPAIR = FileCommand(_configure, _repair)

@@ -32,6 +32,7 @@ def run_json(run: Run, session: Session) -> dict[str, Json]:
         "locale": run.locale,
         "decision": run.decision,
         "reason": run.reason,
+        "damage": run.damage,
         "plan": run.plan.to_json() if run.plan else None,
         "hash": run.plan.hash if run.plan else None,
         "approved": run.approved,
@@ -61,6 +62,9 @@ def _step_json(state: StepState) -> dict[str, Json]:
 
 def next_commands(run: Run, session: Session) -> Iterator[str]:
     """The commands that bring a run further, as they are typed; the last one runs it."""
+    if run.damage:
+        yield session.command("repair", run.id)
+        return
     if run.status.over or run.plan is None:
         return
     if is_unusable(run):
@@ -146,6 +150,10 @@ def run_lines(run: Run, session: Session) -> Iterator[str]:
     if run.folder:
         yield f"  {session.words['folder'].format(folder=safe(run.folder))}"
     yield f"  {header(run, now=now, words=session.words)}"
+    if run.damage:
+        number = run.last.number if run.last else 0
+        yield f"  {session.words['damaged'].format(number=number)}"
+        yield f"  {clip(safe(run.damage), 400)}"
     if run.reason:
         yield f"  {clip(safe(run.reason), 200)}"
     yield ""

@@ -64,7 +64,7 @@ async def _newest(
     for run_id in reversed(ids):
         if len(found) >= max(most, 0):
             break
-        run = (await session.smith.journal(run_id)).run
+        run = await session.smith.listed_run(run_id)
         if run.status.value in wanted:
             found.append(run)
     return found[::-1]
@@ -77,10 +77,14 @@ def _elsewhere(run: Run, here: str) -> str:
 def _table(runs: Sequence[Run], ids: Sequence[str], here: str) -> list[str]:
     length = shortest(ids)
     return [
-        f"{run.id[:length]}  {run.status.value:<11}  {_share(run):>5}  "
-        f"{run.created_at:%Y-%m-%d %H:%M}  {clip(safe(run.request), 80)}{_elsewhere(run, here)}"
+        f"{run.id[:length]}  {'damaged' if run.damage else run.status.value:<11}  {_share(run):>5}"
+        f"  {_began(run):<16}  {clip(safe(run.request or run.damage), 80)}{_elsewhere(run, here)}"
         for run in runs
     ]
+
+
+def _began(run: Run) -> str:
+    return f"{run.created_at:%Y-%m-%d %H:%M}" if run.created_at else ""
 
 
 def shortest(ids: Sequence[str]) -> int:
@@ -105,6 +109,7 @@ def _row_json(run: Run) -> dict[str, Json]:
         "request": run.request,
         "folder": run.folder,
         "reason": run.reason,
+        "damage": run.damage,
         "questions": list(run.questions),
         "created_at": run.created_at.isoformat() if run.created_at else None,
         "updated_at": run.updated_at.isoformat() if run.updated_at else None,

@@ -17,6 +17,7 @@ from plansmith.errors import (
     ModelFailed,
     PlansmithError,
     Refused,
+    RunBusy,
     ToolFailed,
 )
 from plansmith.wiring import load
@@ -77,6 +78,7 @@ COMMANDS: Final = {
     "model": Entry("plansmith.cli.model:COMMAND", "get, choose and check an embedded model"),
     "trust": Entry("plansmith.cli.trust:COMMAND", "let a folder's own settings count, or not"),
     "prompts": Entry("plansmith.cli.prompts:COMMAND", "list, show or export the prompts"),
+    "repair": Entry("plansmith.cli.deciding:REPAIR", "go on with a damaged run"),
     "verify": Entry("plansmith.cli.health:VERIFY", "prove that a run's journal is unaltered"),
     "doctor": Entry("plansmith.cli.health:DOCTOR", "say what is wrong with the store"),
     "explain": Entry("plansmith.cli.plans:EXPLAIN", "say what a problem code means"),
@@ -132,6 +134,8 @@ def _guarded(name: str, words: Sequence[str]) -> int:
         return _fail(error, Exit.INVALID)
     except (ModelFailed, ToolFailed, JournalError) as error:
         return _fail(error, Exit.FAILED)
+    except RunBusy as error:
+        return _fail(error, Exit.WAITING)
     except Refused as error:
         return _fail(error, Exit.REFUSED)
     except PlansmithError as error:

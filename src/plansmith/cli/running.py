@@ -13,8 +13,9 @@ from plansmith.cli.output import load_plan, print_json
 from plansmith.cli.plans import FileCommand, names_run
 from plansmith.cli.progress import ticking
 from plansmith.cli.session import Session, exit_of, in_session
-from plansmith.errors import Refused
+from plansmith.errors import Refused, RunBusy
 from plansmith.plan.run import Run, RunStatus
+from plansmith.review.render import safe
 
 
 def _configure_run(parser: argparse.ArgumentParser) -> None:
@@ -73,13 +74,16 @@ async def _wake(session: Session, run: Run) -> None:
 
 
 async def _resume_all(session: Session) -> int:
-    runs = await session.smith.resume_all()
+    busy: list[RunBusy] = []
+    runs = await session.smith.resume_all(busy=busy.append)
+    session.say(*dict.fromkeys(safe(str(each)) for each in busy))
     if session.args.json:
         print_json([run_json(run, session) for run in runs])
     for run in runs:
         session.say(f"{run.id}  {session.words[run.status.value]}")
         session.say(*waiting_lines(run, session))
-    return max((exit_of(run) for run in runs), default=Exit.OK)
+    left = Exit.WAITING if busy else Exit.OK
+    return max((exit_of(run) for run in runs), default=left)
 
 
 def _configure_retry(parser: argparse.ArgumentParser) -> None:

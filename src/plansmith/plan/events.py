@@ -309,6 +309,18 @@ class RunResumed(Record):
     type: Literal["run_resumed"] = "run_resumed"
 
 
+class RunRepaired(Record):
+    """A damaged journal goes on from its last good event; what came behind was set aside.
+
+    `lost` counts events that nobody can read. The run is paused: what they did is not known.
+    """
+
+    type: Literal["run_repaired"] = "run_repaired"
+    aside: int = Field(default=0, ge=0)
+    lost: int = Field(default=0, ge=0)
+    reason: str = ""
+
+
 class CancelAsked(Record):
     """The run is to stop."""
 
@@ -370,6 +382,7 @@ AnyBody = (
     | StepReset
     | RunPaused
     | RunResumed
+    | RunRepaired
     | CancelAsked
     | ReplanStarted
     | ReportStarted

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final, cast
@@ -43,7 +44,7 @@ class RunFold:
         self._result: Run | None = None
         self._hash = ""
         self.questions = dict(run.questions)
-        self.steps: dict[str, StepState] = {
+        self.steps: MutableMapping[str, StepState] = {
             name: replace(step, status=StepStatus.WAITING)
             if step.status is StepStatus.READY
             else step
@@ -54,9 +55,28 @@ class RunFold:
         """Apply the next event."""
         self._check_place(event)
         apply = cast("Callable[[e.Event, Any], None]", getattr(self, event.body.type))
-        apply(event, event.body)
+        try:
+            apply(event, event.body)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise _misfit(event, repr(error)) from error
         self._set(last=event, updated_at=event.at)
         self._result = None
+
+    def check(self, events: Sequence[e.Event]) -> None:
+        """Say whether these events would fit, and take none: `JournalDamaged` tells the first."""
+        kept = self.run, self.steps, self.questions, self._needs, self._hash, self._result
+        self.run = replace(self.run)
+        # An overlay, since a copy of all steps an append would cost too much.
+        self.steps = ChainMap({}, self.steps)
+        self.questions = dict(self.questions)
+        try:
+            for event in events:
+                self.take(event)
+        finally:
+            plan, digest = self.run.plan, self._hash
+            self.run, self.steps, self.questions, self._needs, self._hash, self._result = kept
+            if plan is self.run.plan:
+                self._hash = digest
 
     def _set(self, **fields: Any) -> None:
         """Change the run, which nobody else holds yet: a copy an event costs too much."""
@@ -75,11 +95,12 @@ class RunFold:
         if self.run.plan is None or self.run.phase is not RunStatus.RUNNING:
             return dict(self.steps)
         done = {name for name, step in self.steps.items() if step.status is StepStatus.DONE}
-        return self.steps | {
+        ready = {
             name: replace(self.steps[name], status=StepStatus.READY)
             for name, before in self._needs.items()
             if self.steps[name].status is StepStatus.WAITING and before <= done
         }
+        return {**self.steps, **ready}
 
     def _check_place(self, event: e.Event) -> None:
         number = self.run.last.number + 1 if self.run.last else 1
@@ -129,10 +150,11 @@ class RunFold:
         known = self.steps
         self._needs = needs(body.plan)
         self.steps = {step.id: known.get(step.id, StepState()) for step in body.plan.steps}
+        known_ids = frozenset(self.steps)
         parts = {name: part for name, part in known.items() if "/" in name}
-        self.steps |= {
-            name: part for name, part in parts.items() if name.split("/")[0] in self.steps
-        }
+        self.steps.update(
+            (name, part) for name, part in parts.items() if name.split("/")[0] in known_ids
+        )
         self._hash = ""
         # A plan of a person's own is no replan: it stands for itself, and so is covered anew.
         own = event.by.kind in ("person", "program")
@@ -327,6 +349,9 @@ class RunFold:
 
     def run_resumed(self, _: e.Event, __: e.RunResumed) -> None:
         self._set(paused=False, reason="")
+
+    def run_repaired(self, _: e.Event, body: e.RunRepaired) -> None:
+        self._set(paused=True, reason=body.reason)
 
     def cancel_asked(self, _: e.Event, body: e.CancelAsked) -> None:
         self._set(cancel_asked=True, reason=body.reason)

@@ -155,6 +155,7 @@ class Run:
     created_at: datetime | None = None
     updated_at: datetime | None = None
     last: Event | None = None
+    damage: str = ""
 
     @property
     def is_approved(self) -> bool:

@@ -26,7 +26,7 @@ def is_waiting(run: Run) -> bool:
 
 def goes_on(run: Run) -> bool:
     """Whether a run under way can do something now, without anybody's word."""
-    if run.phase not in (RunStatus.RUNNING, RunStatus.REPLANNING):
+    if run.phase not in (RunStatus.RUNNING, RunStatus.REPLANNING) or run.damage:
         return False
     if run.cancel_asked:
         return True  # it only has to end

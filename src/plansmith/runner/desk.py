@@ -28,7 +28,10 @@ from plansmith.review.definitions import definitions, redefined
 from plansmith.review.policy import ReviewPolicy, reasons_to_ask
 from plansmith.runner.call import Callees
 from plansmith.runner.journal import SYSTEM, Entry, Journal, whole_run
+from plansmith.runner.owners import Owners
 from plansmith.runner.past import RUNS, Past
+from plansmith.runner.patience import Patience
+from plansmith.runner.repair import repair
 from plansmith.runner.sealing import secret_problems
 from plansmith.runner.templates import (
     Template,
@@ -82,6 +85,8 @@ class Desk:
         self._listed: list[list[ToolSpec]] = []
         self._catalogue: tuple[Callees, Catalogue] | None = None
         self._begun: dict[str, Journal] = {}
+        self.owners = Owners(store)
+        self.patience = Patience(store, clock)
 
     async def begin(
         self, created: e.RunCreated, plan: Plan, *, by: e.Who, kept: Sequence[e.StepReused] = ()
@@ -234,27 +239,42 @@ class Desk:
         """A run as it stands, with its results."""
         return await self.whole(await self.journal(run_id))
 
+    async def repair(self, run_id: str, *, by: e.Who = "") -> Run:
+        """Go on with a damaged run from its last good event: it is paused, nothing is lost.
+
+        What comes behind that event is kept apart; calls that it tells of count as made.
+        """
+        async with self.owners.owning(run_id):
+            journal = await self.journal(run_id)
+            await repair(self.store, journal, by=e.actor(by))
+            return await self.whole(journal)
+
     async def runs(self) -> list[Run]:
         """All runs, oldest first, without their results; a damaged one says so as its reason."""
-        return [await self._listed_run(run_id) for run_id in await self.store.runs()]
+        return [await self.listed_run(run_id) for run_id in await self.store.runs()]
 
-    async def _listed_run(self, run_id: str) -> Run:
+    async def listed_run(self, run_id: str) -> Run:
+        """A run without its results; one of which nothing can be read says so as its reason."""
         try:
             return (await self.journal(run_id)).run
         except JournalDamaged as damage:
-            return Run(id=run_id, phase=RunStatus.FAILED, reason=str(damage))
+            told = str(damage)
+            return Run(id=run_id, phase=RunStatus.FAILED, reason=told, damage=told)
 
     async def events(
         self, run_id: str, *, after: int = 0, follow: bool = False
     ) -> AsyncIterator[e.Event]:
         """The events of a run behind a number; with `follow`, also those still to come."""
+        journal = Journal(run_id, store=self.store, clock=self.clock)
         while True:
-            for event in await self.store.events(run_id, after=after):
+            await journal.catch_up()
+            for event in journal.events[after:]:
                 after = event.number
                 yield event
                 if isinstance(event.body, e.RunFinished):
                     return
-            if not follow:
+            # Of a damaged run there is no more to come before it is repaired.
+            if not follow or journal.damage is not None:
                 return
             await self.store.wait(run_id, after=after)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
-from plansmith.errors import PlansmithError
+from plansmith.errors import EventMisfit, JournalDamaged, PlansmithError, StaleWriter
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import (
     Actor,
@@ -20,7 +21,7 @@ from plansmith.plan.events import (
 )
 from plansmith.plan.fold import RunFold
 from plansmith.plan.run import Run, StepState, StepStatus
-from plansmith.ports import Clock, PlanStore, Reply
+from plansmith.ports import Clock, JournalStore, RepairStore, Reply
 
 SYSTEM: Final = Actor(kind="system")
 Entry = AnyBody | tuple[AnyBody, Actor]
@@ -33,7 +34,7 @@ class Journal:
         self,
         run: str,
         *,
-        store: PlanStore,
+        store: JournalStore,
         clock: Clock,
         folder: str = "",
     ) -> None:
@@ -43,28 +44,53 @@ class Journal:
         self._folder = folder
         self._fold = RunFold(Run(id=run))
         self.events: list[Event] = []
+        self.damage: JournalDamaged | None = None
+        # What can be read of a journal behind its last good event, and its last number.
+        self.beyond: Sequence[Event] = ()
+        self.last = 0
 
     @classmethod
     async def load(
         cls,
         run: str,
         *,
-        store: PlanStore,
+        store: JournalStore,
         clock: Clock,
     ) -> Journal:
-        """The journal of a run that is in the store."""
+        """The journal of a run that is in the store; of a damaged one, up to its last good event.
+
+        Such a journal can be looked at, and takes no event before it is repaired.
+        """
         journal = cls(run, store=store, clock=clock)
         await journal.catch_up()
         if not journal.events:
+            journal.need_sound()
             raise PlansmithError(f"there is no run {run!r}", hint="plansmith runs lists all runs")
         return journal
 
     async def catch_up(self) -> Sequence[Event]:
         """Take in what others have written since, and return it."""
-        events = await self._store.events(self.id, after=len(self.events))
+        start = len(self.events)
+        events, last, why = await _readable(self._store, self.id, start)
         for event in events:
-            self._take(event)
-        return events
+            try:
+                self._take(event)
+            except JournalDamaged as misfit:
+                why = misfit.message
+                break
+        self.beyond = events[len(self.events) - start :]
+        self.last = max(last, len(self.events))
+        self.damage = JournalDamaged(why, hint=_hint(self.id, self.events)) if why else None
+        return self.events[start:]
+
+    def need_sound(self) -> None:
+        """Go no further with a damaged journal: `JournalDamaged` says why and what to do."""
+        if self.damage is not None:
+            raise self.damage
+
+    def wait_for(self, patient: JournalStore) -> None:
+        """From now on wait for the store when it is away: what is to be written will be."""
+        self._store = patient
 
     async def wait(self) -> None:
         """Return when there is an event that was not taken in yet."""
@@ -97,7 +123,13 @@ class Journal:
                 body = body.replace(folder=self._folder)
             last = next_event(body, run=self.id, by=actor, at=now, last=last)
             events.append(last)
-        await self._store.append(events, values)
+        self.need_sound()
+        self._need_fit(events)
+        try:
+            await self._store.append(events, values)
+        except StaleWriter:
+            await self._need_news()
+            raise
         for event in events:
             self._take(event)
         return events
@@ -109,15 +141,59 @@ class Journal:
 
     @property
     def run(self) -> Run:
-        """The run as it stands."""
-        return self._fold.result()
+        """The run as it stands, or stood at its last good event."""
+        run = self._fold.result()
+        return replace(run, damage=str(self.damage)) if self.damage else run
+
+    def following(self, *entries: Entry) -> list[Event]:
+        """Events with these contents as they would follow the last one, as far as each fits."""
+        events: list[Event] = []
+        for entry in entries:
+            body, by = entry if isinstance(entry, tuple) else (entry, SYSTEM)
+            last = events[-1] if events else self.events[-1]
+            event = next_event(body, run=self.id, by=by, at=self._clock.now(), last=last)
+            with suppress(JournalDamaged):
+                self._fold.check([*events, event])
+                events.append(event)
+        return events
+
+    async def _need_news(self) -> None:
+        """Somebody who came second finds what was first; if not, the journal is another one."""
+        if not await self._store.events(self.id, after=len(self.events)):
+            hint = "read the run again and decide anew"
+            raise JournalDamaged(f"the end of run {self.id} was set aside meanwhile", hint=hint)
+
+    def _need_fit(self, events: Sequence[Event]) -> None:
+        """Refuse events before they are stored: one that does not fold is there for good."""
+        try:
+            self._fold.check(events)
+        except JournalDamaged as misfit:
+            hint = "nothing was stored; the run is as it was"
+            raise EventMisfit(misfit.message, hint=hint) from None
 
     def _take(self, event: Event) -> None:
         self._fold.take(event)
         self.events.append(event)
 
 
-async def load_results(store: PlanStore, run: Run) -> dict[str, Json]:
+async def _readable(store: JournalStore, run: str, after: int) -> tuple[Sequence[Event], int, str]:
+    """The events behind a number as far as they can be read, the last number, and what is wrong."""
+    try:
+        return await store.events(run, after=after), 0, ""
+    except JournalDamaged as damage:
+        if not hasattr(store, "sound"):
+            raise
+        sound = await cast("RepairStore", store).sound(run)
+        return sound.events[after:], sound.last, sound.damage or damage.message
+
+
+def _hint(run: str, events: Sequence[Event]) -> str:
+    if not events:
+        return "nothing of it can be read: restore the store from a backup"
+    return f"`plansmith repair {run}` goes on from event {len(events)} and keeps the rest apart"
+
+
+async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
     """The results of all steps that are done, asked for at once."""
     done = {
         name: step.result_hash
@@ -128,7 +204,7 @@ async def load_results(store: PlanStore, run: Run) -> dict[str, Json]:
     return dict(zip(done, values, strict=True))
 
 
-async def load_replies(store: PlanStore, run: Run) -> dict[str, Reply]:
+async def load_replies(store: JournalStore, run: Run) -> dict[str, Reply]:
     """What persons answered to calls that asked, with the state those left."""
     return {
         name: Reply(step.reply.answer, await store.get(step.reply.state))
@@ -141,10 +217,16 @@ def _has_result(name: str, step: StepState, results: Mapping[str, Json]) -> bool
     return step.status is StepStatus.DONE and name in results
 
 
-async def whole_run(store: PlanStore, run: Run, results: Mapping[str, Json] | None = None) -> Run:
+async def whole_run(
+    store: JournalStore, run: Run, results: Mapping[str, Json] | None = None
+) -> Run:
     """A run with its results, unless they are at hand already, and its report filled in."""
     if results is None:
-        results = await load_results(store, run)
+        try:
+            results = await load_results(store, run)
+        except JournalDamaged as damage:
+            # What is left can still be looked at.
+            results, run = {}, replace(run, damage=run.damage or str(damage))
     steps = {
         name: replace(step, result=results[name]) if _has_result(name, step, results) else step
         for name, step in run.steps.items()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final, cast
 
-from plansmith.errors import JournalDamaged, Misconfigured
+from plansmith.errors import JournalDamaged, Misconfigured, RunBusy
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.plan import Plan
@@ -29,6 +29,7 @@ from plansmith.runner.call import Callees
 from plansmith.runner.compose import Composer
 from plansmith.runner.early import EarlyReads
 from plansmith.runner.journal import Entry, Journal
+from plansmith.runner.patience import PatientStore
 from plansmith.runner.runs import UNDER_WAY, Runs
 from plansmith.runner.templates import runs_templates, template_problems
 
@@ -87,6 +88,11 @@ class Planning(Runs):
     async def plan_into(self, journal: Journal, request: PlanRequest) -> None:
         """Plan what a run was created for; also after a crash, and after the person said more."""
         self.require_here(f"run {journal.id}", journal.run.folder)
+        async with self.owners.owning(journal.id):
+            await self._plan_into(journal, request)
+
+    async def _plan_into(self, journal: Journal, request: PlanRequest) -> None:
+        journal.wait_for(PatientStore(self.patience))
         said = _said(journal.events)
         callees = await self.callees()
         early = self._early[journal.id] = EarlyReads(callees.tools, callees.specs)
@@ -235,24 +241,30 @@ class Planning(Runs):
             return run.is_approved and await super()._may_run(run)
         return await super()._may_run(run)
 
-    async def resume_all(self) -> list[Run]:
+    async def resume_all(self, *, busy: Callable[[RunBusy], None] | None = None) -> list[Run]:
         """After a restart: plan what was not planned yet, and go on with all that was under way."""
         for run_id in await self.store.open_runs() if self._model is not None else ():
             with suppress(JournalDamaged):  # told by what follows
-                await self.complete(await self.journal(run_id))
-        return await super().resume_all()
+                journal = await self.journal(run_id)
+                try:
+                    await self.complete(journal)
+                except RunBusy as error:
+                    if busy is not None:
+                        busy(error)
+        return await super().resume_all(busy=busy)
 
     async def complete(self, journal: Journal) -> None:
         """Make a plan whose making was cut off."""
         if self._model is None or journal.id in self._planning or journal.id in self._active:
             return
         run = journal.run
-        if run.status.over or run.questions or run.paused:
+        if run.status.over or run.questions or run.paused or run.damage:
             return
         if run.plan is None:
             await self.plan_into(journal, PlanRequest.of(run.request, run.options))
         elif run.last is not None and isinstance(run.last.body, e.ChangesAsked):
-            await self.change(journal)
+            async with self.owners.owning(journal.id):
+                await self.change(journal)
 
     async def change(self, journal: Journal) -> None:
         """Make the plan a person asked for."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from plansmith.errors import (
     JournalDamaged,
     Misconfigured,
     Refused,
+    RunBusy,
     StaleDecision,
     StaleWriter,
 )
@@ -28,6 +30,7 @@ from plansmith.runner.desk import Desk
 from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Journal, load_replies, load_results
 from plansmith.runner.limits import RunLimits, limit_of
+from plansmith.runner.patience import PatientStore
 from plansmith.runner.rerun import carried_over, check_unknown, to_repeat
 from plansmith.runner.templates import runs_templates
 from plansmith.runner.units import Unit, named_unit
@@ -153,12 +156,16 @@ class Runs(Desk):
     async def run(self, run_id: str) -> Run:
         """Run an approved plan until it is over or waits for a person."""
         if run_id not in self._active:
-            journal = await self.resumed_journal(run_id)
-            self.require_here(f"run {run_id}", journal.run.folder)
-            await self.complete(journal)
-            await self._expire(journal)
-            if not await self._may_run(journal.run) or not await self._conduct(journal):
-                return await self.get(run_id)
+            async with self.owners.owning(run_id):
+                journal = await self.resumed_journal(run_id)
+                journal.need_sound()
+                self.require_here(f"run {run_id}", journal.run.folder)
+                await self.complete(journal)
+                await self._expire(journal)
+                if not await self._may_run(journal.run) or not await self._conduct(journal):
+                    journal = await self.journal(run_id)
+                    journal.need_sound()
+                    return await self.whole(journal)
         _, future = self._active[run_id]
         return await asyncio.shield(future)
 
@@ -189,13 +196,15 @@ class Runs(Desk):
             await journal.append(*bodies)
 
     async def _conduct(self, journal: Journal) -> asyncio.Future[Run] | None:
-        """Start conducting a run; nothing when a person or another process comes first."""
+        """Start conducting a run that is owned here; nothing when someone else comes first."""
         try:
             if await self.asks_again(journal):
                 return None
             conductor = await self._conductor(journal)
         except StaleWriter:
             return None
+        journal.wait_for(PatientStore(self.patience))
+        self.owners.hold(journal.id)
         future = asyncio.ensure_future(self._to_the_end(journal, conductor))
         self._active[journal.id] = conductor, future
         future.add_done_callback(lambda _: self._active.pop(journal.id, None))
@@ -238,10 +247,9 @@ class Runs(Desk):
                 if run.phase is RunStatus.RUNNING:
                     run = await conductor.conduct()
                 waits = is_waiting(run) or run.paused
-                results = conductor.results
-                if (waits and not run.cancel_asked) or not await self.end(journal, results=results):
+                if (waits and not run.cancel_asked) or not await self._end(journal, conductor):
                     break
-                conductor = await self._conductor(journal)
+                conductor = await self.patience.until_done(partial(self._conductor, journal))
                 self._active[journal.id] = conductor, self._active[journal.id][1]
         except StaleWriter:
             await journal.catch_up()
@@ -251,7 +259,18 @@ class Runs(Desk):
                 raise
             await journal.catch_up()
             return await self.whole(journal)
-        return await self.whole(journal, conductor.results)
+        finally:
+            await self.owners.let_go(journal.id)
+        return await self.patience.until_done(partial(self.whole, journal, conductor.results))
+
+    async def _end(self, journal: Journal, conductor: Conductor) -> bool:
+        """End a run, however long its store is away meanwhile; true when it goes on after all."""
+
+        async def end() -> bool:
+            over = journal.run.status.over
+            return not over and await self.end(journal, results=conductor.results)
+
+        return await self.patience.until_done(end)
 
     async def end(
         self, journal: Journal, *, reason: str = "", results: Mapping[str, Json] | None = None
@@ -376,19 +395,23 @@ class Runs(Desk):
         created = created.replace(folder=old.folder)
         return await self.begin(created, wanted, by=by, kept=carried_over(old, wanted))
 
-    async def resume_all(self) -> list[Run]:
+    async def resume_all(self, *, busy: Callable[[RunBusy], None] | None = None) -> list[Run]:
         """After a restart: go on with every run that was under way.
 
-        A damaged run keeps no other from going on; it is told at the end.
+        A damaged run keeps no other from going on; it is told at the end. Runs that other
+        processes of this machine are running are left to them, and told to `busy`.
         """
         waiting: list[asyncio.Future[Run]] = []
         damages: list[JournalDamaged] = []
+        told = busy or (lambda _: None)
         names = await self.store.open_runs()
         for start in range(0, len(names), _AT_ONCE):
             some = names[start : start + _AT_ONCE]
             for each in await asyncio.gather(*map(self._resumed, some), return_exceptions=True):
                 if isinstance(each, JournalDamaged):
                     damages.append(each)
+                elif isinstance(each, RunBusy):
+                    told(each)
                 elif isinstance(each, BaseException):
                     raise each
                 elif each is not None:
@@ -400,9 +423,10 @@ class Runs(Desk):
 
     async def _resumed(self, run_id: str) -> asyncio.Future[Run] | None:
         journal = await self.journal(run_id)
-        if not self.is_here(journal.run.folder):
+        journal.need_sound()
+        if run_id in self._active or not self.is_here(journal.run.folder):
             return None
-        await self._expire(journal)
-        if run_id in self._active or not goes_on(journal.run):
-            return None
-        return await self._conduct(journal)
+        async with self.owners.owning(run_id):
+            await journal.catch_up()
+            await self._expire(journal)
+            return await self._conduct(journal) if goes_on(journal.run) else None

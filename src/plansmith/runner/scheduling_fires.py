@@ -9,7 +9,13 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
-from plansmith.errors import JournalDamaged, Misconfigured, PlansmithError, StaleWriter
+from plansmith.errors import (
+    Misconfigured,
+    PlansmithError,
+    RunBusy,
+    StaleWriter,
+    StoreAway,
+)
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -202,10 +208,9 @@ class Firing(Revising):
             return fire
         hold = Hold(fire, self.shelf)
         journal = Journal(fire.run, store=self.store, clock=self.clock)
-        try:
-            await journal.catch_up()
-        except JournalDamaged as damage:
-            await hold.mark(state=FireState.FAILED, note=str(damage), ended=now)
+        await journal.catch_up()
+        if journal.damage is not None and not journal.run.status.over:
+            await hold.mark(state=FireState.FAILED, note=str(journal.damage), ended=now)
             return hold.fire
         if schedule.removed and not journal.events:
             ending = {"note": "the schedule was removed", "ended": now}
@@ -245,8 +250,8 @@ class Firing(Revising):
             if await hold.mark(state=FireState.RUNNING, note="", seen=self.clock.now()):
                 self.tell(f"schedule {schedule.name}: run {hold.fire.run}")
                 await self._ended(schedule, hold, await self.run(hold.fire.run))
-        except StaleWriter:
-            pass  # another process was quicker: it carries this one out
+        except (StaleWriter, RunBusy, StoreAway):
+            pass  # another process carries this one out, or a later tick does
         except Exception as error:  # noqa: BLE001 - whatever it is, the schedule goes on and tells
             ending = {"note": f"it could not be carried out: {error}", "ended": self.clock.now()}
             await hold.mark(state=FireState.FAILED, **ending)

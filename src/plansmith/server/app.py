@@ -104,7 +104,7 @@ async def _take_up(office: Office) -> None:
         office.log.info("waiting", why="another server keeps the runs of this store")
         await office.alone.wait()
     try:
-        count = await office.conducting.take_up()
+        count = await office.smith.patience.until_done(office.conducting.take_up)
     except PlansmithError as error:
         office.log.failure("not_taken_up", error=str(error))
         return

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Coroutine
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from plansmith.app import Plansmith
 from plansmith.errors import (
+    EventMisfit,
     JournalDamaged,
     JournalError,
     OtherFolder,
     PlansmithError,
+    RunBusy,
     StaleWriter,
 )
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, RunStatus
 from plansmith.planner.kit import PlanRequest
 from plansmith.runner.conclude import goes_on
+from plansmith.runner.journal import SYSTEM
 from plansmith.runner.runs import UNDER_WAY
 from plansmith.server.drafts import Drafts
 from plansmith.server.logs import Log
 
 _AT_ONCE: Final = 50
+_LOOK_S: Final = 2.0
 _T = TypeVar("_T")
 
 
@@ -53,9 +58,16 @@ class Conducting:
     async def _conduct(self, run_id: str) -> None:
         try:
             with self._drafts.of(run_id):
-                self._watch_time(await self._carry(run_id))
+                carry = partial(self._carry, run_id)
+                self._watch_time(await self._smith.patience.until_done(carry))
         except StaleWriter:
             self._log.info("run_taken_over", run=run_id)
+        except RunBusy as error:
+            self._log.info("run_elsewhere", run=run_id, why=str(error))
+            self._look_again(run_id, _LOOK_S)
+        except EventMisfit as error:
+            self._log.failure("run_broke", run=run_id, error=str(error))
+            await self._hold(run_id, error)
         except PlansmithError as error:
             self._log.warning("run_stopped", run=run_id, error=str(error))
             await self._give_up(run_id, error)
@@ -64,6 +76,7 @@ class Conducting:
             raise
         except Exception as error:  # noqa: BLE001 - one broken run must not take the server down
             self._log.failure("run_broke", run=run_id, error=repr(error))
+            await self._hold(run_id, error)
         finally:
             del self._tasks[run_id]
             if run_id in self._again:
@@ -91,6 +104,13 @@ class Conducting:
         except PlansmithError as more:
             self._log.warning("run_not_ended", run=run_id, error=str(more))
 
+    async def _hold(self, run_id: str, error: Exception) -> None:
+        """Pause a run that broke here, with the reason: nobody must take it for running."""
+        try:
+            await self._smith.pause(run_id, by=SYSTEM, reason=f"it broke: {error!r}")
+        except PlansmithError as more:
+            self._log.warning("run_not_paused", run=run_id, error=str(more))
+
     def _watch_time(self, run: Run) -> None:
         """Look at a run again when the time of one of its questions is up."""
         times = [each.expires_at for each in run.questions.values() if each.expires_at]
@@ -99,8 +119,11 @@ class Conducting:
             old.cancel()
         if times:
             wait = max(0.0, (min(times) - self._smith.clock.now()).total_seconds()) + 0.01
-            loop = asyncio.get_running_loop()
-            self._timers[run.id] = loop.call_later(wait, self.go_on, run.id)
+            self._look_again(run.id, wait)
+
+    def _look_again(self, run_id: str, wait: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._timers[run_id] = loop.call_later(wait, self.go_on, run_id)
 
     async def halt_planning(self, run_id: str) -> None:
         """Stop making a plan nobody wants any more; a run with a plan is left as it is."""
@@ -158,7 +181,9 @@ class Conducting:
         return count
 
     async def _take_up(self, run_id: str) -> int:
-        run = (await self._smith.journal(run_id)).run
+        journal = await self._smith.journal(run_id)
+        journal.need_sound()
+        run = journal.run
         if not self._smith.is_here(run.folder):
             return 0
         if may_go_on(run):
@@ -179,7 +204,7 @@ class Conducting:
 
 def may_go_on(run: Run) -> bool:
     """Whether a run that was left behind goes on by itself: nothing in it waits for a person."""
-    if run.status.over or run.paused:
+    if run.status.over or run.paused or run.damage:
         return False
     if run.phase in UNDER_WAY:
         return goes_on(run)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from importlib.metadata import version
+from typing import Final
 
 from starlette.responses import JSONResponse, PlainTextResponse
 
@@ -13,6 +15,8 @@ from plansmith.server.openapi import openapi as describe
 from plansmith.server.problems import HttpProblem, not_found
 from plansmith.server.route import Answer, Ask, Nothing
 
+_STORE_S: Final = 2.0
+
 
 async def alive(ask: Ask, _: Nothing) -> Answer:
     """The process answers."""
@@ -21,11 +25,20 @@ async def alive(ask: Ask, _: Nothing) -> Answer:
 
 
 async def ready(ask: Ask, _: Nothing) -> Answer:
-    """The store answers too, and what was under way is taken up."""
+    """The store can be read and written too, and what was under way is taken up."""
+    smith = ask.office.smith
     try:
-        count = len(await ask.office.smith.store.open_runs())
+        async with asyncio.timeout(_STORE_S):
+            count = len(await smith.store.open_runs())
+            await smith.owners.need_writable()
     except PlansmithError as error:
         raise HttpProblem(503, "not_ready", f"the store does not answer: {error}") from None
+    except TimeoutError:
+        why = smith.patience.trouble or f"no answer within {_STORE_S:g} s"
+        raise HttpProblem(503, "not_ready", f"the store does not answer: {why}") from None
+    if smith.patience.trouble:
+        why = f"runs wait for the store: {smith.patience.trouble}"
+        raise HttpProblem(503, "not_ready", why)
     if not ask.office.ready:
         raise HttpProblem(503, "not_ready", "runs are being taken up")
     return {"status": "ok", "open_runs": count}

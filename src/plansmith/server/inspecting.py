@@ -8,7 +8,6 @@ from typing import cast
 from plansmith.app import Plansmith
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
-from plansmith.plan.fold import fold
 from plansmith.plan.plan import Plan
 from plansmith.server.problems import not_found
 from plansmith.server.telling import WHOLE, moment, step_view
@@ -16,8 +15,8 @@ from plansmith.server.telling import WHOLE, moment, step_view
 
 async def inspected(smith: Plansmith, run_id: str, name: str) -> dict[str, Json]:
     """All that the journal and the store know of a step."""
-    events = await smith.store.events(run_id)
-    run = fold(events)
+    journal = await smith.journal(run_id)
+    events, run = journal.events, journal.run
     state = run.steps.get(name)
     if state is None:
         raise not_found("step", name)

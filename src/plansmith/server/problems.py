@@ -25,6 +25,7 @@ _STATUSES: Final[Mapping[type[err.PlansmithError], int]] = {
     err.ToolFailed: 502,
     err.InputNeeded: 409,
     err.Refused: 409,
+    err.StoreAway: 503,
     err.JournalDamaged: 500,
     err.JournalError: 409,
 }

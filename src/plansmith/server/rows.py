@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Final, NamedTuple
 
 from plansmith.app import Plansmith
-from plansmith.errors import JournalDamaged
 from plansmith.plan.data import Json
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run import Run
 from plansmith.server.telling import run_row
 
 _KEPT: Final = 20_000
@@ -48,10 +47,7 @@ class Rows:
         if known is not None:
             return known
         before = self._position
-        try:
-            run = (await self._smith.journal(run_id)).run
-        except JournalDamaged as damage:
-            run = Run(id=run_id, phase=RunStatus.FAILED, request=str(damage))
+        run = await self._smith.listed_run(run_id)
         found = Listed(run_row(run), None if run.status.over else run, run.metrics)
         # What was written while this was read may be missing in it: then it is read again.
         if self._position == before:

@@ -18,6 +18,7 @@ from plansmith.runner.report import load_report
 from plansmith.runner.report_html import POLICY, to_html
 from plansmith.runner.report_markdown import to_markdown
 from plansmith.server import bodies as b
+from plansmith.server.conducting import may_go_on
 from plansmith.server.inspecting import inspected
 from plansmith.server.problems import HttpProblem
 from plansmith.server.route import Answer, Ask, Nothing
@@ -107,9 +108,8 @@ async def remove(ask: Ask, _: Nothing) -> Answer:
 
 async def events(ask: Ask, given: b.AfterQuery) -> Answer:
     """The events of a run behind a number."""
-    await ask.office.journal(ask.run)
-    found = await ask.office.smith.store.events(ask.run, after=given.after)
-    return {"items": [event_json(each) for each in found]}
+    journal = await ask.office.journal(ask.run)
+    return {"items": [event_json(each) for each in journal.events[given.after :]]}
 
 
 async def step(ask: Ask, _: Nothing) -> Answer:
@@ -160,13 +160,25 @@ async def pause(ask: Ask, given: b.ReasonBody) -> Answer:
 
 
 async def resume(ask: Ask, _: Nothing) -> Answer:
-    """Let a paused run go on."""
+    """Let a paused run go on, or one that was left behind by a process that ended."""
     office = ask.office
-    await office.journal(ask.run)
-    await office.smith.resume(ask.run, by=office.by)
+    journal = await office.journal(ask.run)
+    journal.need_sound()
+    await office.smith.owners.need_free(ask.run)
+    if journal.run.paused or not may_go_on(journal.run):
+        await office.smith.resume(ask.run, by=office.by)
     if is_undecided(await office.run(ask.run)):
         await office.ask_for_review(ask.run, EDITED)
     office.conducting.go_on(ask.run)
+    return await run_view(office.smith, ask.run)
+
+
+async def repair(ask: Ask, _: Nothing) -> Answer:
+    """Go on with a damaged run from its last good event; it is paused then."""
+    office = ask.office
+    await office.journal(ask.run)
+    await office.smith.repair(ask.run, by=office.by)
+    office.rows.forget(ask.run)
     return await run_view(office.smith, ask.run)
 
 

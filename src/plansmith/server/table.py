@@ -51,6 +51,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     route("POST /v1/runs/{id}/pause", runs.pause, "Start nothing more", given=b.ReasonBody,
           answer=v.RunView),
     route("POST /v1/runs/{id}/resume", runs.resume, "Let a paused run go on", answer=v.RunView),
+    route("POST /v1/runs/{id}/repair", runs.repair, "Go on with a damaged run",
+          answer=v.RunView),
     route("POST /v1/runs/{id}/retry", runs.retry, "Repeat a run that is over", given=b.RetryBody,
           answer=v.RunView, status=202),
     route("POST /v1/runs/{id}/skip", runs.skip, "Leave a step out", given=b.SkipBody,

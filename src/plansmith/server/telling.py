@@ -13,7 +13,6 @@ from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, canonical_json
-from plansmith.plan.fold import fold
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.steps import MapStep, PlanStep
@@ -30,8 +29,8 @@ _MOST_HOSTS: Final = 100
 
 async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
     """A run, whole, from one reading of its journal."""
-    events = await smith.store.events(run_id)
-    run = fold(events)
+    journal = await smith.journal(run_id)
+    events, run = journal.events, journal.run
     steps = await step_views(smith, run, CLIP)
     report = await smith.store.get(run.report_hash) if run.report_hash else ""
     specs = await known_tools(smith)
@@ -67,6 +66,7 @@ def _head(run: Run) -> dict[str, Json]:
         "locale": run.locale,
         "decision": run.decision,
         "reason": run.reason,
+        "damage": run.damage,
         "approved": run.approved,
         "running_hash": run.running_hash,
         "revisions": run.revisions,
@@ -217,6 +217,7 @@ def run_row(run: Run) -> dict[str, Json]:
         "questions": len(run.questions),
         "tokens": run.tokens,
         "cost_usd": str(run.money),
+        "damage": run.damage,
     }
 
 

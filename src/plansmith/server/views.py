@@ -91,6 +91,7 @@ class RunView(PlanView):
     locale: str
     decision: str
     reason: str
+    damage: str
     approved: str
     running_hash: str
     revisions: int
@@ -136,6 +137,7 @@ class RunRow(BaseModel):
     questions: int
     tokens: int
     cost_usd: str
+    damage: str
 
 
 class RunPage(BaseModel):

@@ -244,6 +244,7 @@ const APPLY: Record<string, Apply> = {
   step_reset: (run, body) => ({ steps: { ...run.steps, [text(body, "step")]: newStep() } }),
   run_paused: (_, body) => ({ paused: true, reason: text(body, "reason") }),
   run_resumed: () => ({ paused: false, reason: "" }),
+  run_repaired: (_, body) => ({ paused: true, reason: text(body, "reason") }),
   cancel_asked: (_, body) => ({ cancel_asked: true, reason: text(body, "reason") }),
   step_advised: () => ({}),
   replan_started: (run, body) => {

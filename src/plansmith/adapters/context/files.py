@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from plansmith.adapters.held import is_held
 from plansmith.errors import Misconfigured
 
 _TEXT_FILES: Final = """
@@ -124,6 +125,8 @@ def _is_text_name(path: Path) -> bool:
 def read_document(found: Found, limits: FileLimits) -> tuple[str, str]:
     """The text of a file, and a note when something about it is wrong."""
     try:
+        if is_held(found.path.stat()):
+            return "", f"document left out, it is a database in use: {found.name}"
         with found.path.open("rb") as file:
             data = file.read(limits.bytes_each)
     except OSError as error:

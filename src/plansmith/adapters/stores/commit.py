@@ -36,6 +36,23 @@ class Request:
             self.future.set_result(None)
 
 
+class Deed(Request):
+    """Something else that becomes durable in the same transaction as all others."""
+
+    __slots__ = ("action", "result")
+
+    def __init__(self, action: Callable[[Any], object]) -> None:
+        super().__init__()
+        self.action = action
+        self.result: object = None
+
+    def settle(self) -> None:
+        """Tell the caller what came of it."""
+        if self.error is None and not self.future.done():
+            self.future.set_result(self.result)
+        super().settle()
+
+
 class Errand(Request):
     """Something else to be done by the writer, between transactions."""
 

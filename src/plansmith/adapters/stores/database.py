@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import sqlite3
+import stat
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
+from plansmith.adapters.held import SUFFIXES, hold, let_go
 from plansmith.adapters.stores.migrations import migrate_sqlite
 from plansmith.adapters.stores.rows import DOCTOR
-from plansmith.errors import JournalDamaged, JournalError, Misconfigured, PlansmithError
+from plansmith.errors import (
+    JournalDamaged,
+    JournalError,
+    Misconfigured,
+    PlansmithError,
+    StoreAway,
+)
 
+_PRIVATE: Final = 0o600
 Synchronous = Literal["full", "normal"]
 
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -25,18 +36,41 @@ _REFUSED: Final = (
 )
 
 
+class _Held(sqlite3.Connection):
+    """A connection whose files nobody else in this process opens as long as it is there."""
+
+    def __init__(self, path: Path, *given: Any, **more: Any) -> None:
+        super().__init__(path, *given, **more)
+        self._path: Path | None = path
+        hold(path)
+
+    def close(self) -> None:
+        """Close it; harmless when done twice."""
+        super().close()
+        path, self._path = self._path, None
+        if path is not None:
+            let_go(path)
+
+
 def open_database(
     path: Path, *, synchronous: Synchronous = "full", timeout_s: float = 10.0
 ) -> sqlite3.Connection:
     """A connection in write-ahead mode to a file whose schema is the newest."""
     with in_our_words(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        _refuse_cut(path)
+        _make_private(path)
+        had_log = _size(path.with_name(f"{path.name}-wal")) > 0
         connection = sqlite3.connect(
-            path, timeout=timeout_s, isolation_level=None, check_same_thread=False
+            path,
+            timeout=timeout_s,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=_Held,
         )
         try:
             _set_wal(connection, path, timeout_s)
+            if not had_log:
+                _refuse_cut(connection, path)
             connection.execute(f"PRAGMA synchronous = {synchronous.upper()}")
             connection.execute("PRAGMA cell_size_check = ON")
             migrate_sqlite(connection, str(path))
@@ -47,12 +81,12 @@ def open_database(
 
 
 @contextmanager
-def in_our_words(path: Path) -> Generator[None]:
+def in_our_words(path: Path, *, was_open: bool = False) -> Generator[None]:
     """Turn an error of SQLite or of the file system into a named one."""
     try:
         yield
     except sqlite3.Error as error:
-        raise named(error, path) from error
+        raise named(error, path, was_open=was_open) from error
     except UnicodeDecodeError as error:
         # What should be text, perhaps the error message itself, is not.
         raise JournalDamaged(f"{path} is damaged", hint=DOCTOR) from error
@@ -62,22 +96,24 @@ def in_our_words(path: Path) -> Generator[None]:
         ) from error
 
 
-def named(error: sqlite3.Error, path: Path) -> PlansmithError:
-    """The Plansmith error of an error of SQLite."""
+def named(error: sqlite3.Error, path: Path, *, was_open: bool = False) -> PlansmithError:
+    """The Plansmith error of an error of SQLite; a file that was open may be so again."""
     code = _code(error)
     kind = code & 0xFF
     if kind in _LOCKED:
-        return JournalError(
+        return StoreAway(
             f"{path} is locked by another process",
             hint="wait for it or end it; `plansmith doctor` says which one it is",
         )
     if kind == sqlite3.SQLITE_FULL:
-        return JournalError(f"the disk of {path} is full", hint="free some space and try again")
+        return StoreAway(f"the disk of {path} is full", hint="free some space and try again")
     if kind in _DAMAGED or code == sqlite3.SQLITE_IOERR_SHORT_READ:
         return JournalDamaged(
             f"{path} is damaged or not a database: {error}",
             hint="run `plansmith doctor`, or restore the file from a backup",
         )
+    if kind == sqlite3.SQLITE_IOERR or (kind in _REFUSED and was_open):
+        return StoreAway(f"{path} cannot be used now: {error}", hint="check the disk")
     if kind in _REFUSED:
         return Misconfigured(
             f"{path} cannot be opened or written: {error}",
@@ -96,18 +132,35 @@ def _code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR
 
 
-def _refuse_cut(path: Path) -> None:
-    # SQLite takes half a page at the end for a page of zeros. With a log it mends that.
-    log = path.with_name(f"{path.name}-wal")
-    if not path.is_file() or (log.is_file() and log.stat().st_size):
-        return
-    with path.open("rb") as file:
-        header = file.read(18)
-        size = file.seek(0, 2)
-    page = int.from_bytes(header[16:18])
-    # A page of 64 KiB is written as 1, and all pages are multiples of 512.
-    if header.startswith(b"SQLite format 3") and size % (page if page > 1 else 65_536):
+def _refuse_cut(connection: sqlite3.Connection, path: Path) -> None:
+    # SQLite takes half a page at the end for a page of zeros. With a log it mends that. The file
+    # itself is never opened here: see `held`.
+    page = int(connection.execute("PRAGMA page_size").fetchone()[0])
+    if _size(path) % page:
         raise JournalDamaged(f"the end of {path} is missing", hint=DOCTOR)
+
+
+def _make_private(path: Path) -> None:
+    """Make the file, its log and its shared memory the owner's alone, before anything is in it."""
+    if not path.exists():
+        # Under another name first: a handle closed on the file itself would drop locks.
+        new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE))
+        try:
+            with suppress(FileExistsError):
+                os.link(new, path)
+        finally:
+            new.unlink()
+    for suffix in SUFFIXES:
+        file = path.with_name(f"{path.name}{suffix}")
+        # Where it is somebody else's, whoever owns it decides.
+        with suppress(FileNotFoundError, PermissionError):
+            if file.is_file() and stat.S_IMODE(file.stat().st_mode) & 0o077:
+                file.chmod(_PRIVATE)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
 
 
 def _set_wal(connection: sqlite3.Connection, path: Path, timeout_s: float) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
+from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.database import is_locked, named
 from plansmith.adapters.stores.link import Link, schema_version
 from plansmith.adapters.stores.migrations import APPLICATION_ID, POSTGRES, SQLITE, refuse_newer
@@ -18,6 +19,7 @@ from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import ReportMade, StepDone
 from plansmith.plan.verify import verify_chain
 from plansmith.ports import PlanStore
+from plansmith.runner.journal import Journal
 
 _LITTLE_ROOM: Final = 100_000_000
 _LONG_LOG: Final = 64_000_000
@@ -58,8 +60,11 @@ async def diagnose(url: str, *, sample: int | None = None) -> list[Finding]:
 
 
 async def verify(store: PlanStore, run: str) -> int:
-    """Check a run's chain and every result it mentions; return how many events it has."""
-    events = await store.events(run)
+    """Check a run's chain, that it folds, and every result; return how many events it has."""
+    journal = Journal(run, store=store, clock=SystemClock())
+    await journal.catch_up()
+    journal.need_sound()
+    events = journal.events
     if not events:
         raise JournalDamaged(f"there is no run {run}", hint="`plansmith runs` lists them")
     verify_chain(events)

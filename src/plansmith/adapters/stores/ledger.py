@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from plansmith.adapters.stores.commit import Request
+from plansmith.adapters.stores.commit import Deed, Request
 from plansmith.adapters.stores.database import (
     Synchronous,
     in_our_words,
@@ -55,6 +56,7 @@ class Ledger:
         self._data_version = -1
         self._last_run = 0
         self._last_event = 0
+        self._was_open = False
 
     def commit(self, batch: Sequence[Request]) -> None:
         """Write what follows in one transaction; each request that does not is told so."""
@@ -64,7 +66,8 @@ class Ledger:
             self._heads.clear()
             if len(batch) == 1 or is_locked(error):
                 for request in batch:
-                    request.error = named(error, self._path)
+                    request.error = named(error, self._path, was_open=self._was_open)
+                self._drop_broken(error)
             else:
                 # One request may be at fault, such as one too large for the disk.
                 for request in batch:
@@ -75,9 +78,20 @@ class Ledger:
 
     def transact(self, work: Callable[[sqlite3.Connection], int]) -> int:
         """Do something else in a transaction of its own."""
-        with in_our_words(self._path), _Transaction(self._opened()) as connection:
-            self._heads.clear()
-            return work(connection)
+        with in_our_words(self._path, was_open=self._was_open):
+            try:
+                with _Transaction(self._opened()) as connection:
+                    self._heads.clear()
+                    return work(connection)
+            except sqlite3.Error as error:
+                self._drop_broken(error)
+                raise
+
+    def _drop_broken(self, error: sqlite3.Error) -> None:
+        """After trouble with the disk begin with a new connection: the old one may stay broken."""
+        if not is_locked(error):
+            with suppress(sqlite3.Error):
+                self.close()
 
     @property
     def position(self) -> int:
@@ -115,6 +129,9 @@ class Ledger:
             placed = [(*place, row[0]) for place, row in zip(places, rows, strict=True)]
             _insert(connection, "INSERT INTO place VALUES", placed)
             _insert(connection, "INSERT INTO value VALUES", list(values.values()), _PUT_AGAIN)
+            for request in batch:
+                if isinstance(request, Deed):
+                    request.result = request.action(connection)
         self._heads.update(heads)
         while len(self._heads) > _HEADS_KEPT:
             del self._heads[next(iter(self._heads))]
@@ -166,6 +183,7 @@ class Ledger:
             self._connection = open_database(
                 self._path, synchronous=self._synchronous, timeout_s=self._timeout_s
             )
+            self._was_open = True
         return self._connection
 
 

@@ -9,14 +9,22 @@ from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from plansmith.adapters.stores.migrations import POSTGRES, refuse_newer
-from plansmith.errors import JournalDamaged, JournalError, Misconfigured, PlansmithError
+from plansmith.errors import (
+    JournalDamaged,
+    JournalError,
+    Misconfigured,
+    PlansmithError,
+    StoreAway,
+)
 
 _T = TypeVar("_T")
 # Any number will do, as long as every Plansmith takes the same.
 _MIGRATION_LOCK: Final = 0x504C4E53
 _TRY_AGAIN: Final = ("40001", "40P01")
 _FULL: Final = ("53100", "53200")
-_REFUSED: Final = ("42501", "25006", "28000", "28P01", "3D000")
+# Shut down, starting, read-only for a while after a fail-over, too many connections.
+_AWAY: Final = ("57P01", "57P02", "57P03", "25006", "53300")
+_REFUSED: Final = ("42501", "28000", "28P01", "3D000")
 _DAMAGED: Final = ("XX001", "XX002", "42P01", "42703")
 
 
@@ -141,7 +149,9 @@ def named(error: Exception) -> PlansmithError:
     state: str = getattr(error, "sqlstate", None) or ""
     words = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if state in _FULL:
-        return JournalError(f"PostgreSQL has no room left: {words}", hint="free some space")
+        return StoreAway(f"PostgreSQL has no room left: {words}", hint="free some space")
+    if state in _AWAY or state.startswith("08"):
+        return StoreAway(f"PostgreSQL cannot be used now: {words}", hint="see the server's log")
     if state in _REFUSED:
         return Misconfigured(
             f"PostgreSQL refused: {words}", hint="check the user, its rights and the database"
@@ -151,7 +161,7 @@ def named(error: Exception) -> PlansmithError:
             f"the schema plansmith is damaged: {words}", hint="restore it from a backup"
         )
     if not state:
-        return JournalError(
+        return StoreAway(
             f"PostgreSQL cannot be reached: {words}",
             hint="check the address, the password and that the server runs",
         )

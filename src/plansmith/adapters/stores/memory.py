@@ -13,7 +13,7 @@ from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.data import Content, Json, canonical_json, content_of
 from plansmith.plan.events import Event
 from plansmith.plan.schedules import Fire, Schedule
-from plansmith.ports import News
+from plansmith.ports import News, Sound
 
 
 class MemoryStore:
@@ -26,6 +26,8 @@ class MemoryStore:
         self._templates: dict[str, list[tuple[bytes, bool]]] = {}
         self._waiting: dict[str, list[asyncio.Event]] = {}
         self._scheduled = ScheduleTable()
+        self._aside: dict[str, list[Event]] = {}
+        self._owners: dict[str, str] = {}
 
     async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
         """Keep events that follow the last one of their run, and values, all or none."""
@@ -117,6 +119,43 @@ class MemoryStore:
         for place in wanted:
             versions[place] = versions[place][0], True
         return len(wanted)
+
+    async def sound(self, run: str) -> Sound:
+        """The events of a run: none is ever altered here."""
+        events = self._events.get(run, [])
+        return Sound(list(events), len(events))
+
+    async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
+        """Keep what comes behind a number apart, and go on with these events; all or none."""
+        journal = self._events.get(run, [])
+        before = journal[after - 1].hash if 0 < after <= len(journal) else None
+        if before is None or (events and events[0].before != before):
+            raise StaleWriter(f"event {after} of run {run} is another one now")
+        moved = journal[after:]
+        self._aside.setdefault(run, []).extend(moved)
+        del journal[after:]
+        await self.append(events)
+        return len(moved)
+
+    async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
+        """What was set aside of a run: numbers and events as JSON, oldest first."""
+        moved = self._aside.get(run, ())
+        return [(each.number, canonical_json(each.to_json())) for each in moved]
+
+    async def claim(self, run: str, owner: str, *, instead_of: str = "") -> str:
+        """Own a run that nobody owns, or that exactly this other one does; who owns it now."""
+        if self._owners.get(run, instead_of) == instead_of:
+            self._owners[run] = owner
+        return self._owners[run]
+
+    async def release(self, run: str, owner: str) -> None:
+        """Own a run no more; harmless when another one does."""
+        if self._owners.get(run) == owner:
+            del self._owners[run]
+
+    async def owner(self, run: str) -> str:
+        """Who owns a run, or nobody."""
+        return self._owners.get(run, "")
 
     async def put_schedule(self, schedule: Schedule) -> bool:
         """Keep the next version of a schedule; false when another one came first."""

@@ -65,6 +65,12 @@ SQLITE: Final[Sequence[str]] = (
     ) WITHOUT ROWID;
     CREATE INDEX open_fire ON fire (schedule, due) WHERE open = 1;
     """,
+    # Ends of journals that do not fit or cannot be read, and who runs which run now.
+    """
+    CREATE TABLE aside (run TEXT NOT NULL, number INTEGER NOT NULL, data BLOB NOT NULL);
+    CREATE INDEX aside_run ON aside (run);
+    CREATE TABLE owner (run TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
+    """,
 )
 
 # Storage EXTERNAL: rows are deflated already, the server need not try again.
@@ -130,6 +136,16 @@ POSTGRES: Final[Sequence[str]] = (
         PRIMARY KEY (schedule, due)
     );
     CREATE INDEX open_fire ON plansmith.fire (schedule, due) WHERE open = 1;
+    """,
+    """
+    CREATE TABLE plansmith.aside (
+        id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        run text NOT NULL,
+        number integer NOT NULL,
+        data bytea NOT NULL
+    );
+    CREATE INDEX aside_run ON plansmith.aside (run);
+    CREATE TABLE plansmith.owner (run text PRIMARY KEY, owner text NOT NULL);
     """,
 )
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from plansmith.adapters.stores import statements
 from plansmith.adapters.stores.commit import Request, WriterTask, closed, settle_all
 from plansmith.adapters.stores.followers import Followers
 from plansmith.adapters.stores.link import Link
 from plansmith.adapters.stores.news import ANY_RUN, POSTGRES_NEWS, POSTGRES_POSITION
+from plansmith.adapters.stores.records import PostgresRecords
 from plansmith.adapters.stores.retention import Pruned, expired, keys_in, last_day
 from plansmith.adapters.stores.rows import (
     HEADER_BYTES,
@@ -22,35 +23,21 @@ from plansmith.adapters.stores.rows import (
     read_journal,
     stale,
 )
-from plansmith.adapters.stores.schedules import (
-    FIRES,
-    OPEN_FIRES,
-    SCHEDULES,
-    prune_in_postgres,
-    put_in_postgres,
-    read_fires,
-    read_schedules,
-)
+from plansmith.adapters.stores.schedules import prune_in_postgres
 from plansmith.adapters.stores.statements import columns_of, units_of
-from plansmith.adapters.stores.templates import (
-    ALL,
-    drop_from_postgres,
-    keep_in_postgres,
-    read_templates,
-)
 from plansmith.adapters.stores.together import Together
 from plansmith.adapters.stores.values import Values
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import Event
-from plansmith.plan.schedules import Fire, Schedule
 from plansmith.ports import News
 
+_T = TypeVar("_T")
 _SOME: Final = 1000
 _ANY_DAY: Final = 2**31 - 1
 _FAR: Final = 2**63
 
 
-class PostgresStore:
+class PostgresStore(PostgresRecords):
     """Journals and results in a PostgreSQL database.
 
     A lost connection is opened again for up to `patience_s`; a write that was under way is then
@@ -135,40 +122,8 @@ class PostgresStore:
             raise closed()
         return await self._values.get(digest)
 
-    async def keep_template(self, name: str, value: Json) -> int:
-        """Keep the next version of a name; one equal to the last is that one."""
-        return await self._change(lambda link: keep_in_postgres(link, name, value))
-
-    async def kept_templates(self) -> Sequence[tuple[str, int, bool, Json]]:
-        """All versions of all names, by name and version."""
-        return read_templates(await self._read(ALL.format("plansmith.template"), []))
-
-    async def drop_template(self, name: str, version: int | None = None) -> int:
-        """Take one version or all out of use; returns how many there were."""
-        return await self._change(lambda link: drop_from_postgres(link, name, version))
-
-    async def put_schedule(self, schedule: Schedule) -> bool:
-        """Keep the next version of a schedule; false when another one came first."""
-        return await self._change(lambda link: put_in_postgres(link, schedule)) > 0
-
-    async def schedules(self) -> Sequence[Schedule]:
-        """All schedules, removed ones too, oldest first."""
-        return read_schedules(await self._read(SCHEDULES.format("plansmith.schedule"), []))
-
-    async def put_fire(self, fire: Fire) -> bool:
-        """Keep a fire, or its next version; false when another one came first."""
-        return await self._change(lambda link: put_in_postgres(link, fire)) > 0
-
-    async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
-        """The newest fires of a schedule, newest first."""
-        return read_fires(await self._read(FIRES.format("plansmith.fire", "%s"), [schedule, limit]))
-
-    async def open_fires(self) -> Sequence[Fire]:
-        """The fires of all schedules of which something may still come, oldest first."""
-        return read_fires(await self._read(OPEN_FIRES.format("plansmith.fire"), []))
-
-    async def _change(self, work: Callable[[Any], Awaitable[int]]) -> int:
-        async def change(connection: Any, _: bool) -> int:  # noqa: FBT001 - Link's form
+    async def _change(self, work: Callable[[Any], Awaitable[_T]]) -> _T:
+        async def change(connection: Any, _: bool) -> _T:  # noqa: FBT001 - Link's form
             return await work(connection)
 
         if self._closed:

@@ -22,12 +22,13 @@ from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.chain import event_text, moment
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event, read_event
+from plansmith.ports import Sound
 
 WHOLE_HASH_EVERY: Final = 16
 MARK_BYTES: Final = 4
 KEY_BYTES: Final = 16
 HEADER_BYTES: Final = 128
-DOCTOR: Final = "`plansmith doctor` says what is damaged; restore the store from a backup"
+DOCTOR: Final = "`plansmith doctor` says what is damaged, and what can be done about it"
 
 # Part of the stored form: append to this list, never reorder it. Other types go by their name.
 _TYPES: Final = (
@@ -36,7 +37,7 @@ _TYPES: Final = (
     *("question_withdrawn", "run_started", "step_started", "step_progressed", "step_done"),
     *("step_failed", "step_skipped", "step_cancelled", "step_unknown", "step_reset"),
     *("run_paused", "run_resumed", "cancel_asked", "replan_started", "report_started"),
-    *("report_made", "run_finished", "step_reused", "step_advised", "step_replied"),
+    *("report_made", "run_finished", "step_reused", "step_advised", "step_replied", "run_repaired"),
 )
 _CODES: Final = {name: code for code, name in enumerate(_TYPES) if name}
 
@@ -128,8 +129,23 @@ def journal_start(after: int) -> int:
 
 def read_journal(run: str, rows: Iterable[tuple[int, object]], *, after: int) -> list[Event]:
     """The events behind a number from the rows from `journal_start` on, checked one by one."""
-    expected, before, words = journal_start(after), "", run.encode() + _WORDS
+    return list(_read(run, rows, after=after))
+
+
+def sound_part(run: str, rows: Iterable[tuple[int, object]], *, last: int) -> Sound:
+    """The events up to the first that is missing or altered; `last` should be the last one."""
     events: list[Event] = []
+    try:
+        events.extend(_read(run, rows, after=0))
+    except JournalDamaged as damage:
+        return Sound(events, last, damage.message)
+    if len(events) < last:
+        return Sound(events, last, f"the end of run {run} is missing")
+    return Sound(events, len(events))
+
+
+def _read(run: str, rows: Iterable[tuple[int, object]], *, after: int) -> Iterator[Event]:
+    expected, before, words = journal_start(after), "", run.encode() + _WORDS
     for number, data in rows:
         if not isinstance(data, bytes):
             raise _unreadable(number)
@@ -142,9 +158,8 @@ def read_journal(run: str, rows: Iterable[tuple[int, object]], *, after: int) ->
             text, before = _checked(run, words, number, before, data)
             if number > after:
                 value = cast("dict[str, Json]", json.loads(text))
-                events.append(read_event(value | {"hash": before}))
+                yield read_event(value | {"hash": before})
         expected = number + 1
-    return events
 
 
 def header_of(number: int, data: object) -> Header:

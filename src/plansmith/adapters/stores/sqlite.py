@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from plansmith.adapters.stores.commit import Errand, Request, WriterThread, closed, settle_all
+from plansmith.adapters.stores.commit import Deed, Errand, Request, WriterThread, closed, settle_all
 from plansmith.adapters.stores.database import Synchronous, in_our_words, open_database
 from plansmith.adapters.stores.followers import Followers
 from plansmith.adapters.stores.ledger import Ledger
 from plansmith.adapters.stores.news import ANY_RUN, sqlite_news, sqlite_position
+from plansmith.adapters.stores.records import SqliteRecords
 from plansmith.adapters.stores.retention import Pruned, expired, keys_in, last_day
 from plansmith.adapters.stores.rows import (
     DOCTOR,
@@ -25,37 +26,23 @@ from plansmith.adapters.stores.rows import (
     journal_start,
     read_journal,
 )
-from plansmith.adapters.stores.schedules import (
-    FIRES,
-    OPEN_FIRES,
-    SCHEDULES,
-    prune_in_sqlite,
-    put_in_sqlite,
-    read_fires,
-    read_schedules,
-)
-from plansmith.adapters.stores.templates import (
-    ALL,
-    drop_from_sqlite,
-    keep_in_sqlite,
-    read_templates,
-)
+from plansmith.adapters.stores.schedules import prune_in_sqlite
 from plansmith.adapters.stores.together import Together
 from plansmith.adapters.stores.values import Values
 from plansmith.errors import JournalDamaged
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import Event
-from plansmith.plan.schedules import Fire, Schedule
 from plansmith.ports import News
 
 _T = TypeVar("_T")
 _ANY_DAY: Final = 2**31 - 1
+_FAR: Final = 2**63
 _AT_ONCE: Final = 500
 _FEW: Final = 64
 _Rows = Sequence[tuple[Any, Any, Any]]
 
 
-class SqliteStore:
+class SqliteStore(SqliteRecords):
     """Journals and results in one file.
 
     `synchronous="full"` survives a power cut; `"normal"` survives the end of the process, and a
@@ -85,6 +72,7 @@ class SqliteStore:
         self._values = Values(self._read_values)
         self._journals = Together(self._read_journals)
         self._closed = False
+        self._was_open = False
 
     async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
         """Keep events that follow the last one of their run, and values, all or none."""
@@ -148,45 +136,6 @@ class SqliteStore:
             raise closed()
         return await self._values.get(digest)
 
-    async def keep_template(self, name: str, value: Json) -> int:
-        """Keep the next version of a name; one equal to the last is that one."""
-        return await self._transact(lambda connection: keep_in_sqlite(connection, name, value))
-
-    async def kept_templates(self) -> Sequence[tuple[str, int, bool, Json]]:
-        """All versions of all names, by name and version."""
-        return await self._read(
-            lambda connection: read_templates(connection.execute(ALL.format("template")))
-        )
-
-    async def drop_template(self, name: str, version: int | None = None) -> int:
-        """Take one version or all out of use; returns how many there were."""
-        return await self._transact(lambda connection: drop_from_sqlite(connection, name, version))
-
-    async def put_schedule(self, schedule: Schedule) -> bool:
-        """Keep the next version of a schedule; false when another one came first."""
-        return await self._transact(lambda connection: put_in_sqlite(connection, schedule)) > 0
-
-    async def schedules(self) -> Sequence[Schedule]:
-        """All schedules, removed ones too, oldest first."""
-        query = SCHEDULES.format("schedule")
-        return await self._read(lambda connection: read_schedules(connection.execute(query)))
-
-    async def put_fire(self, fire: Fire) -> bool:
-        """Keep a fire, or its next version; false when another one came first."""
-        return await self._transact(lambda connection: put_in_sqlite(connection, fire)) > 0
-
-    async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
-        """The newest fires of a schedule, newest first."""
-        query = FIRES.format("fire", "?")
-        return await self._read(
-            lambda connection: read_fires(connection.execute(query, (schedule, limit)))
-        )
-
-    async def open_fires(self) -> Sequence[Fire]:
-        """The fires of all schedules of which something may still come, oldest first."""
-        query = OPEN_FIRES.format("fire")
-        return await self._read(lambda connection: read_fires(connection.execute(query)))
-
     async def wait(self, run: str, *, after: int = 0) -> None:
         """Return when the run has an event behind the number, whoever appends it."""
         await self._followers.wait(run, after)
@@ -241,10 +190,17 @@ class SqliteStore:
 
     async def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         def read() -> _T:
-            with in_our_words(self._path):
+            with in_our_words(self._path, was_open=self._was_open):
                 if self._reading is None:
                     self._reading = open_database(self._path, timeout_s=self._timeout_s)
-                return work(self._reading)
+                    self._was_open = True
+                try:
+                    return work(self._reading)
+                except sqlite3.Error:
+                    # The next one begins anew: after trouble with the disk it may stay broken.
+                    broken, self._reading = self._reading, None
+                    broken.close()
+                    raise
 
         return await self._elsewhere(read)
 
@@ -269,6 +225,12 @@ class SqliteStore:
     async def _transact(self, work: Callable[[sqlite3.Connection], int]) -> int:
         errand = Errand(lambda: self._ledger.transact(work))
         return int(await self._writer.submit(errand))
+
+    async def _with_others(self, work: Callable[[sqlite3.Connection], object]) -> Any:
+        return await self._writer.submit(Deed(work))
+
+    def _wake(self, numbers: Mapping[str, int]) -> None:
+        self._followers.wake({**numbers, ANY_RUN: _FAR} if numbers else {})
 
     async def _numbers(self, runs: Sequence[str]) -> Mapping[str, int]:
         def last(connection: sqlite3.Connection) -> dict[str, int]:
@@ -376,6 +338,8 @@ _ROW: Final = "SELECT id, data FROM event WHERE id = ?"
 _LAST_ROW: Final = "SELECT id, data FROM event ORDER BY id DESC LIMIT 1"
 _OLD_VALUES: Final = "SELECT key FROM value WHERE day < ?"
 _DELETE_RUN: Final = (
+    "DELETE FROM owner WHERE run = ?",
+    "DELETE FROM aside WHERE run = ?",
     "DELETE FROM event WHERE id IN (SELECT event FROM place JOIN run ON id = run WHERE name = ?)",
     "DELETE FROM place WHERE run = (SELECT id FROM run WHERE name = ?)",
     "DELETE FROM run WHERE name = ?",

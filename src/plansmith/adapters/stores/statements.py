@@ -89,9 +89,13 @@ DELETE: Final = """
         DELETE FROM plansmith.run USING unnest(%s::text[], %s::int[]) AS old (name, number)
         WHERE run.name = old.name AND (old.number IS NULL OR old.number = (
             SELECT max(number) FROM plansmith.event WHERE event.run = run.id
-        )) RETURNING run.id
+        )) RETURNING run.id, run.name
     ), emptied AS (
         DELETE FROM plansmith.event WHERE run IN (SELECT id FROM gone)
+    ), unowned AS (
+        DELETE FROM plansmith.owner WHERE run IN (SELECT name FROM gone)
+    ), forgotten AS (
+        DELETE FROM plansmith.aside WHERE run IN (SELECT name FROM gone)
     )
     SELECT id FROM gone
 """

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from plansmith.adapters.held import is_held
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
@@ -279,6 +280,8 @@ def _text(arguments: Mapping[str, Json], name: str, otherwise: str | None = None
 
 def _bytes(path: Path, most: int) -> bytes | None:
     """The first bytes of a regular file; None for anything else."""
+    if is_held(path.lstat()):
+        return None
     # Not blocking: a pipe in the place of a file must not hold the run.
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from plansmith.adapters.held import is_held
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
 
 _DEEPEST: Final = 16
@@ -174,6 +175,9 @@ def _stamp(state: os.stat_result | None) -> tuple[int, ...]:
 
 def _content(place: int, last: str, name: str, most: int) -> bytes | None:
     try:
+        if is_held(os.stat(last, dir_fd=place, follow_symlinks=False)):
+            hint = "it is a database that is in use: ask for its data by SQL"
+            raise ToolFailed(f"{name} is not read as a file", hint=hint)
         handle = os.open(last, _READ, dir_fd=place)
     except FileNotFoundError:
         return None

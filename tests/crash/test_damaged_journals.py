@@ -1,0 +1,261 @@
+"""Journals that do not fold or cannot be read: never written, shown as they stood, moved on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.postgres import Server
+from tests.unit.server.house import serving, tool_step
+
+from plansmith import Plan, RunStatus, StepStatus, tool
+from plansmith.adapters.stores.doctor import diagnose, verify
+from plansmith.adapters.stores.memory import MemoryStore
+from plansmith.adapters.stores.postgres import PostgresStore
+from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.app import Plansmith
+from plansmith.errors import EventMisfit, JournalDamaged, Refused
+from plansmith.plan import events as e
+from plansmith.plan.verify import verify_chain
+
+ROOT = Path(__file__).parents[2]
+ADA = e.Actor(kind="person", name="ada")
+SYSTEM = e.Actor(kind="system")
+Store = MemoryStore | SqliteStore | PostgresStore
+_numbers = itertools.count(1)
+
+
+class World:
+    """A Plansmith whose one tool pays, and the list of what was paid."""
+
+    def __init__(self, store: Store) -> None:
+        self.paid: list[str] = []
+
+        @tool(effect="write")
+        def pay(whom: str) -> str:
+            """Pay."""
+            self.paid.append(whom)
+            return f"paid {whom}"
+
+        self.store = store
+        self.smith = Plansmith(tools=[pay], store=store)
+
+    async def approved(self) -> str:
+        """A run of two payments that a person approved."""
+        steps = [
+            {"id": "a", "tool": "pay", "inputs": {"whom": "ann"}},
+            {"id": "b", "tool": "pay", "inputs": {"whom": "bob"}, "after": ["a"]},
+        ]
+        plan = Plan.model_validate({"goal": "pay both", "steps": steps})
+        run = await self.smith.submit(plan)
+        await self.smith.decide(run.id, approve=plan.hash, by="ada")
+        return run.id
+
+    async def force(self, run: str, *bodies: e.AnyBody, by: e.Actor = SYSTEM) -> None:
+        """Write events past the journal, as an older release with a fault would have."""
+        last = (await self.store.events(run))[-1]
+        for body in bodies:
+            event = e.next_event(body, run=run, by=by, at=last.at, last=last)
+            await self.store.append([event])
+            last = event
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    store: Store = MemoryStore()
+    if request.param == "sqlite":
+        store = SqliteStore(tmp_path / "runs.db")
+    elif request.param == "postgres":
+        server: Server = request.getfixturevalue("postgres_server")
+        store = PostgresStore(server.new_database(f"damaged_{next(_numbers)}"))
+    made = World(store)
+    yield made
+    await made.smith.close()
+
+
+async def test_an_event_that_does_not_fold_is_not_stored_and_the_journal_stays_usable(
+    world: World,
+) -> None:
+    run = await world.approved()
+    journal = await world.smith.journal(run)
+    before, stood = list(journal.events), journal.run
+    bad: list[tuple[e.AnyBody, ...]] = [
+        (e.StepDone(step="nowhere", result="0" * 64),),
+        (e.RunPaused(), e.QuestionWithdrawn(question="none")),
+        (e.QuestionAsked(question="q", text="?"), e.QuestionAsked(question="q", text="?")),
+        (e.PlanApproved(hash="0" * 64),),
+        (e.Triaged(decision="plan", cost="much"),),
+    ]
+    for bodies in bad:
+        with pytest.raises(EventMisfit, match="nothing was stored"):
+            await journal.append(*bodies)
+        assert journal.run == stood
+        assert list(await world.store.events(run)) == before
+    await journal.append(e.RunPaused(reason="lunch"), by=ADA)
+    assert (await world.smith.get(run)).status is RunStatus.PAUSED
+
+
+async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a_repair(
+    world: World,
+) -> None:
+    run = await world.approved()
+    await world.force(run, e.RunStarted(hash="0" * 64), e.RunPaused())
+    shown = await world.smith.get(run)
+    assert shown.plan is not None
+    assert "its hash is not that of the current plan" in shown.damage
+    assert f"plansmith repair {run}" in shown.damage
+    assert [each.damage for each in await world.smith.runs()] == [shown.damage]
+    for deed in (
+        world.smith.run(run),
+        world.smith.pause(run),
+        world.smith.cancel(run),
+        world.smith.resume_all(),
+        verify(world.store, run),
+    ):
+        with pytest.raises(JournalDamaged, match="repair"):
+            await deed
+    assert world.paid == []
+    repaired = await world.smith.repair(run, by="ada")
+    assert (repaired.damage, repaired.status) == ("", RunStatus.PAUSED)
+    assert isinstance(world.store, MemoryStore | SqliteStore | PostgresStore)
+    assert [number for number, _ in await world.store.aside(run)] == [5, 6]
+    await verify(world.store, run)
+    with pytest.raises(Refused, match="not damaged"):
+        await world.smith.repair(run)
+    await world.smith.resume(run, by="ada")
+    assert (await world.smith.run(run)).status is RunStatus.DONE
+    assert world.paid == ["ann", "bob"]
+    verify_chain(await world.store.events(run))
+
+
+async def test_a_call_that_was_made_is_not_made_again_because_its_record_was_set_aside(
+    world: World,
+) -> None:
+    run = await world.approved()
+    plan_hash = (await world.store.events(run))[1].body
+    assert isinstance(plan_hash, e.PlanProposed)
+    await world.force(run, e.RunStarted(hash=plan_hash.plan.hash))
+    digest = await world.store.put("paid ann")
+    await world.force(
+        run,
+        e.QuestionWithdrawn(question="nobody asked this"),
+        e.StepStarted(step="a", key="k", inputs="0" * 64),
+        e.StepDone(step="a", result=digest, size=10),
+        e.StepStarted(step="b", key="k", inputs="0" * 64),
+    )
+    repaired = await world.smith.repair(run, by="ada")
+    assert repaired.steps["a"].status is StepStatus.DONE
+    await world.smith.resume(run, by="ada")
+    after = await world.smith.run(run)
+    # How the second call ended nobody saw: a person is asked, and nobody is paid twice.
+    assert list(after.questions) == ["unknown:b"]
+    assert world.paid == []
+    await world.smith.answer(run, "unknown:b", "done", by="ada")
+    assert (await world.smith.run(run)).status is RunStatus.DONE
+    assert world.paid == []
+
+
+async def test_a_repair_of_a_run_that_is_over_leaves_it_over(world: World) -> None:
+    run = await world.approved()
+    assert (await world.smith.run(run)).status is RunStatus.DONE
+    await world.force(run, e.RunPaused(), by=ADA)
+    assert "the run is over" in (await world.smith.get(run)).damage
+    repaired = await world.smith.repair(run, by="ada")
+    assert (repaired.status, repaired.damage) == (RunStatus.DONE, "")
+    assert len(await world.store.aside(run)) == 1
+
+
+DAMAGES: dict[str, str] = {
+    "altered": "UPDATE event SET data = zeroblob(40) WHERE id = {last}",
+    "missing": "DELETE FROM event WHERE id = {last}",
+    "cut": "DELETE FROM place WHERE event = {last}",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_a_row_that_cannot_be_read_is_said_and_the_run_waits_for_a_person(
+    damage: str, tmp_path: Path
+) -> None:
+    world = World(SqliteStore(tmp_path / "runs.db"))
+    run = await world.approved()
+    await world.smith.close()
+    with sqlite3.connect(tmp_path / "runs.db") as file:
+        [last] = file.execute("SELECT max(id) FROM event").fetchone()
+        file.execute(DAMAGES[damage].format(last=last))
+    file.close()
+    findings = await diagnose(f"sqlite:///{tmp_path / 'runs.db'}")
+    [told] = [each for each in findings if each.subject == f"run {run}"]
+    assert f"plansmith repair {run}" in told.hint
+    world = World(SqliteStore(tmp_path / "runs.db"))
+    shown = await world.smith.get(run)
+    assert shown.damage
+    assert not shown.is_approved
+    repaired = await world.smith.repair(run, by="ada")
+    assert repaired.paused
+    assert "1 events cannot be read" in repaired.reason
+    # What could not be read was the approval: it is not taken for given.
+    await world.smith.resume(run, by="ada")
+    assert (await world.smith.run(run)).status is RunStatus.REVIEWING
+    assert world.paid == []
+    await world.smith.close()
+    levels = {each.level for each in await diagnose(f"sqlite:///{tmp_path / 'runs.db'}")}
+    assert "error" not in levels
+
+
+def command(*words: str, store: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "plansmith", *words, "--store", f"sqlite:///{store}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+async def test_commands_list_show_verify_and_repair_a_damaged_run(tmp_path: Path) -> None:
+    world = World(SqliteStore(tmp_path / "runs.db"))
+    run = await world.approved()
+    await world.force(run, e.StepDone(step="nowhere", result="0" * 64))
+    await world.smith.close()
+    store = tmp_path / "runs.db"
+    assert "damaged" in command("runs", store=store).stdout
+    shown = command("show", run, store=store)
+    assert shown.returncode == 0
+    assert "the plan has no step 'nowhere'" in shown.stdout
+    assert f"plansmith repair {run}" in shown.stderr
+    assert json.loads(command("show", run, "--json", store=store).stdout)["damage"]
+    verified = command("verify", run, store=store)
+    assert (verified.returncode, "repair" in verified.stdout) == (1, True)
+    assert f"plansmith repair {run}" in command("doctor", store=store).stdout
+    refused = command("resume", run, "--no-input", store=store)
+    assert refused.returncode == 1
+    assert "plansmith repair" in refused.stderr
+    repaired = command("repair", run, store=store)
+    assert repaired.returncode == 0, repaired.stderr
+    assert "goes on from event 4" in repaired.stderr
+    assert command("verify", run, store=store).returncode == 0
+
+
+async def test_the_server_shows_and_repairs_a_damaged_run(tmp_path: Path) -> None:
+    async with serving(tmp_path, store="sqlite") as house:
+        made = await house.begin(tool_step("a", "mail"))
+        store = house.office.smith.store
+        last = (await store.events(made["id"]))[-1]
+        body = e.StepDone(step="nowhere", result="0" * 64)
+        await store.append([e.next_event(body, run=made["id"], by=SYSTEM, at=last.at, last=last)])
+        path = f"/v1/runs/{made['id']}"
+        assert "nowhere" in (await house.get(path))["damage"]
+        [row] = (await house.get("/v1/runs"))["items"]
+        assert "nowhere" in row["damage"]
+        assert len((await house.get(f"{path}/events"))["items"]) == last.number
+        refused = await house.post(f"{path}/decision", {"approve": made["hash"]}, 500)
+        assert "repair" in refused["hint"]
+        repaired = await house.post(f"{path}/repair")
+        assert (repaired["damage"], repaired["status"]) == ("", "paused")
+        assert (await house.get("/v1/runs"))["items"][0]["damage"] == ""

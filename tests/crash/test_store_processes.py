@@ -1,0 +1,119 @@
+"""One SQLite store used by several real processes, from a cleanly closed file on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.test_server_restart import command
+
+from plansmith.adapters.stores.doctor import diagnose, verify
+from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.testing.contracts import journal
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> list[str]:
+    """What a process that does everything with a store says of its locks and of open files."""
+
+    async def begin() -> None:
+        store = SqliteStore(tmp_path / "runs.db")
+        await store.append(journal("a", 3))
+        await store.close()
+
+    asyncio.run(begin())
+    (tmp_path / "notes.md").write_text("what can be seen")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.crash.store_keeper", str(tmp_path / "runs.db")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_process_keeps_its_locks_on_the_store_through_every_operation(kept: list[str]) -> None:
+    counts = dict(line.split(": ") for line in kept[:-1])
+    assert {"doctor", "verify", "file tool", "folder tool"} < set(counts)
+    # One on the file, one on the shared memory: without them another process deletes the log.
+    assert all(int(count) >= 2 for count in counts.values()), counts
+
+
+def test_nobody_but_sqlite_opens_the_files_of_the_store(kept: list[str]) -> None:
+    assert kept[-1] == "opened: []"
+
+
+PLAN: dict[str, Any] = {
+    "goal": "see",
+    "steps": [{"id": "a", "kind": "tool", "tool": "quick", "inputs": {"name": "cli"}}],
+}
+
+
+async def run_by_command(folder: Path) -> str:
+    """`plansmith run` as a process of its own; the id of its run."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "plansmith", "run", str(folder / "plan.json"), "--no-input"),
+        *("--json", "--store", f"sqlite:///{folder / 'runs.db'}", "--tools"),
+        str(folder / "tools.py"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ | {"HERE": str(folder), "XDG_DATA_HOME": str(folder / "data")},
+        cwd=folder,
+    )
+    out, err = await process.communicate()
+    assert process.returncode == 0, err
+    return str(json.loads(out)["id"])
+
+
+async def test_a_server_and_commands_on_one_store_lose_no_run(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "runs.db")
+    await store.append(journal("a", 3))
+    await store.close()
+    (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+    made: list[str] = []
+    async with command(tmp_path) as (_, client):
+        for _ in range(3):
+            for _ in range(2):
+                answer = await client.post("/v1/runs", json={"plan": PLAN, "mode": "read_only"})
+                made.append(answer.json()["id"])
+            made += await asyncio.gather(run_by_command(tmp_path), run_by_command(tmp_path))
+        listed = (await client.get("/v1/runs", params={"limit": 100})).json()["items"]
+        assert set(made) <= {each["id"] for each in listed}
+    again = SqliteStore(tmp_path / "runs.db")
+    assert set(made) <= set(await again.runs())
+    for run in made:
+        assert await verify(again, run) > 1
+    await again.close()
+    findings = await diagnose(f"sqlite:///{tmp_path / 'runs.db'}")
+    assert all(found.level == "ok" for found in findings), findings
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["new", "open-to-all"])
+async def test_the_files_of_a_store_are_its_owners_alone(tmp_path: Path, *, before: bool) -> None:
+    path = tmp_path / "runs.db"
+    mask = os.umask(0)
+    try:
+        if before:
+            store = SqliteStore(path)
+            await store.append(journal("a", 1))
+            await store.close()
+            path.chmod(0o644)
+        store = SqliteStore(path)
+        await store.append(journal("b", 1))
+        await store.runs()
+        files = [path, Path(f"{path}-wal"), Path(f"{path}-shm")]
+        assert [stat.S_IMODE(file.stat().st_mode) for file in files] == [0o600] * 3
+        await store.close()
+    finally:
+        os.umask(mask)
