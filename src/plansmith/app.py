@@ -11,8 +11,10 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
 from plansmith.adapters.tools.functions import FunctionTool, FunctionTools
 from plansmith.config import Settings
+from plansmith.plan.events import Who
 from plansmith.plan.run import Run
 from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
+from plansmith.runner.halting import LeftOut, skip_step
 from plansmith.runner.options import Options
 from plansmith.runner.scheduling import Scheduling
 
@@ -59,6 +61,13 @@ class Plansmith(Scheduling):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def skip(self, run_id: str, step: str, *, by: Who = "") -> LeftOut:
+        """Leave a step out that has not begun, or that asks; tells what cannot run without it.
+
+        Nothing else of the run stops or waits for that.
+        """
+        return await skip_step(self, run_id, step, by=by)
 
     def plan_sync(self, request: str, **options: Any) -> Run:
         """`plan`, for scripts and notebooks that do not wait."""

@@ -78,6 +78,9 @@ CODES: Final[dict[str, Code]] = {
     ),
     "PS313": Code("too-many-steps", _E, "The plan has more steps than are allowed."),
     "PS314": Code("bad-schedule", _E, "The plan's schedule names times that cannot be computed."),
+    "PS315": Code(
+        "endless-timeout", _E, "A step has a time limit that nobody will see the end of."
+    ),
     "PS401": Code("dead-step", _W, "Nothing that replies or acts uses what a step finds out."),
     "PS402": Code("hidden-serialisation", _N, "A step waits for another one without need."),
     "PS403": Code("unused-output", _N, "Steps wait for a step and do not use its output."),

@@ -8,12 +8,13 @@ from typing import Final
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.capability import AgentSpec, Tools
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, Path
 from plansmith.plan.graph import cycle_problems, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, ITEM, PARAMS, RESERVED, Found, Ref, pieces
 from plansmith.plan.steps import (
+    LONGEST_TIMEOUT_S,
     AgentStep,
     AnyStep,
     AskStep,
@@ -55,6 +56,7 @@ def check_plan(
     for step in plan.steps:
         problems += _check_references(step, plan, parameters)
         problems += _check_map(step)
+        problems += _check_timeouts(step)
         problems += names.check(step)
         problems += arguments.check(step)
         problems += flow.problems(step)
@@ -182,6 +184,17 @@ def _check_map(step: AnyStep) -> Iterator[Problem]:
         message = "the inner step of a map step runs once an item and waits for nothing else"
         hint = "put `after` on the map step"
         yield problem("PS310", message, hint=hint, step=step.id, path=("each", "after"))
+
+
+def _check_timeouts(step: AnyStep) -> Iterator[Problem]:
+    places: dict[Path, StepFields] = {("timeout_s",): step}
+    if isinstance(step, MapStep):
+        places["each", "timeout_s"] = step.each
+    for path, each in places.items():
+        if each.timeout_s is not None and each.timeout_s > LONGEST_TIMEOUT_S:
+            message = f"{step.id!r} may take {each.timeout_s:g} seconds, which is more than a year"
+            hint = f"give at most {LONGEST_TIMEOUT_S:.0f} seconds, or leave it out"
+            yield problem("PS315", message, hint=hint, step=step.id, path=path)
 
 
 def _is_reference(value: Json) -> bool:

@@ -6,13 +6,22 @@ from collections.abc import Container, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from plansmith.errors import InputNeeded
 from plansmith.plan.data import Content, Json, content_hash
 from plansmith.plan.events import AnyBody, QuestionAsked, StepDone, StepStarted
 from plansmith.plan.steps import LONGEST_TIMEOUT_S, AskStep
-from plansmith.ports import Usage
+from plansmith.ports import Call, Usage
 from plansmith.runner.units import Unit
+
+
+class Ready(NamedTuple):
+    """A call that may be made once its intent is durable."""
+
+    unit: Unit
+    inputs: dict[str, Json]
+    call: Call
 
 
 @dataclass(slots=True)

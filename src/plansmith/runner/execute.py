@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
-from plansmith.errors import PlansmithError, ReferenceFailed, StaleWriter
+from plansmith.errors import ReferenceFailed, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
 from plansmith.plan.plan import Plan
@@ -16,10 +16,11 @@ from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.steps import AskStep, MapStep, PlanStep, ReplyStep
 from plansmith.ports import Call, Reply
 from plansmith.review.policy import MOST_ITEMS
-from plansmith.runner.batch import Batch
+from plansmith.runner.batch import Batch, Ready
 from plansmith.runner.budget import Budget, Purse
 from plansmith.runner.call import Asks, Callees, Done, Failed, Outcome, Unsure
 from plansmith.runner.consent import Consent
+from plansmith.runner.inbox import Inbox
 from plansmith.runner.journal import SYSTEM, Journal
 from plansmith.runner.limits import RunLimits
 from plansmith.runner.recover import recover, unknown_question
@@ -27,17 +28,7 @@ from plansmith.runner.state import State
 from plansmith.runner.units import Unit, named_unit, resolved
 from plansmith.runner.words import Words
 
-FOLLOW_AFTER_S: Final = 0.2
 LONGEST_WAIT_S: Final = 3600.0
-_NOTHING: Final = ("", None)
-
-
-class Ready(NamedTuple):
-    """A call that may be made once its intent is durable."""
-
-    unit: Unit
-    inputs: dict[str, Json]
-    call: Call
 
 
 class Conductor:
@@ -70,26 +61,23 @@ class Conductor:
             durations=durations or {},
         )
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._waits: set[asyncio.Task[None]] = set()
         self._busy: Counter[str] = Counter()
-        self._outcomes: asyncio.Queue[tuple[str, Outcome | None]] = asyncio.Queue()
+        self._inbox = Inbox(journal.wait)
         self._heard = Batch()
         self._cancelled: tuple[e.Actor, str] | None = None
         self._paused: tuple[e.Actor, str] | None = None
-        self._words = Words(callees.clock, self._wake)
-        self._follower: asyncio.Task[None] | None = None
-        self._loop_of: asyncio.AbstractEventLoop | None = None
+        self._words = Words(callees.clock, self._inbox.wake)
         self.is_conducting = False
 
     def cancel(self, by: e.Actor, reason: str = "") -> None:
         """Start nothing more and stop what runs."""
         self._cancelled = by, reason
-        self._outcomes.put_nowait(_NOTHING)
+        self._inbox.knock()
 
     def pause(self, by: e.Actor, reason: str) -> None:
         """Start nothing more; what runs may end."""
         self._paused = by, reason
-        self._outcomes.put_nowait(_NOTHING)
+        self._inbox.knock()
 
     @property
     def results(self) -> Mapping[str, Json]:
@@ -98,7 +86,7 @@ class Conductor:
 
     async def conduct(self) -> Run:
         """Run until nothing more can be done now; the journal says how far it came."""
-        self._loop_of = asyncio.get_running_loop()
+        self._inbox.open()
         self.is_conducting = True
         try:
             if self._journal.run.cancel_asked:
@@ -125,34 +113,11 @@ class Conductor:
             if batch.bodies:
                 for ready in await self._write(batch, started):
                     self._launch(ready)
-            elif self._tasks or (self._waits and not self._paused):
-                await self._wait()
+            elif self._tasks or (self._inbox.waits and not self._paused):
+                if await self._inbox.wait():
+                    self._heard.more(await self._catch_up())
             else:
                 return
-
-    async def _wait(self) -> None:
-        """Wait for a call to end, or, when that takes long, for a word from another process."""
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(FOLLOW_AFTER_S, self._begin_to_follow)
-        try:
-            self._outcomes.put_nowait(await self._outcomes.get())
-        finally:
-            timer.cancel()
-        if self._follower is not None:
-            self._heard.more(await self._catch_up())
-
-    def _begin_to_follow(self) -> None:
-        self._follower = self._follower or asyncio.create_task(self._follow())
-
-    async def _follow(self) -> None:
-        try:
-            while True:
-                await self._journal.wait()
-                self._outcomes.put_nowait(_NOTHING)
-                # What the loop wrote itself wakes this too: let it take that in first.
-                await asyncio.sleep(FOLLOW_AFTER_S)
-        except PlansmithError:
-            return  # the store is in trouble: the next append says so
 
     async def _write(self, batch: Batch, started: list[Ready]) -> list[Ready]:
         """Append, taking in first what persons have said through other processes meanwhile.
@@ -326,13 +291,6 @@ class Conductor:
         # The callee gets what was recorded, and may do with it what it likes.
         return Ready(unit, cast("dict[str, Json]", content.value()), call)
 
-    def _wake(self, seconds: float) -> None:
-        """Have the loop look again; calls in threads of their own come through here too."""
-        loop = self._loop_of
-        if loop is not None and not loop.is_closed():
-            look = partial(self._outcomes.put_nowait, _NOTHING)
-            loop.call_soon_threadsafe(loop.call_later, seconds, look)
-
     def _launch(self, ready: Ready) -> None:
         name = ready.unit.name
         self._tasks[name] = asyncio.create_task(self._work(ready), name=name)
@@ -346,15 +304,12 @@ class Conductor:
                 raise
             # Nobody cancelled it: the callee did that to itself, and somebody waits for an end.
             outcome = self._callees.lost(ready.unit, "the call was cancelled from within")
-        self._outcomes.put_nowait((ready.unit.name, outcome))
+        self._inbox.put(ready.unit.name, outcome)
 
     def _drain(self, batch: Batch) -> None:
         """Write down how calls ended, as many as have."""
         batch.bodies += self._words.take(self._tasks)
-        while not self._outcomes.empty():
-            name, outcome = self._outcomes.get_nowait()
-            if outcome is None:
-                continue
+        for name, outcome in self._inbox.ends():
             del self._tasks[name]
             unit = self._state.units[name]
             self._busy[unit.callee] -= 1
@@ -384,15 +339,8 @@ class Conductor:
 
     def _retry_later(self, unit: Unit, attempt: int) -> None:
         seconds = min(self._limits.first_wait_s * 2 ** min(attempt - 1, 32), LONGEST_WAIT_S)
-
-        async def wait() -> None:
-            await self._callees.clock.sleep(seconds)
-            self._state.schedule.put_back(unit.name)
-            self._outcomes.put_nowait(_NOTHING)
-
-        task = asyncio.create_task(wait())
-        self._waits.add(task)
-        task.add_done_callback(self._waits.discard)
+        again = partial(self._state.schedule.put_back, unit.name)
+        self._inbox.later(partial(self._callees.clock.sleep, seconds), again)
 
     async def _come_to_rest(self) -> None:
         if self._cancelled:
@@ -407,7 +355,7 @@ class Conductor:
         What did not end is told where the run ends: whether it took effect, nobody knows.
         """
         running = dict(self._tasks)
-        for task in [*running.values(), *self._waits]:
+        for task in [*running.values(), *self._inbox.waits]:
             task.cancel()
         if running:
             await asyncio.wait(running.values(), timeout=self._limits.grace_s)
@@ -420,8 +368,7 @@ class Conductor:
 
     async def _let_go(self) -> None:
         """Leave nothing running behind, whatever ended the conducting."""
-        follower = [self._follower] if self._follower else []
-        tasks: Sequence[asyncio.Task[None]] = [*self._tasks.values(), *self._waits, *follower]
+        tasks = [*self._tasks.values(), *self._inbox.close()]
         for task in tasks:
             task.cancel()
         if tasks:

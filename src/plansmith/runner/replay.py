@@ -14,6 +14,7 @@ from plansmith.plan.fold import fold
 from plansmith.plan.run import StepState, StepStatus
 from plansmith.planner.kit import PlanRequest
 from plansmith.runner.call import Callees
+from plansmith.runner.halting import skip_step
 from plansmith.runner.revising import Revising
 from plansmith.runner.tape import Ended, Tape, outcome_of, spend
 from plansmith.runner.taped import Taped
@@ -120,10 +121,10 @@ class _Player:
             self._cancel(event)
         elif self._is_active and self._pause():
             pass
+        elif event.by.kind in ("person", "program"):
+            self._go(self._decide(event))
         elif self._is_active and (name in self._tape.calls or name in self._tape.sleepers):
             self._release()
-        elif event.by.kind == "person":
-            self._go(self._decide(event))
         elif not self._is_active:
             self._running = self._go(self._carry_on())
 
@@ -149,7 +150,7 @@ class _Player:
         second = self._tape.events[1].body if len(self._tape.events) > 1 else None
         if isinstance(second, e.PlanProposed):
             kept = [b for b in self._bodies(2) if isinstance(b, e.StepReused)]
-            await self._again.begin(event.body, second.plan, by=event.by.name, kept=kept)
+            await self._again.begin(event.body, second.plan, by=event.by, kept=kept)
             return
         journal = self._again.new_journal()
         await journal.append(event.body, by=event.by)
@@ -177,7 +178,7 @@ class _Player:
 
     async def _decide(self, event: e.Event) -> None:
         """A person's verb, by the first event it leaves."""
-        by, again, run = event.by.name, self._again, self._run
+        by, again, run = event.by, self._again, self._run
         match event.body:
             case e.PlanApproved(hash=digest):
                 await again.decide(run, approve=digest, by=by)
@@ -195,11 +196,15 @@ class _Player:
     async def _steer(self, event: e.Event) -> None:
         match event.body:
             case e.RunPaused(reason=reason):
-                await self._again.pause(self._run, by=event.by.name, reason=reason)
+                await self._again.pause(self._run, by=event.by, reason=reason)
             case e.RunResumed():
-                await self._again.resume(self._run, by=event.by.name)
-            case e.CancelAsked():
-                await self._again.cancel(self._run, by=event.by.name)
+                await self._again.resume(self._run, by=event.by)
+            case e.CancelAsked(reason=reason):
+                await self._again.cancel(self._run, by=event.by, reason=reason)
+            case e.StepSkipped(step=step):
+                await skip_step(self._again, self._run, step, by=event.by)
+            case e.QuestionWithdrawn():  # of a step that is left out next
+                await self._steer(self._tape.events[event.number])
             case _:
                 return
 
@@ -223,7 +228,8 @@ class _Player:
 
     def _cancel(self, event: e.Event) -> None:
         """Cancel; what calls had said by then is written after it."""
-        self._go(self._again.cancel(self._run, by=event.by.name))
+        reason = event.body.reason if isinstance(event.body, e.CancelAsked) else ""
+        self._go(self._again.cancel(self._run, by=event.by, reason=reason))
         for later in self._tape.events[self._tape.position + 1 :]:
             if not isinstance(later.body, _SAYS):
                 return
@@ -237,7 +243,7 @@ class _Player:
                     return False
                 self._pausing = event.number
                 self._tape.stirred += 1
-                self._go(self._again.pause(self._run, by=event.by.name, reason=event.body.reason))
+                self._go(self._again.pause(self._run, by=event.by, reason=event.body.reason))
                 return True
             if not isinstance(event.body, (*_ENDS, *_SAYS)) or event.by.kind == "person":
                 return False

@@ -82,7 +82,8 @@ class Runs(Desk):
             raise Misconfigured("decide takes either approve=HASH or reject=True")
         journal = await (self.journal(run_id) if reject else self.own_journal(run_id))
         run = journal.run
-        if run.status is not RunStatus.REVIEWING or run.plan is None or run.is_approved:
+        # By its phase: an open question keeps nobody from deciding about the plan.
+        if run.phase is not RunStatus.REVIEWING or run.plan is None or run.is_approved:
             raise StaleDecision(f"run {run_id} does not wait for a decision: it is {run.status}")
         if approve is not None and approve != run.plan.hash:
             hint = f"the plan now has the hash {run.plan.hash}: look at it again"

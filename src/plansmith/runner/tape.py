@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from itertools import zip_longest
 from typing import cast
 
 from plansmith.errors import InputNeeded, JournalDamaged, JournalError, StaleWriter
@@ -210,12 +211,21 @@ class TapeCallees(Callees):
         following = self.tape.events[self.tape.position :]
         if not following or not isinstance(following[0].body, e.CancelAsked):
             return None
-        ends = (outcome_of(each.body, self.tape, name) for each in following)
+        ends = (
+            outcome_of(each.body, self.tape, name)
+            for each, after in zip_longest(following, following[1:])
+            if not isinstance(each.body, e.StepUnknown) or _asks(after)
+        )
         pending = self.tape.calls.get(name)
         found = next((each for each in ends if each is not None), None)
         if found is not None and pending is not None:
             spend(pending.call, following, name)
         return found
+
+
+def _asks(event: e.Event | None) -> bool:
+    """Whether a doubt was asked about; one that is told where the run ends is no call's end."""
+    return event is not None and isinstance(event.body, e.QuestionAsked)
 
 
 def outcome_of(body: e.AnyBody, tape: Tape, name: str) -> Outcome | None:
@@ -224,7 +234,9 @@ def outcome_of(body: e.AnyBody, tape: Tape, name: str) -> Outcome | None:
         case e.StepDone(step=step, result=digest) if step == name:
             return Done(tape.values[digest])
         case e.StepFailed(step=step, error=error, again=again, kind=kind) if step == name:
-            return Failed(error, again, kind) if kind != "person" else None
+            if kind == "person":
+                return None
+            return Unsure(error, again, kind) if body.unsure else Failed(error, again, kind)
         case e.StepUnknown(step=step, reason=reason) if step == name:
             return Unsure(reason)
         case e.QuestionAsked(step=step, state=state) if step == name and state:

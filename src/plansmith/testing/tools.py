@@ -25,6 +25,7 @@ class FakeTool:
     delay: float = 0.0
     search: bool = False
     input_schema: dict[str, Any] = field(default_factory=dict[str, Any])
+    output_schema: dict[str, Any] | None = None
 
     @property
     def spec(self) -> ToolSpec:
@@ -33,6 +34,7 @@ class FakeTool:
             name=self.name,
             description=f"the fake tool {self.name}",
             input_schema=self.input_schema or {"type": "object"},
+            output_schema=self.output_schema,
             effect=self.effect,
             search=self.search,
         )

@@ -1,0 +1,236 @@
+"""A question guards its effect at every depth: through restarts, other answers, edits and skips."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from plansmith import Effect, Plan, RunStatus, StepStatus
+from plansmith.app import Plansmith
+from plansmith.errors import Refused
+from plansmith.plan.events import StepDone
+from plansmith.plan.run import Run
+from plansmith.review.edits import change_step
+from plansmith.runner.limits import RunLimits
+from plansmith.testing import FakeTool, FakeTools, MemoryStore
+
+LIMITS = RunLimits(first_wait_s=0)
+
+
+def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
+    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
+
+
+PAY = plan(
+    {"id": "sure", "question": "Really pay 10,000?"},
+    {"id": "pay", "tool": "pay", "inputs": {"sum": "{{params.sum}}"}, "after": ["sure"]},
+)
+
+
+class Place:
+    """One store and one world, entered by one process after the other."""
+
+    def __init__(self, *more: FakeTool, **templates: Plan) -> None:
+        self.store = MemoryStore()
+        pay = FakeTool("pay", [{"paid": True}], effect=Effect.WRITE)
+        self.tools = FakeTools(pay, FakeTool("look", [{"list": [1, 2]}]), *more)
+        self.templates = {"payment": PAY, **templates}
+
+    def enter(self) -> Plansmith:
+        return Plansmith(
+            tools=[self.tools], store=self.store, limits=LIMITS, templates=self.templates
+        )
+
+    async def begin(self, wanted: Plan) -> Run:
+        app = self.enter()
+        run = await app.submit(wanted)
+        assert run.plan is not None
+        if run.status is RunStatus.REVIEWING:
+            await app.decide(run.id, approve=run.plan.hash, by="ada")
+        return await app.run(run.id)
+
+    def calls(self, tool: str = "pay") -> int:
+        return sum(call.tool == tool for call in self.tools.calls)
+
+
+NESTED = [
+    ({"id": "p", "template": "payment", "inputs": {"sum": 10_000}}, "p/sure"),
+    (
+        {
+            "id": "m",
+            "over": [10_000],
+            "each": {"template": "payment", "inputs": {"sum": "{{item}}"}},
+        },
+        "m/0/sure",
+    ),
+    ({"id": "outer", "template": "mapped"}, "outer/m/0/sure"),
+]
+MAPPED = plan(
+    {"id": "m", "over": [10_000], "each": {"template": "payment", "inputs": {"sum": "{{item}}"}}}
+)
+
+
+@pytest.mark.parametrize(("step", "question"), NESTED, ids=["template", "map", "map in template"])
+async def test_an_unanswered_question_inside_holds_its_effect_through_restarts(
+    step: dict[str, Any], question: str
+) -> None:
+    place = Place(mapped=MAPPED)
+    run = await place.begin(plan(step, {"id": "other", "question": "Which colour?"}))
+    assert run.status is RunStatus.ASKING
+    assert set(run.questions) == {question, "other"}
+    for _ in range(3):
+        run = await place.enter().run(run.id)
+        assert place.calls() == 0
+    await place.enter().answer(run.id, "other", "red", by="ada")
+    run = await place.enter().run(run.id)
+    assert (run.status, place.calls()) == (RunStatus.ASKING, 0)
+    await place.enter().answer(run.id, question, "yes", by="ada")
+    run = await place.enter().run(run.id)
+    assert (run.status, place.calls()) == (RunStatus.DONE, 1)
+
+
+async def test_an_unknown_call_inside_a_template_holds_what_needs_it_through_a_restart() -> None:
+    twice = plan(
+        {"id": "first", "tool": "book"},
+        {"id": "second", "tool": "pay", "after": ["first"]},
+    )
+
+    def lost(_: Any) -> Any:
+        raise OSError("the line went dead")
+
+    place = Place(FakeTool("book", [lost], effect=Effect.WRITE), twice=twice)
+    run = await place.begin(plan({"id": "p", "template": "twice"}))
+    assert run.steps["p/first"].status is StepStatus.UNKNOWN
+    run = await place.enter().run(run.id)
+    assert (run.status, place.calls()) == (RunStatus.ASKING, 0)
+    await place.enter().answer(run.id, "unknown:p/first", "done", by="ada")
+    run = await place.enter().run(run.id)
+    assert (run.status, place.calls("book"), place.calls()) == (RunStatus.DONE, 1, 1)
+
+
+async def test_a_run_that_waits_for_a_word_inside_a_template_says_that_it_asks() -> None:
+    place = Place()
+    run = await place.begin(plan({"id": "p", "template": "payment", "inputs": {"sum": 1}}))
+    assert run.steps["p"].status is StepStatus.RUNNING
+    assert run.status is RunStatus.ASKING
+
+
+async def test_an_answer_from_another_process_ends_a_map_whose_last_part_asked() -> None:
+    """The end of the whole step is written, although the word came in from elsewhere."""
+    began, go = asyncio.Event(), asyncio.Event()
+
+    class Slow(FakeTools):
+        async def call(self, tool: str, *given: Any) -> Any:
+            if tool == "slow":
+                began.set()
+                await go.wait()
+            return await super().call(tool, *given)
+
+    place = Place()
+    asks = plan({"id": "sure", "question": "Really?"})
+    place.templates = {"asks": asks}
+    place.tools = Slow(FakeTool("slow", [1]))
+    one, other = place.enter(), place.enter()
+    run = await one.submit(
+        plan({"id": "m", "over": [1], "each": {"template": "asks"}}, {"id": "s", "tool": "slow"})
+    )
+    running = asyncio.create_task(one.run(run.id))
+    await began.wait()
+    await other.answer(run.id, "m/0/sure", "yes", by="ada")
+    async for event in other.events(run.id, follow=True):
+        if isinstance(event.body, StepDone) and event.body.step == "m":
+            break
+    go.set()
+    assert (await running).status is RunStatus.DONE
+
+
+async def test_an_edit_of_a_step_with_a_question_inside_asks_anew_and_is_not_stuck() -> None:
+    place = Place()
+    run = await place.begin(plan({"id": "p", "template": "payment", "inputs": {"sum": 1}}))
+    assert run.plan is not None
+    edited = change_step(run.plan, "p", inputs={"sum": 2})
+    run = await place.enter().edit(run.id, edited, by="ada")
+    assert run.plan is not None
+    assert not run.questions
+    await place.enter().decide(run.id, approve=run.plan.hash, by="ada")
+    run = await place.enter().run(run.id)
+    assert (run.status, set(run.questions), place.calls()) == (RunStatus.ASKING, {"p/sure"}, 0)
+    await place.enter().answer(run.id, "p/sure", "yes", by="ada")
+    run = await place.enter().run(run.id)
+    assert run.status is RunStatus.DONE
+    assert [call.arguments for call in place.tools.calls] == [{"sum": 2}]
+
+
+async def test_a_step_whose_outcome_is_unknown_cannot_be_edited_or_undone_away() -> None:
+    def lost(_: Any) -> Any:
+        raise ConnectionResetError("gone")
+
+    place = Place(FakeTool("book", [lost, 1], effect=Effect.WRITE))
+    first = plan({"id": "b", "tool": "book"}, {"id": "a", "tool": "look"})
+    run = await place.begin(first)
+    assert run.plan is not None
+    assert run.steps["b"].status is StepStatus.UNKNOWN
+    for edited in (plan({"id": "a", "tool": "look"}), change_step(first, "b", disabled=True)):
+        with pytest.raises(Refused, match="answer the question about 'b' first"):
+            await place.enter().edit(run.id, edited, by="ada")
+    other = run.plan.replace(steps=(*run.plan.steps, *plan({"id": "c", "tool": "look"}).steps))
+    run = await place.enter().edit(run.id, other, by="ada")
+    assert set(run.questions) == {"unknown:b"}
+    assert run.plan is not None
+    await place.enter().decide(run.id, approve=run.plan.hash, by="ada")
+    await place.enter().answer(run.id, "unknown:b", "done", by="ada")
+    run = await place.enter().run(run.id)
+    assert (run.status, place.calls("book")) == (RunStatus.DONE, 1)
+
+
+async def test_a_step_that_cannot_begin_fails_alone_and_the_run_goes_on() -> None:
+    """As a stored plan of an earlier release may have it: the checker refuses such a limit now."""
+    place = Place()
+    odd = plan({"id": "q", "question": "?", "timeout_s": 1e18}, {"id": "a", "tool": "look"})
+    app = place.enter()
+    app.check = _no_problems  # type: ignore[method-assign]
+    run = await app.run((await app.submit(odd)).id)
+    assert run.steps["a"].status is StepStatus.DONE
+    assert run.status is RunStatus.ASKING
+    run = await place.enter().run(run.id)
+    assert run.status is RunStatus.ASKING
+
+
+async def _no_problems(_: Plan) -> list[Any]:
+    return []
+
+
+async def test_a_timeout_of_more_than_a_year_is_told_as_a_problem() -> None:
+    app = Place().enter()
+    for limit in (1e18, 1e300, 40_000_000.0):
+        problems = await app.check(plan({"id": "a", "tool": "look", "timeout_s": limit}))
+        assert [each.code for each in problems if each.severity == "error"] == ["PS315"]
+    fine = await app.check(plan({"id": "a", "tool": "look", "timeout_s": 3600.0}))
+    assert not [each for each in fine if each.severity == "error"]
+
+
+async def test_an_order_inside_a_template_that_names_no_step_fails_the_step_and_not_the_run() -> (
+    None
+):
+    odd = plan({"id": "x", "tool": "pay", "after": ["nobody"]})
+    place = Place(odd=odd)
+    app = place.enter()
+    app.check = _no_problems  # type: ignore[method-assign]
+    run = await app.submit(plan({"id": "p", "template": "odd"}, {"id": "a", "tool": "look"}))
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash)
+    run = await app.run(run.id)
+    assert (run.status, place.calls()) == (RunStatus.PARTLY_DONE, 0)
+    assert "waits for p/nobody" in run.steps["p"].error
+
+
+async def test_a_tool_that_cancels_itself_does_not_leave_the_run_waiting_for_ever() -> None:
+    def cancels(_: Any) -> Any:
+        raise asyncio.CancelledError
+
+    place = Place(FakeTool("odd", [cancels], effect=Effect.WRITE))
+    run = await place.begin(plan({"id": "o", "tool": "odd"}))
+    assert run.steps["o"].status is StepStatus.UNKNOWN
+    assert "cancelled from within" in run.questions["unknown:o"].text
