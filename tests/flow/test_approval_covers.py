@@ -11,6 +11,7 @@ from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.config import Settings
 from plansmith.errors import ToolFailed
+from plansmith.plan.data import Json
 from plansmith.plan.events import ReviewAsked
 from plansmith.plan.run import Run
 from plansmith.runner.limits import RunLimits
@@ -194,10 +195,7 @@ async def test_what_has_not_happened_yet_may_get_another_name_unasked(scripted: 
     assert effects(tools) == [{"to": {}, "for": {"ok": 1}}]
 
 
-async def test_a_second_replan_is_compared_with_the_approval_and_not_with_the_first(
-    scripted: Script,
-) -> None:
-    """What the first replan left as it was, the second may not use to get further."""
+async def test_each_replan_is_compared_with_what_was_approved_last(scripted: Script) -> None:
     reads = [FakeTool(name, [ToolFailed("no")]) for name in ("one", "two")]
     pay = step("p", "pay", inputs={"to": "{{r.seen}}"})
     first = draft(step("a", "one"), step("r", inputs={"n": 1}, after=["a"]), pay)
@@ -366,7 +364,7 @@ _TO_PARAM = {"inputs": {"to": "{{params.to}}"}}
 
 
 async def test_a_map_over_what_a_tool_found_asks_before_it_acts_on_more_than_it_may() -> None:
-    names = [f"n{number}" for number in range(25)]
+    names: list[Json] = [f"n{number}" for number in range(25)]
     source = FakeTools(FakeTool("find", [{"items": names}]), FakeTool("pay", effect=Effect.FINAL))
     plan = Plan.model_validate(
         draft(
