@@ -14,6 +14,7 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.events import ReviewAsked
 from plansmith.plan.run import Run
+from plansmith.review.render import plan_lines
 from plansmith.runner.limits import RunLimits
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
@@ -427,3 +428,13 @@ async def test_a_list_that_the_person_has_seen_in_the_plan_is_not_asked_about_ag
     await app.decide(run.id, approve=plan.hash, by="ada")
     assert (await app.run(run.id)).status is RunStatus.DONE
     assert len(effects(source)) == 40
+
+
+async def test_a_review_shows_what_the_templates_of_a_plan_consist_of() -> None:
+    source = FakeTools(FakeTool("pay", effect=Effect.FINAL))
+    app = Plansmith(tools=[source], templates={"transfer": transfer()})
+    run = await app.submit(Plan.model_validate(draft(USE | {"after": []})))
+    assert run.plan is not None
+    shown = "\n".join(plan_lines(run.plan, run.templates))
+    assert "Template transfer:" in shown
+    assert "to = {{params.to}}" in shown

@@ -77,8 +77,8 @@ TEMPLATES = {
 def values(draw: Any, reads: list[str]) -> Json:
     """A person's name, or what an earlier step brought."""
     if reads and draw(st.booleans()):
-        return "{{" + draw(st.sampled_from(reads)) + ".v}}"
-    return draw(st.sampled_from(WHO))
+        return "{{" + str(draw(st.sampled_from(reads))) + ".v}}"
+    return str(draw(st.sampled_from(WHO)))
 
 
 @st.composite
