@@ -11,8 +11,10 @@ from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.config import Settings
 from plansmith.errors import ToolFailed
+from plansmith.plan.data import Json
 from plansmith.plan.events import ReviewAsked
 from plansmith.plan.run import Run
+from plansmith.review.render import plan_lines
 from plansmith.runner.limits import RunLimits
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
@@ -194,10 +196,7 @@ async def test_what_has_not_happened_yet_may_get_another_name_unasked(scripted: 
     assert effects(tools) == [{"to": {}, "for": {"ok": 1}}]
 
 
-async def test_a_second_replan_is_compared_with_the_approval_and_not_with_the_first(
-    scripted: Script,
-) -> None:
-    """What the first replan left as it was, the second may not use to get further."""
+async def test_each_replan_is_compared_with_what_was_approved_last(scripted: Script) -> None:
     reads = [FakeTool(name, [ToolFailed("no")]) for name in ("one", "two")]
     pay = step("p", "pay", inputs={"to": "{{r.seen}}"})
     first = draft(step("a", "one"), step("r", inputs={"n": 1}, after=["a"]), pay)
@@ -366,7 +365,7 @@ _TO_PARAM = {"inputs": {"to": "{{params.to}}"}}
 
 
 async def test_a_map_over_what_a_tool_found_asks_before_it_acts_on_more_than_it_may() -> None:
-    names = [f"n{number}" for number in range(25)]
+    names: list[Json] = [f"n{number}" for number in range(25)]
     source = FakeTools(FakeTool("find", [{"items": names}]), FakeTool("pay", effect=Effect.FINAL))
     plan = Plan.model_validate(
         draft(
@@ -429,3 +428,13 @@ async def test_a_list_that_the_person_has_seen_in_the_plan_is_not_asked_about_ag
     await app.decide(run.id, approve=plan.hash, by="ada")
     assert (await app.run(run.id)).status is RunStatus.DONE
     assert len(effects(source)) == 40
+
+
+async def test_a_review_shows_what_the_templates_of_a_plan_consist_of() -> None:
+    source = FakeTools(FakeTool("pay", effect=Effect.FINAL))
+    app = Plansmith(tools=[source], templates={"transfer": transfer()})
+    run = await app.submit(Plan.model_validate(draft(USE | {"after": []})))
+    assert run.plan is not None
+    shown = "\n".join(plan_lines(run.plan, run.templates))
+    assert "Template transfer:" in shown
+    assert "to = {{params.to}}" in shown

@@ -20,7 +20,6 @@ from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
 from plansmith.plan.fold import RunFold
-from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.steps import StepFields
 from plansmith.review.policy import active_steps, effects
@@ -170,8 +169,11 @@ async def _has_effects_under_way(watcher: Watcher) -> bool:
     return await _change_something(watcher.session, steps)
 
 
-async def _only_reads(session: Session, plan: Plan) -> bool:
-    steps = list(active_steps(plan, session.smith.templates))
+async def _only_reads(session: Session, run: Run) -> bool:
+    """Whether a plan changes nothing and lets go of no change that was approved."""
+    if run.plan is None or run.drops:
+        return False
+    steps = list(active_steps(run.plan, {**session.smith.templates, **run.templates}))
     return not await _change_something(session, steps)
 
 
@@ -267,7 +269,7 @@ async def _review(session: Session, run: Run) -> bool:
         return True
     if given:
         session.say("--approve-plan names another plan: this one is not approved")
-    elif vars(session.args).get("yes_read_only") and await _only_reads(session, run.plan):
+    elif vars(session.args).get("yes_read_only") and await _only_reads(session, run):
         # A plan by rules is reviewed whatever it does; the flag is the person's word for reads.
         await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
         return True

@@ -104,7 +104,7 @@ def review_lines(run: Run, events: Sequence[Event], session: Session) -> Iterato
     """What a person has to see before approving: steps, arguments, effects, cost, hash."""
     if run.plan is None:
         return
-    yield from plan_lines(run.plan)
+    yield from plan_lines(run.plan, run.templates)
     yield ""
     yield from revision_lines(events, session)
     if run.estimate is not None:

@@ -258,7 +258,7 @@ async def _keep_once(session: Session) -> int:
         fires = await smith.shelf.fires(schedule.id, limit=len(mine) + 100) if mine else []
         for fire in [each for each in fires if each.due in mine][::-1]:
             if before.get(fire.key) != fire.version:
-                told.append({"schedule": schedule.name} | fire_json(fire))
+                told.append({"schedule": schedule.name, **fire_json(fire)})
                 codes.append(await _exit_of_fire(session, fire))
                 note = f": {clip(safe(fire.note), 200)}" if fire.note else ""
                 session.say(f"{safe(schedule.name)}: {fire.state.value}{note}  {fire.run}".rstrip())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from plansmith.plan.data import Json, Path
 from plansmith.plan.diff import FieldChange, PlanDiff
@@ -54,8 +54,8 @@ def value_line(value: Json, width: int = _WIDTH) -> str:
     return clip(safe(json.dumps(value, ensure_ascii=False)), width)
 
 
-def plan_lines(plan: Plan) -> Iterator[str]:
-    """A plan as a person reads it before approving."""
+def plan_lines(plan: Plan, templates: Mapping[str, Plan] | None = None) -> Iterator[str]:
+    """A plan as a person reads it before approving, with what the templates it runs consist of."""
     yield f"Plan: {clip(safe(plan.goal)) or '(no goal given)'}"
     count = len(plan.steps)
     yield f"      {count} step{'s' * (count != 1)} · revision {plan.revision} · {plan.hash[:12]}"
@@ -66,6 +66,11 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     for number, step in enumerate(plan.steps, start=1):
         yield ""
         yield from step_lines(step, f"{number}.")
+    for name, inner in sorted((templates or {}).items()):
+        yield ""
+        yield f"Template {safe(name)}:"
+        for step in inner.steps:
+            yield from step_lines(step, "·")
 
 
 def step_lines(step: StepFields, mark: str) -> Iterator[str]:
@@ -95,7 +100,8 @@ def action(step: StepFields) -> str:
             options = f" [{' / '.join(map(safe, step.options))}]" if step.options else ""
             return f"ask: {clip(safe(step.question))}{options}"
         case MapStep():
-            return f"for each item of {value_line(step.over, 80)}, {step.width} at a time:"
+            most = f", at most {step.most} without asking" if step.most else ""
+            return f"for each item of {value_line(step.over, 80)}, {step.width} at a time{most}:"
         case PlanStep():
             version = f" version {step.version}" if step.version else ""
             return f"template {safe(step.template)}{version}"
