@@ -17,12 +17,13 @@ from plansmith.plan.events import (
     Actor,
     AnyBody,
     Event,
+    PlanProposed,
     RunCreated,
     RunFinished,
-    StepDone,
-    StepStarted,
+    StepReused,
     next_event,
 )
+from plansmith.plan.plan import Plan
 from plansmith.plan.verify import verify_chain
 from plansmith.testing.contracts import journal
 
@@ -33,11 +34,11 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 def finished_run(run: str, *, result: Json, at: datetime = START) -> list[Event]:
     """A run of one step, with its result."""
-    digest = content_hash(result)
+    plan = Plan.model_validate({"goal": "measure", "steps": [{"id": "a", "tool": "look"}]})
     bodies: Sequence[AnyBody] = (
         RunCreated(request="measure"),
-        StepStarted(step="a", key=f"{run}/a"),
-        StepDone(step="a", result=digest),
+        PlanProposed(plan=plan),
+        StepReused(step="a", result=content_hash(result), run="another"),
         RunFinished(status="done"),
     )
     events: list[Event] = []

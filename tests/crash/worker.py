@@ -16,6 +16,7 @@ from typing import Any
 from plansmith import Effect, Plan, ToolSpec
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
+from plansmith.errors import RunBusy
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event
 from plansmith.ports import Call
@@ -89,8 +90,10 @@ async def main(store: Path, service: Path, run_id: str, appends: int, when: str)
         sys.stdout.flush()
         run_id = run.id
     dying.appends_left, dying.when = appends, when
-    run = await app.run(run_id)
-    sys.stdout.write(f"{run.status.value}\n")
+    try:
+        sys.stdout.write(f"{(await app.run(run_id)).status.value}\n")
+    except RunBusy:
+        sys.stdout.write("busy\n")
     await app.close()
 
 

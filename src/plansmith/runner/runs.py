@@ -157,18 +157,22 @@ class Runs(Desk):
     async def run(self, run_id: str) -> Run:
         """Run an approved plan until it is over or waits for a person."""
         if run_id not in self._active:
-            async with self.owners.owning(run_id):
-                journal = await self.resumed_journal(run_id)
-                journal.need_sound()
-                self.require_here(f"run {run_id}", journal.run.folder)
-                await self.complete(journal)
-                await self._expire(journal)
-                if not await self._may_run(journal.run) or not await self._conduct(journal):
-                    journal = await self.journal(run_id)
-                    journal.need_sound()
-                    return await self.whole(journal)
+            journal = await self.resumed_journal(run_id)
+            journal.need_sound()
+            self.require_here(f"run {run_id}", journal.run.folder)
+            await self.complete(journal)
+            await self._expire(journal)
+            if not await self._may_run(journal.run) or not await self._own(journal):
+                (journal := await self.journal(run_id)).need_sound()
+                return await self.whole(journal)
         _, future = self._active[run_id]
         return await asyncio.shield(future)
+
+    async def _own(self, journal: Journal) -> asyncio.Future[Run] | None:
+        """Conduct a run as its one owner; nothing when it cannot go on any more by then."""
+        async with self.owners.owning(journal.id):
+            stands = not await journal.catch_up() or await self._may_run(journal.run)
+            return await self._conduct(journal) if stands else None
 
     async def complete(self, journal: Journal) -> None:
         """Finish what has to be there before a run can go on."""
@@ -198,6 +202,8 @@ class Runs(Desk):
 
     async def _conduct(self, journal: Journal) -> asyncio.Future[Run] | None:
         """Start conducting a run that is owned here; nothing when someone else comes first."""
+        if journal.id in self._active:
+            return self._active[journal.id][1]
         try:
             if await self.asks_again(journal):
                 return None
@@ -427,7 +433,5 @@ class Runs(Desk):
         journal.need_sound()
         if run_id in self._active or not self.is_here(journal.run.folder):
             return None
-        async with self.owners.owning(run_id):
-            await journal.catch_up()
-            await self._expire(journal)
-            return await self._conduct(journal) if goes_on(journal.run) else None
+        await self._expire(journal)
+        return await self._own(journal) if goes_on(journal.run) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from pathlib import Path
@@ -10,7 +11,10 @@ from typing import Any
 import pytest
 from tests.unit.cli.conftest import Cli, Write
 
+from plansmith.adapters.stores.urls import open_store
 from plansmith.cli.main import COMMANDS
+from plansmith.config import load_settings
+from plansmith.plan.events import StepDone, next_event
 
 PY = ("--tools", "tools.py")
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
@@ -394,10 +398,20 @@ JSON_OF: dict[str, list[str]] = {
     "resume": ["last", *PY],
     "retry": ["last", *PY],
     "cancel": ["last"],
+    "repair": ["last"],
     "runs": [],
     "verify": [],
     "doctor": [],
 }
+
+
+async def spoil(run: str) -> None:
+    """Write an event that does not fit, as a release with a fault would have."""
+    store = open_store(load_settings().store_url())
+    last = (await store.events(run))[-1]
+    body = StepDone(step="nowhere", result="0" * 64)
+    await store.append([next_event(body, run=run, by=last.by, at=last.at, last=last)])
+    await store.close()
 
 
 def test_every_command_about_runs_is_in_the_table() -> None:
@@ -416,6 +430,8 @@ def test_the_json_of_every_command_parses(name: str, cli: Cli, write: Write) -> 
         cli("reject", "last")
     if name == "undo":
         cli("edit", "last", *PY, "--file", write(LOOK, name="other.json"))
+    if name == "repair":
+        asyncio.run(spoil(run["id"]))
     words = [run["hash"] if word == "HASH" else word for word in JSON_OF[name]]
     code, out, err = cli(name, *words, "--json")
     assert code in (0, 5), err

@@ -16,7 +16,7 @@ from plansmith.adapters.stores.link import Link, schema_version
 from plansmith.adapters.stores.migrations import APPLICATION_ID, POSTGRES, SQLITE, refuse_newer
 from plansmith.adapters.stores.urls import is_postgres, open_store, sqlite_path
 from plansmith.errors import JournalDamaged, PlansmithError
-from plansmith.plan.events import ReportMade, StepDone
+from plansmith.plan.events import ReportMade, StepDone, StepReused
 from plansmith.plan.verify import verify_chain
 from plansmith.ports import PlanStore
 from plansmith.runner.journal import Journal
@@ -69,7 +69,7 @@ async def verify(store: PlanStore, run: str) -> int:
         raise JournalDamaged(f"there is no run {run}", hint="`plansmith runs` lists them")
     verify_chain(events)
     for event in events:
-        if isinstance(event.body, StepDone | ReportMade) and event.body.result:
+        if isinstance(event.body, StepDone | StepReused | ReportMade) and event.body.result:
             await store.get(event.body.result)
     return len(events)
 

@@ -4,14 +4,13 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from tests.contract.durable_stores import finished_run
 
 from plansmith.adapters.stores.doctor import Finding, diagnose, verify
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.migrations import SQLITE, migrate_sqlite
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import JournalDamaged
-from plansmith.plan.data import content_hash
-from plansmith.plan.events import StepDone, next_event
 from plansmith.testing.contracts import journal
 
 
@@ -71,9 +70,7 @@ async def test_memory_needs_no_doctor() -> None:
 
 async def test_a_run_is_verified_with_the_results_it_mentions() -> None:
     store = MemoryStore()
-    events = journal("a", 2)
-    done = StepDone(step="a", result=content_hash("result"))
-    events.append(next_event(done, run="a", by=events[0].by, at=events[0].at, last=events[-1]))
+    events = finished_run("a", result="result")[:3]
     await store.append(events)
     with pytest.raises(JournalDamaged):
         await verify(store, "a")

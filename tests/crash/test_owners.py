@@ -1,0 +1,296 @@
+"""One owner a run: a process that lives keeps its runs, a dead one loses them, be it stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.test_server_restart import command
+from tests.postgres import Server
+
+from plansmith import Plan, RunStatus, tool
+from plansmith.adapters.stores.memory import MemoryStore
+from plansmith.adapters.stores.postgres import PostgresStore
+from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.app import Plansmith
+from plansmith.errors import RunBusy
+from plansmith.runner.owners import lives_here, this_process
+
+PLAN: dict[str, Any] = {
+    "goal": "slow, then quick",
+    "steps": [
+        {"id": "a", "kind": "tool", "tool": "slow", "inputs": {"name": "a"}},
+        {"id": "b", "kind": "tool", "tool": "quick", "inputs": {"name": "b"}, "after": ["a"]},
+    ],
+}
+# The same as the server of these tests has, and the first one acts: doing it twice shows.
+TOOLS = '''
+import os, time
+from pathlib import Path
+from plansmith import tool
+
+HERE = Path(os.environ["HERE"])
+
+def note(name):
+    with (HERE / "calls").open("a") as file:
+        file.write(name + "\\n")
+
+@tool(effect="write")
+def slow(name: str) -> str:
+    """Act, then wait for a file."""
+    note(name)
+    while not (HERE / "go").exists():
+        time.sleep(0.02)
+    return name
+
+@tool(effect="write")
+def quick(name: str) -> str:
+    """Act at once."""
+    note(name)
+    return name
+'''
+
+
+class Folder:
+    """A store, tools and a file of effects that several processes share."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.url = f"sqlite:///{path / 'runs.db'}"
+        (path / "tools.py").write_text(TOOLS)
+        os.environ["HERE"] = str(path)
+
+    @property
+    def calls(self) -> list[str]:
+        file = self.path / "calls"
+        return file.read_text().split() if file.exists() else []
+
+    async def approved(self) -> str:
+        """An approved run that nobody has begun."""
+
+        @tool(effect="write")
+        def slow(name: str) -> str:
+            """Act."""
+            return name
+
+        @tool(effect="write")
+        def quick(name: str) -> str:
+            """Act."""
+            return name
+
+        async with Plansmith(tools=[slow, quick], store=self.url) as smith:
+            plan = Plan.model_validate(PLAN)
+            run = await smith.submit(plan)
+            await smith.decide(run.id, approve=plan.hash, by="ada")
+        return run.id
+
+    async def start(self, *words: str) -> asyncio.subprocess.Process:
+        """A command as a process of its own."""
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "plansmith", *words, "--no-input"),
+            *("--store", self.url, "--tools", str(self.path / "tools.py")),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=os.environ | {"HERE": str(self.path), "XDG_DATA_HOME": str(self.path / "data")},
+            cwd=self.path,
+        )
+
+    async def told(self, *words: str) -> tuple[int | None, str]:
+        """What a command says, and its exit code."""
+        process = await self.start(*words)
+        async with asyncio.timeout(60):
+            out, err = await process.communicate()
+        return process.returncode, (out + err).decode()
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(60):
+            while not is_so():  # noqa: ASYNC110 - another process does it
+                await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> AsyncIterator[Folder]:
+    made = Folder(tmp_path)
+    yield made
+    (tmp_path / "go").touch()
+
+
+async def test_a_run_of_a_living_process_is_taken_by_no_other_even_while_that_is_stopped(
+    folder: Folder,
+) -> None:
+    run = await folder.approved()
+    first = await folder.start("run", run)
+    await folder.until(lambda: folder.calls == ["a"])
+    first.send_signal(signal.SIGSTOP)
+    (folder.path / "go").touch()
+    for words in (("resume", run), ("run", run), ("resume", "--all")):
+        code, text = await folder.told(*words)
+        assert code == 5, text
+        assert f"is being run by process {first.pid}" in text
+    assert folder.calls == ["a"]
+    first.send_signal(signal.SIGCONT)
+    async with asyncio.timeout(60):
+        await first.communicate()
+    assert first.returncode == 0
+    assert folder.calls == ["a", "b"]
+    code, text = await folder.told("resume", run)
+    assert "is over: done" in text
+
+
+async def test_a_run_of_a_dead_process_is_taken_over_and_its_lost_call_is_asked_about(
+    folder: Folder,
+) -> None:
+    run = await folder.approved()
+    first = await folder.start("run", run)
+    await folder.until(lambda: folder.calls == ["a"])
+    first.kill()
+    await first.wait()
+    (folder.path / "go").touch()
+    code, text = await folder.told("resume", run)
+    assert code == 5
+    assert "unknown:a" in text
+    code, text = await folder.told("answer", run, "unknown:a", "done", "--run")
+    assert code == 0, text
+    assert folder.calls == ["a", "b"]
+
+
+async def test_a_server_that_starts_leaves_a_running_command_its_run_and_takes_it_when_it_dies(
+    folder: Folder,
+) -> None:
+    run = await folder.approved()
+    first = await folder.start("run", run)
+    await folder.until(lambda: folder.calls == ["a"])
+    async with command(folder.path) as (_, client):
+        (folder.path / "tools.py").write_text(TOOLS)
+        await _until_ready(client)
+        assert (await client.get(f"/v1/runs/{run}")).json()["status"] == "running"
+        refused = await client.post(f"/v1/runs/{run}/resume", json={})
+        assert refused.status_code == 409
+        assert refused.json()["code"] == "run_busy"
+        assert str(first.pid) in refused.json()["detail"]
+        assert folder.calls == ["a"]
+        first.kill()
+        await first.wait()
+        # The server's own tools only read: what was cut off is made again there.
+        await folder.until(lambda: folder.calls == ["a", "a"])
+        (folder.path / "go").touch()
+        await folder.until(lambda: folder.calls == ["a", "a", "b"])
+
+
+async def test_another_process_may_decide_pause_and_cancel_what_it_may_not_run(
+    folder: Folder,
+) -> None:
+    run = await folder.approved()
+    first = await folder.start("run", run)
+    await folder.until(lambda: folder.calls == ["a"])
+    code, text = await folder.told("pause", run)
+    assert code == 0, text
+    (folder.path / "go").touch()
+    async with asyncio.timeout(60):
+        await first.communicate()
+    assert folder.calls == ["a"]
+    # Nobody runs it now: whoever comes next may.
+    code, text = await folder.told("resume", run)
+    assert code == 0, text
+    assert folder.calls == ["a", "b"]
+
+
+async def _until_ready(client: Any) -> None:
+    async with asyncio.timeout(60):
+        while (await client.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - over there
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
+async def test_of_two_claims_one_wins_and_only_the_owner_lets_go(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    store: MemoryStore | SqliteStore | PostgresStore = MemoryStore()
+    if kind == "sqlite":
+        store = SqliteStore(tmp_path / "runs.db")
+    elif kind == "postgres":
+        server: Server = request.getfixturevalue("postgres_server")
+        store = PostgresStore(server.new_database("owners"))
+    claims = await asyncio.gather(*(store.claim("r", f"owner-{n}") for n in range(8)))
+    [winner] = set(claims)
+    assert await store.owner("r") == winner
+    await store.release("r", "another")
+    assert await store.owner("r") == winner
+    assert await store.claim("r", "late", instead_of="wrong") == winner
+    takers = await asyncio.gather(
+        *(store.claim("r", f"taker-{n}", instead_of=winner) for n in range(8))
+    )
+    assert len(set(takers)) == 1
+    await store.release("r", takers[0])
+    assert await store.owner("r") == ""
+    await store.close()
+
+
+async def test_a_run_at_rest_has_no_owner_and_one_under_way_is_this_processs(
+    tmp_path: Path,
+) -> None:
+    owners: list[str] = []
+    store = SqliteStore(tmp_path / "runs.db")
+
+    @tool(effect="read")
+    async def look() -> str:
+        """See who owns the run."""
+        owners.append(await store.owner((await store.runs())[0]))
+        return "seen"
+
+    async with Plansmith(tools=[look], store=store) as smith:
+        steps = [{"id": "a", "tool": "look"}, {"id": "q", "question": "More?", "after": ["a"]}]
+        plan = Plan.model_validate({"goal": "see", "steps": steps})
+        run = await smith.run((await smith.submit(plan)).id)
+        assert run.status is RunStatus.ASKING
+        assert owners == [this_process()]
+        assert await store.owner(run.id) == ""
+
+
+def owner_of(process: int) -> str:
+    """A process of this machine as an owner."""
+    stat = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return f"{this_process().rsplit(' ', 2)[0]} {process} {stat[19]}"
+
+
+def test_an_owner_is_told_from_a_later_process_with_its_number_and_from_other_machines() -> None:
+    machine, began = this_process().rsplit(" ", 1)
+    assert lives_here(this_process())
+    assert not lives_here(f"{machine} {int(began) + 1}")
+    assert not lives_here(f"elsewhere {this_process().split(' ', 1)[1]}")
+    dead = os.fork()
+    if dead == 0:
+        os._exit(0)
+    # Not waited for yet: a zombie runs nothing.
+    with contextlib.suppress(ChildProcessError):
+        os.waitid(os.P_PID, dead, os.WEXITED | os.WNOWAIT)
+    assert not lives_here(owner_of(dead))
+    os.waitpid(dead, 0)
+
+
+async def test_a_run_owned_by_a_living_stranger_is_refused_by_the_library(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "runs.db")
+    other = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=-1)
+    stranger = owner_of(other.pid)
+
+    @tool(effect="read")
+    def look() -> str:
+        """See."""
+        return "seen"
+
+    async with Plansmith(tools=[look], store=store) as smith:
+        plan = Plan.model_validate({"goal": "see", "steps": [{"id": "a", "tool": "look"}]})
+        run = await smith.submit(plan)
+        await store.claim(run.id, stranger)
+        with pytest.raises(RunBusy, match=f"process {other.pid} \\(started"):
+            await smith.run(run.id)
+        other.kill()
+        await other.wait()
+        assert (await smith.run(run.id)).status is RunStatus.DONE
