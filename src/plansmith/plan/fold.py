@@ -147,14 +147,14 @@ class RunFold:
         self._spend(body.tokens, body.cost)
 
     def plan_proposed(self, event: e.Event, body: e.PlanProposed) -> None:
-        known = self.steps
+        known = {**self.run.left, **self.steps}
         self._needs = needs(body.plan)
         self.steps = {step.id: known.get(step.id, StepState()) for step in body.plan.steps}
-        known_ids = frozenset(self.steps)
-        parts = {name: part for name, part in known.items() if "/" in name}
+        ids = frozenset(self.steps)
         self.steps.update(
-            (name, part) for name, part in parts.items() if name.split("/")[0] in known_ids
+            (name, part) for name, part in known.items() if "/" in name and _root(name) in ids
         )
+        left = {name: _without(step) for name, step in known.items() if _root(name) not in ids}
         self._hash = ""
         # A plan of a person's own is no replan: it stands for itself, and so is covered anew.
         own = event.by.kind in ("person", "program")
@@ -169,6 +169,8 @@ class RunFold:
             estimate=body.estimate,
             metrics=body.metrics,
             revisions=self.run.revisions + 1,
+            left=left,
+            changing=False,
             phase=RunStatus.REPLANNING if replanning else RunStatus.PLANNING,
             running_hash="",
         )
@@ -183,7 +185,7 @@ class RunFold:
         self._check_hash(event, body.hash)
         # Who is asked again about a plan has not approved it as things are now.
         approved = "" if self.run.approved == body.hash else self.run.approved
-        self._set(phase=RunStatus.REVIEWING, approved=approved, drops=body.drops)
+        self._set(phase=RunStatus.REVIEWING, approved=approved, drops=body.drops, changing=False)
 
     def plan_approved(self, event: e.Event, body: e.PlanApproved) -> None:
         self._check_hash(event, body.hash)
@@ -205,6 +207,7 @@ class RunFold:
             phase=RunStatus.PLANNING,
             reason=body.text,
             rejections=self.run.rejections + 1,
+            changing=True,
         )
 
     def question_asked(self, event: e.Event, body: e.QuestionAsked) -> None:
@@ -338,11 +341,7 @@ class RunFold:
         self.steps[name] = replace(step, status=status, error=error, finished_at=event.at)
 
     def step_reset(self, event: e.Event, body: e.StepReset) -> None:
-        step = self._step(event, body.step, _ENDED)
-        made = step.made
-        if step.status is StepStatus.DONE and step.callee:
-            made = (*made, Made(step.callee, step.inputs, step.result_hash))
-        self.steps[body.step] = StepState(item=step.item, made=made)
+        self.steps[body.step] = _without(self._step(event, body.step, _ENDED))
 
     def run_paused(self, _: e.Event, body: e.RunPaused) -> None:
         self._set(paused=True, reason=body.reason)
@@ -379,6 +378,18 @@ class RunFold:
         self.questions = {}
         status = RunStatus(body.status)
         self._set(phase=status, reason=body.reason, paused=False)
+
+
+def _root(name: str) -> str:
+    return name.split("/", maxsplit=1)[0]
+
+
+def _without(step: StepState) -> StepState:
+    """A step that waits again, or is in the plan no more; the calls it made are not forgotten."""
+    made = step.made
+    if step.status is StepStatus.DONE and step.callee:
+        made = (*made, Made(step.callee, step.inputs, step.result_hash))
+    return StepState(item=step.item, made=made)
 
 
 def _misfit(event: e.Event, why: str) -> JournalDamaged:

@@ -112,7 +112,9 @@ class Run:
 
     `covered` is the plan that a person approved last, or that ran without being asked about by
     the person's own policy; what a replan adds to it is asked about. `drops` are approved calls
-    that the plan under review no longer makes, and `dropped` those a person let go of.
+    that the plan under review no longer makes, and `dropped` those a person let go of. `left` are
+    steps that the plan no longer has, for the calls they made; `changing` means that a person
+    wants another plan, which is not there yet.
     """
 
     id: str
@@ -141,6 +143,7 @@ class Run:
     replans: int = 0
     iterations: int = 0
     rejections: int = 0
+    changing: bool = False
     advice: StepAdvised | None = None
     closing: bool = False
     calls: int = 0
@@ -149,6 +152,7 @@ class Run:
     started_at: datetime | None = None
     cancel_asked: bool = False
     steps: Mapping[str, StepState] = field(default_factory=dict[str, StepState])
+    left: Mapping[str, StepState] = field(default_factory=dict[str, StepState])
     questions: Mapping[str, QuestionAsked] = field(default_factory=dict[str, QuestionAsked])
     report_hash: str = ""
     report: str = ""

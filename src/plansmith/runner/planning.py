@@ -262,7 +262,7 @@ class Planning(Runs):
             return
         if run.plan is None:
             await self.plan_into(journal, PlanRequest.of(run.request, run.options))
-        elif run.last is not None and isinstance(run.last.body, e.ChangesAsked):
+        elif run.changing:
             async with self.owners.owning(journal.id):
                 await self.change(journal)
 

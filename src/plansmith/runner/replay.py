@@ -171,7 +171,7 @@ class _Player:
         journal = await self._again.journal(self._run)
         if run.plan is None and not run.questions:
             await self._again.plan_into(journal, PlanRequest.of(run.request, run.options))
-        elif run.last is not None and isinstance(run.last.body, e.ChangesAsked):
+        elif run.changing:
             await self._again.change(journal)
         else:
             await self._again.run(self._run)

@@ -208,7 +208,7 @@ def may_go_on(run: Run) -> bool:
         return False
     if run.phase in UNDER_WAY:
         return goes_on(run)
-    if run.plan is None or (run.last and isinstance(run.last.body, e.ChangesAsked)):
+    if run.plan is None or run.changing:
         return not run.questions
     if run.phase is RunStatus.REVIEWING:
         return run.approved == run.plan.hash

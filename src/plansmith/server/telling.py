@@ -112,8 +112,7 @@ def awaits_review(run: Run) -> bool:
 def is_undecided(run: Run) -> bool:
     """Whether a run has a plan that nobody was asked about, and that does not go on by itself."""
     planned = run.status is RunStatus.PLANNING and run.plan is not None
-    changing = run.last is not None and isinstance(run.last.body, e.ChangesAsked)
-    return planned and not changing and run.options.get("mode") != "read_only"
+    return planned and not run.changing and run.options.get("mode") != "read_only"
 
 
 async def step_views(smith: Plansmith, run: Run, room: int) -> dict[str, Json]:
