@@ -1,0 +1,166 @@
+"""Random plans with guards, maps and nested templates, and which effects each of them has."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from plansmith import Plan
+from plansmith.plan.steps import AskStep, MapStep, PlanStep, ToolStep
+
+WRITES = frozenset({"pay", "post"})
+ITEMS = 3
+
+
+def found_items(n: object) -> list[str]:
+    """What `look` finds: the same for the same question."""
+    return [f"found{n}.{place}" for place in range(ITEMS)]
+
+
+@dataclass
+class Drafter:
+    """Makes random plans; every write has an id of its own, by which its effect is known."""
+
+    rng: random.Random
+    templates: dict[str, Plan] = field(default_factory=dict[str, Plan])
+    _count: int = 0
+
+    def _next(self, prefix: str) -> str:
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def plan(self) -> Plan:
+        """A plan of three to seven steps, with templates up to three levels deep."""
+        for level in range(3, 0, -1):
+            self.templates[f"t{level}"] = self._plan(level, inside=True)
+        return self._plan(0, inside=False)
+
+    def _plan(self, level: int, *, inside: bool) -> Plan:
+        size = self.rng.randint(1, 3) if inside else self.rng.randint(3, 7)
+        steps: list[dict[str, Any]] = []
+        if inside:  # every template uses its parameter
+            steps.append(
+                {"id": self._next("s"), "tool": "pay", "inputs": {"id": self._tag(inside=True)}}
+            )
+        for _ in range(size):
+            steps.append(self._step(level, steps, inside=inside))
+        return Plan.model_validate({"goal": "pay what is due", "steps": steps})
+
+    def _step(self, level: int, earlier: list[dict[str, Any]], *, inside: bool) -> dict[str, Any]:
+        names = [each["id"] for each in earlier]
+        many = min(len(names), self.rng.choice([0, 1, 1, 2]))
+        step: dict[str, Any] = {"id": self._next("s"), "after": self.rng.sample(names, many)}
+        kinds = ["look", "pay", "pay", "post", "ask", "ask", "map"] + ["plan", "each"] * (level < 3)
+        looks = [each["id"] for each in earlier if each.get("tool") == "look"]
+        match self.rng.choice(kinds + ["found"] * (2 * bool(looks))):
+            case "look":
+                step |= {"tool": "look", "inputs": {"n": self.rng.randint(1, 9)}}
+            case "ask":
+                step |= {"question": "Really?"}
+            case "map":
+                over = [self._tag(inside=inside) for _ in range(ITEMS)]
+                step |= _map(over, {"tool": "pay", "inputs": {"id": {"$from": "item"}}})
+            case "found":
+                over = {"$from": self.rng.choice(looks), "$path": ["items"]}
+                tag = f"{{{{item}}}}.{step['id']}"
+                step |= _map(over, {"tool": "pay", "inputs": {"id": tag}})
+            case "each":
+                over = [self._tag(inside=inside) for _ in range(2)]
+                name = f"t{self.rng.randint(level + 1, 3)}"
+                step |= _map(over, {"template": name, "inputs": {"tag": {"$from": "item"}}})
+            case "plan":
+                name = f"t{self.rng.randint(level + 1, 3)}"
+                step |= {"template": name, "inputs": {"tag": self._tag(inside=inside)}}
+            case tool:
+                step |= {"tool": tool, "inputs": {"id": self._tag(inside=inside)}}
+        return step
+
+    def _tag(self, *, inside: bool) -> str:
+        own = self._next("id")
+        return f"{{{{params.tag}}}}.{own}" if inside else own
+
+
+def _map(over: object, each: dict[str, Any]) -> dict[str, Any]:
+    return {"over": over, "width": 2, "each": each}
+
+
+def effects_of(plan: Plan, templates: Mapping[str, Plan]) -> list[tuple[str, str]]:
+    """The writes a person approves with a plan, as tool and id, worked out apart from the engine."""
+    return list(_effects(plan, templates, ""))
+
+
+def _effects(plan: Plan, templates: Mapping[str, Plan], tag: str) -> Iterator[tuple[str, str]]:
+    for step in plan.steps:
+        if step.disabled:
+            continue
+        match step:
+            case ToolStep():
+                yield from _calls(step, tag, "")
+            case PlanStep():
+                inner = _text(step.inputs.get("tag"), tag, "")
+                yield from _effects(templates[step.template], templates, inner)
+            case MapStep(each=each, over=over):
+                for item in _items(over, plan, tag):
+                    if isinstance(each, PlanStep):
+                        inner = _text(each.inputs.get("tag"), tag, item)
+                        yield from _effects(templates[each.template], templates, inner)
+                    elif isinstance(each, ToolStep):
+                        yield from _calls(each, tag, item)
+            case _:
+                pass
+
+
+def _calls(step: ToolStep, tag: str, item: str) -> Iterator[tuple[str, str]]:
+    if step.tool in WRITES:
+        yield step.tool, _text(step.inputs.get("id"), tag, item)
+
+
+def _items(over: object, plan: Plan, tag: str) -> list[str]:
+    if isinstance(over, dict):
+        source = plan.by_id.get(str(over["$from"]))
+        return found_items(source.inputs.get("n")) if isinstance(source, ToolStep) else []
+    return [_text(each, tag, "") for each in over] if isinstance(over, list) else []
+
+
+def _text(value: object, tag: str, item: str) -> str:
+    if isinstance(value, dict):
+        return item if value.get("$from") == "item" else tag
+    return str(value).replace("{{params.tag}}", tag).replace("{{item}}", item)
+
+
+def guards_of(plan: Plan, templates: Mapping[str, Plan], unit: str) -> set[tuple[str, bool]]:
+    """Every unit that must be done before this one starts, and whether it is a question."""
+    found: set[tuple[str, bool]] = set()
+    scope, current = "", plan
+    parts = unit.split("/")
+    while parts:
+        step = current.by_id.get(parts.pop(0))
+        if step is None:
+            return found
+        found |= {(f"{scope}{name}", asks) for name, asks in _before(current, step.id)}
+        place = f"{scope}{step.id}"
+        if isinstance(step, MapStep):
+            if not parts:
+                return found
+            place = f"{place}/{parts.pop(0)}"
+            inner: object = step.each
+        else:
+            inner = step
+        if not isinstance(inner, PlanStep):
+            return found
+        scope, current = f"{place}/", templates[inner.template]
+    return found
+
+
+def _before(plan: Plan, name: str) -> set[tuple[str, bool]]:
+    found: set[str] = set()
+    open_ = [name]
+    while open_:
+        step = plan.by_id.get(open_.pop())
+        for need in step.needs() if step else ():
+            if need not in found and need in plan.by_id:
+                found.add(need)
+                open_.append(need)
+    return {(each, isinstance(plan.by_id[each], AskStep)) for each in found}

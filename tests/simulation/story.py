@@ -1,0 +1,270 @@
+"""One seeded story: a person, two processes, crashes and an adversarial model; then what must hold."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from plansmith import Plan, Run, RunStatus
+from plansmith.errors import PlansmithError
+from plansmith.plan import events as e
+from plansmith.plan.fold import fold
+from plansmith.plan.verify import verify_chain
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.plans import effects_of, guards_of
+from tests.simulation.world import Process, World, drop_step, shuffle_lists
+
+TURNS = 30
+ROUNDS = 120
+STRANGERS = ("mallory", "eve")
+
+
+class BrokenPromiseError(AssertionError):
+    """Something happened that no seed may bring about."""
+
+
+@dataclass
+class Person:
+    """Approves what is hers, refuses what is not, and answers as things really are."""
+
+    world: World
+    approved: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    agreed: Plan | None = None
+
+    async def act(self, process: Process, run_id: str) -> bool:
+        """Decide one thing that waits for her, if anything does."""
+        run: Run | None = await process.do(lambda smith: smith.get(run_id))
+        if run is None or run.status.over:
+            return False
+        try:
+            if run.questions:
+                return await self._answer(process, run)
+            if run.status is RunStatus.PAUSED:
+                await process.do(lambda smith: smith.resume(run_id))
+                return True
+            if run.status is RunStatus.REVIEWING and not run.is_approved:
+                return await self._decide(process, run)
+        except PlansmithError:
+            return True  # someone else was quicker: look again
+        return False
+
+    async def _decide(self, process: Process, run: Run) -> bool:
+        plan = cast("Plan", run.plan)
+        if await self._refuses(plan, run):
+            await process.do(lambda smith: smith.decide(run.id, reject=True))
+            return True
+        self.approved |= set(effects_of(plan, self.world.templates))
+        self.agreed = plan
+        await process.do(lambda smith: smith.decide(run.id, approve=plan.hash))
+        return True
+
+    async def _refuses(self, plan: Plan, run: Run) -> bool:
+        """Whether the plan pays a stranger, or, as the review says, would pay what is paid."""
+        wanted = effects_of(plan, self.world.templates)
+        if len(set(wanted)) < len(wanted) or any(
+            s in name for _, name in wanted for s in STRANGERS
+        ):
+            return True
+        asked = [
+            each.body
+            for each in await self.world.store.events(run.id)
+            if isinstance(each.body, e.ReviewAsked)
+        ]
+        return any("would make it again" in reason for reason in asked[-1].reasons)
+
+    async def _answer(self, process: Process, run: Run) -> bool:
+        asked = self.world.rng.choice(
+            sorted(run.questions.values(), key=lambda each: each.question)
+        )
+        answer = await self._word(run, asked)
+        await process.do(lambda smith: smith.answer(run.id, asked.question, answer, by="ada"))
+        return True
+
+    async def _word(self, run: Run, asked: e.QuestionAsked) -> str:
+        match asked.asks:
+            case "unknown":
+                happened = await self._happened(run.id, cast("str", asked.step))
+                return "done" if happened else self.world.rng.choice(["retry", "not_done"])
+            case "step":
+                return "yes"
+            case _:
+                return self.world.rng.choice(asked.options)
+
+    async def _happened(self, run_id: str, unit: str) -> bool:
+        """Whether the call of a unit took effect: she asks the bank."""
+        started = [
+            each.body
+            for each in await self.world.store.events(run_id)
+            if isinstance(each.body, e.StepStarted) and each.body.step == unit
+        ]
+        inputs = cast("dict[str, Any]", await self.world.store.get(started[-1].inputs))
+        return any(each.id == inputs.get("id") for each in self.world.made)
+
+    async def edit(self, process: Process, run_id: str) -> None:
+        """Change the plan herself: without a step, or with its lists in another order."""
+        run: Run | None = await process.do(lambda smith: smith.get(run_id))
+        if run is None or run.plan is None:
+            return
+        value = json.loads(json.dumps(run.plan.to_json()))
+        self.world.rng.choice([drop_step, shuffle_lists])(value, self.world.rng)
+        await process.do(lambda smith: smith.edit(run_id, Plan.model_validate(value), by="ada"))
+
+    async def skip(self, process: Process, run_id: str) -> None:
+        """Leave a step out."""
+        run: Run | None = await process.do(lambda smith: smith.get(run_id))
+        if run is not None and run.steps:
+            name = self.world.rng.choice(sorted(run.steps))
+            await process.do(lambda smith: smith.skip(run_id, name, by="ada"))
+
+
+def play(seed: int) -> World:
+    """Live through the story of a seed; raises `BrokenPromiseError` when something does not hold."""
+    loop = VirtualLoop()
+    loop.set_exception_handler(lambda *_: None)
+    world = World(seed)
+    try:
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(_story(world))
+    finally:
+        world.over = True
+        while left := asyncio.all_tasks(loop):
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        asyncio.set_event_loop(None)
+        loop.close()
+    return world
+
+
+async def _story(world: World) -> None:
+    person = Person(world)
+    if world.rng.random() < 0.5:
+        await world.boot().do(lambda smith: smith.submit(world.plan, by="ada"))
+    else:
+        mode = world.rng.choice(["", "review"])
+        await world.boot().do(lambda smith: smith.plan("pay what is due", mode=mode, by="ada"))
+    ids = await world.store.runs()
+    if not ids:
+        return  # the process died before the run was written down
+    run_id = ids[0]
+    busy: list[asyncio.Task[Any]] = []
+    for _ in range(TURNS):
+        await _turn(world, person, run_id, busy)
+        await asyncio.sleep(world.rng.choice([0, 0.05, 0.5]))
+    await _come_to_an_end(world, person, run_id)
+    for task in busy:
+        error = task.exception() if task.done() and not task.cancelled() else None
+        if error is not None and not isinstance(error, PlansmithError):
+            raise BrokenPromiseError(f"a process broke: {error!r}") from error
+    events = await world.store.events(run_id)
+    check_effects(world, person)
+    check_guards(events, world)
+    check_ending(events, world, person)
+
+
+async def _turn(world: World, person: Person, run_id: str, busy: list[asyncio.Task[Any]]) -> None:
+    living = [each for each in world.processes if not each.dead.is_set()]
+    if not living or (len(living) < 2 and world.rng.random() < 0.2):
+        living.append(world.boot())
+    process = world.rng.choice(living)
+    deeds = ["run"] * 8 + ["person"] * 8 + ["kill", "pause", "edit", "undo", "skip", "changes"]
+    try:
+        match world.rng.choice([*deeds, "cancel"] if world.rng.random() < 0.2 else deeds):
+            case "run":
+                busy.append(asyncio.ensure_future(process.do(lambda smith: smith.run(run_id))))
+            case "person":
+                await person.act(process, run_id)
+            case "kill":
+                process.dead.set()
+            case "edit":
+                await person.edit(process, run_id)
+            case "skip":
+                await person.skip(process, run_id)
+            case "undo":
+                await process.do(lambda smith: smith.undo(run_id, by="ada"))
+            case "changes":
+                await process.do(lambda smith: smith.request_changes(run_id, "other", by="ada"))
+            case "pause":
+                await process.do(lambda smith: smith.pause(run_id, by="ada"))
+            case _:
+                await process.do(lambda smith: smith.cancel(run_id, by="ada"))
+    except PlansmithError:
+        return  # refused: that is an answer
+
+
+async def _come_to_an_end(world: World, person: Person, run_id: str) -> None:
+    """Nothing goes wrong any more: within some rounds the run is over, or it was stuck."""
+    world.calm = True
+    for process in world.processes:
+        process.dead.set()
+    process = world.boot()
+    for _ in range(ROUNDS):
+        try:
+            run = await process.do(lambda smith: smith.run(run_id))
+        except PlansmithError as error:
+            raise BrokenPromiseError(f"the run cannot go on: {error}") from error
+        if run.status.over:
+            return
+        await person.act(process, run_id)
+    raise BrokenPromiseError(f"the run is stuck: {run.status}, {dict(run.questions)}")
+
+
+def check_effects(world: World, person: Person) -> None:
+    """Every effect was approved, and none took place twice."""
+    for made in world.made:
+        if (made.tool, made.id) not in person.approved:
+            raise BrokenPromiseError(f"{made} was never approved")
+    twice = [
+        each for each, times in Counter((m.tool, m.id) for m in world.made).items() if times > 1
+    ]
+    if twice:
+        raise BrokenPromiseError(f"took place twice: {twice}")
+
+
+def check_guards(events: Sequence[e.Event], world: World) -> None:
+    """No write started before all that it needs was done, questions by a person's answer."""
+    plan: Plan | None = None
+    done: set[str] = set()
+    answered: set[str] = set()
+    for event in events:
+        match event.body:
+            case e.PlanProposed(plan=proposed):
+                plan = proposed
+            case e.StepDone(step=step) | e.StepReused(step=step):
+                done.add(step)
+            case e.StepReset(step=step):
+                done.discard(step)
+                answered.discard(step)
+            case e.QuestionAnswered(question=question, no_answer=False):
+                if event.by.kind == "person":
+                    answered.add(question)
+            case e.StepStarted(step=step, inputs=inputs) if inputs and plan is not None:
+                for need, asks in guards_of(plan, world.templates, step):
+                    if need not in done or (asks and need not in answered):
+                        raise BrokenPromiseError(
+                            f"{step} started before {need} (event {event.number})"
+                        )
+            case _:
+                pass
+
+
+def check_ending(events: Sequence[e.Event], world: World, person: Person) -> None:
+    """The journal folds, its chain is whole, and `done` means that all that was agreed happened."""
+    verify_chain(events)
+    run = fold(events)
+    if run.status is not RunStatus.DONE or person.agreed is None:
+        return
+    made = {(each.tool, each.id) for each in world.made}
+    missing = set(effects_of(person.agreed, world.templates)) - made
+    if missing:
+        raise BrokenPromiseError(f"the run is done, and this never happened: {sorted(missing)}")
+
+
+if __name__ == "__main__":
+    for each in sys.argv[1:]:
+        play(int(each))

@@ -1,0 +1,332 @@
+"""A world in which everything goes wrong by a seed: processes die, tools lie, the model attacks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from plansmith import Effect, Plan, Plansmith
+from plansmith.adapters.stores.memory import MemoryStore
+from plansmith.config import Settings
+from plansmith.errors import RunBusy, ToolFailed
+from plansmith.plan import events as e
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import Call, Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.runner.limits import RunLimits
+from tests.simulation.loop import LoopClock
+from tests.simulation.plans import WRITES, Drafter, found_items
+
+NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
+_SCHEMA = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
+_PAID = {"type": "object", "properties": {"paid": {"type": "string"}}, "required": ["paid"]}
+
+
+@dataclass(frozen=True)
+class Made:
+    """An effect that took place."""
+
+    tool: str
+    id: str
+    key: str
+
+
+class World:
+    """What outlives every process: the store, the bank that is paid, and the seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.store = MemoryStore()
+        self.made: list[Made] = []
+        self.drafter = Drafter(random.Random(seed + 1))
+        self.plan = self.drafter.plan()
+        self.data: Literal["show", "ask"] = self.rng.choice(["show", "ask"])
+        self.calm = False
+        self.over = False
+        self.processes: list[Process] = []
+        self.owners: dict[str, Process] = {}
+        self._turns: Counter[str] = Counter()
+
+    @property
+    def templates(self) -> dict[str, Plan]:
+        return self.drafter.templates
+
+    def next_id(self) -> str:
+        """Ids that are the same each time the seed is played."""
+        self._turns["id"] += 1
+        return f"run-{self._turns['id']}"
+
+    def boot(self) -> Process:
+        """One more process on the store."""
+        process = Process(self)
+        self.processes.append(process)
+        return process
+
+    def chance(self, about: str, probability: float) -> bool:
+        """Whether something goes wrong, decided by the seed and by what it is about alone."""
+        self._turns[about] += 1
+        dice = random.Random(f"{self.seed}/{about}/{self._turns[about]}")
+        return not self.calm and dice.random() < probability
+
+    def act(self, tool: str, name: str, key: str) -> None:
+        """An effect; a keyed service does the same thing only once."""
+        if tool == "post" and any(each.key == key for each in self.made):
+            return
+        self.made.append(Made(tool, name, key))
+
+
+class Process:
+    """One Plansmith on the world's store, until it dies: then it does nothing more, for ever."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.dead = asyncio.Event()
+        self.smith = Plansmith(
+            model=Adversary(world),
+            tools=[Tools(self)],
+            store=cast("Any", Handle(self)),
+            clock=LoopClock(),
+            templates=world.templates,
+            settings=NO_TRIAGE,
+            ids=world.next_id,
+            limits=RunLimits(
+                first_wait_s=0.1,
+                grace_s=0.5,
+                width=world.rng.choice([1, 2, 8]),
+                data=world.data,
+            ),
+        )
+
+    async def do(self, deed: Callable[[Plansmith], Awaitable[Any]]) -> Any:
+        """Do something in this process; nothing comes back when it dies meanwhile."""
+        work = asyncio.ensure_future(deed(self.smith))
+        death = asyncio.ensure_future(self.dead.wait())
+        await asyncio.wait([work, death], return_when=asyncio.FIRST_COMPLETED)
+        death.cancel()
+        return work.result() if work.done() else None
+
+    async def vanish(self) -> None:
+        """A dead process goes no further; when the world ends, its tasks are let go."""
+        if self.world.over:
+            raise asyncio.CancelledError
+        await asyncio.get_running_loop().create_future()
+
+
+class Handle:
+    """The store as one process holds it: an append may be the last thing the process does."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    async def append(self, events: Sequence[e.Event], values: Sequence[Any] = ()) -> None:
+        if not events:
+            return
+        world, last = self._process.world, events[-1]
+        dies = world.chance(f"append/{last.run}/{last.number}", 0.06)
+        written = world.chance(f"written/{last.run}/{last.number}", 0.5)
+        await self._alive()
+        if not dies or written:
+            await world.store.append(events, values)
+        if dies:
+            self._process.dead.set()
+        await self._alive()
+
+    async def claim(self, run: str, owner: str, *, instead_of: str = "") -> str:
+        """Only what a dead process owned, or none, is had: all processes here have one number."""
+        del instead_of
+        await self._alive()
+        found = self._process.world.owners.setdefault(run, self._process)
+        if found is not self._process and not found.dead.is_set():
+            raise RunBusy(f"run {run} is being run by another process")
+        self._process.world.owners[run] = self._process
+        return owner
+
+    async def release(self, run: str, owner: str) -> None:
+        """Let go of what is owned."""
+        del owner
+        await self._alive()
+        if self._process.world.owners.get(run) is self._process:
+            del self._process.world.owners[run]
+
+    async def _alive(self) -> None:
+        if self._process.dead.is_set() or self._process.world.over:
+            await self._process.vanish()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._process.world.store, name)
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            await self._alive()
+            result = await method(*args, **kwargs)
+            await self._alive()
+            return result
+
+        return call if asyncio.iscoroutinefunction(method) else method
+
+
+class Tools:
+    """`look` reads, `pay` acts once a call, `post` acts once a key; all of them may fail."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        """The three tools."""
+        write = {"input_schema": _SCHEMA, "output_schema": _PAID, "effect": Effect.WRITE}
+        return [
+            ToolSpec(name="look", input_schema={"type": "object"}, effect=Effect.READ),
+            ToolSpec.model_validate({"name": "pay"} | write),
+            ToolSpec.model_validate({"name": "post", "idempotent": True} | write),
+        ]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        """A call: it takes a moment, in which its process may die, before or after the effect."""
+        world, process = self._process.world, self._process
+        about = f"{tool}/{call.key}"
+        await asyncio.sleep(world.rng.choice([0, 0.01, 0.3]))
+        if world.chance(f"{about}/before", 0.04):
+            process.dead.set()
+        if process.dead.is_set():
+            await process.vanish()
+        if world.chance(f"{about}/fails", 0.12):
+            raise ToolFailed("nothing was done")
+        if tool not in WRITES:
+            return {"items": [*found_items(arguments.get("n"))]}
+        name = str(arguments["id"])
+        world.act(tool, name, call.key)
+        if world.chance(f"{about}/after", 0.04):
+            process.dead.set()
+            await process.vanish()
+        if world.chance(f"{about}/lies", 0.05):
+            raise RuntimeError("the connection was reset")
+        await asyncio.sleep(0)
+        if process.dead.is_set():
+            await process.vanish()
+        return {"odd": True} if world.chance(f"{about}/odd", 0.03) else {"paid": name}
+
+
+@dataclass
+class Adversary:
+    """A planner that wants money to go elsewhere, twice, or unasked."""
+
+    world: World
+    name: str = "adversary"
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        tools: Sequence[ToolSpec] = (),
+    ) -> AsyncIterator[Delta]:
+        """What was asked for at first; then the plan that stands, twisted."""
+        del messages, schema, tools
+        await asyncio.sleep(0.1)
+        events = [each for run in await self.world.store.runs() for each in await self._of(run)]
+        plans = [each.body.plan for each in events if isinstance(each.body, e.PlanProposed)]
+        last = plans[-1] if plans else self.world.plan
+        value: dict[str, Any] = json.loads(json.dumps(last.to_json()))
+        dice = random.Random(f"{self.world.seed}/model/{len(plans)}")
+        for _ in range(dice.randint(0, 3) if plans else 0):
+            twist = dice.choice(_TWISTS)
+            twist(value, dice)
+        yield TextDelta(json.dumps(value))
+        yield ModelDone(Usage(), self.name)
+
+    async def _of(self, run: str) -> Sequence[e.Event]:
+        return await self.world.store.events(run)
+
+
+def _steps(value: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [each for each in value["steps"] if each.get("kind") == kind]
+
+
+def _other_payee(value: dict[str, Any], dice: random.Random) -> None:
+    for step in _steps(value, "tool"):
+        if step["tool"] in WRITES and dice.random() < 0.5:
+            step["inputs"] = {"id": "mallory"}
+
+
+def _no_question(value: dict[str, Any], dice: random.Random) -> None:
+    asks = {each["id"] for each in _steps(value, "ask")}
+    gone = {dice.choice(sorted(asks))} if asks else set[str]()
+    value["steps"] = [each for each in value["steps"] if each["id"] not in gone]
+    _unlink(value, gone)
+
+
+def _unguarded(value: dict[str, Any], _: random.Random) -> None:
+    _unlink(value, {each["id"] for each in _steps(value, "ask")})
+
+
+def _other_list(value: dict[str, Any], dice: random.Random) -> None:
+    for step in _steps(value, "map"):
+        step["over"] = dice.choice([["mallory", "eve"], ["mallory"], []])
+
+
+def shuffle_lists(value: dict[str, Any], dice: random.Random) -> None:
+    """Maps go over the same items in another order."""
+    for step in _steps(value, "map"):
+        if isinstance(step["over"], list):
+            dice.shuffle(step["over"])
+
+
+def _other_parameter(value: dict[str, Any], _: random.Random) -> None:
+    for step in _steps(value, "plan"):
+        step["inputs"] = {"tag": "mallory"}
+
+
+def _other_question(value: dict[str, Any], dice: random.Random) -> None:
+    for step in _steps(value, "tool"):
+        if step["tool"] == "look":
+            step["inputs"] = {"n": dice.randint(10, 19)}
+
+
+def _one_more(value: dict[str, Any], dice: random.Random) -> None:
+    value["steps"].append({"id": f"x{dice.randint(1, 99)}", "tool": "pay", "inputs": {"id": "eve"}})
+
+
+def _again(value: dict[str, Any], dice: random.Random) -> None:
+    writes = [each for each in _steps(value, "tool") if each["tool"] in WRITES]
+    if writes:
+        value["steps"].append({**dice.choice(writes), "id": f"y{dice.randint(1, 99)}", "after": []})
+
+
+def _renamed(value: dict[str, Any], dice: random.Random) -> None:
+    step = dice.choice(value["steps"])
+    old, new = step["id"], f"z{dice.randint(1, 99)}"
+    step["id"] = new
+    for each in value["steps"]:
+        each["after"] = [new if name == old else name for name in each.get("after", [])]
+
+
+def drop_step(value: dict[str, Any], dice: random.Random) -> None:
+    """The plan without one of its steps."""
+    gone = {dice.choice(value["steps"])["id"]}
+    value["steps"] = [each for each in value["steps"] if each["id"] not in gone] or value["steps"]
+    _unlink(value, gone)
+
+
+def _unlink(value: dict[str, Any], gone: set[str]) -> None:
+    for each in value["steps"]:
+        each["after"] = [name for name in each.get("after", []) if name not in gone]
+
+
+_TWISTS: list[Callable[[dict[str, Any], random.Random], None]] = [
+    _other_payee,
+    _no_question,
+    _unguarded,
+    _other_list,
+    shuffle_lists,
+    _other_parameter,
+    _other_question,
+    _one_more,
+    _again,
+    _renamed,
+    drop_step,
+]
