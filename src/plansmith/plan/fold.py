@@ -15,6 +15,8 @@ from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 GO_ON: Final = "go_on"
 PLANNING_LIMITS: Final = frozenset({"replans", "iterations"})
 LIMITS: Final = PLANNING_LIMITS | {"budget", "shared_budget", "rejections"}
+# What a plan or the planner asks may be answered by a program; all else is a person's to answer.
+FOR_PROGRAMS: Final = frozenset[e.QuestionKind]({"step", "request"})
 _WAITING: Final = frozenset({StepStatus.WAITING})
 _CALLED: Final = frozenset({StepStatus.RUNNING, StepStatus.ASKING})
 _ASKING: Final = frozenset({StepStatus.ASKING})
@@ -183,6 +185,11 @@ class RunFold:
                 self.steps[body.step] = replace(step, status=StepStatus.ASKING)
 
     def question_answered(self, event: e.Event, body: e.QuestionAnswered) -> None:
+        asked = self.questions.get(body.question)
+        timed_out = body.no_answer and event.by.kind == "system"
+        only_persons = asked is not None and asked.asks not in FOR_PROGRAMS and not timed_out
+        if only_persons and event.by.kind != "person":
+            raise _misfit(event, f"a {event.by.kind} cannot answer this question")
         self._close(event, body.question)
         limit, _, number = body.question.rpartition(":")
         if limit in LIMITS and number.isdigit() and not body.no_answer:
@@ -237,6 +244,7 @@ class RunFold:
             error_kind=step.error_kind,
             progress=step.progress,
             tokens=body.tokens,
+            program=_program(event.by),
             reply=step.reply,
             started_at=step.started_at,
             finished_at=event.at,
@@ -246,7 +254,11 @@ class RunFold:
     def step_reused(self, event: e.Event, body: e.StepReused) -> None:
         step = self._step(event, body.step, _WAITING)
         self.steps[body.step] = replace(
-            step, status=StepStatus.DONE, result_hash=body.result, finished_at=event.at
+            step,
+            status=StepStatus.DONE,
+            result_hash=body.result,
+            program=body.program,
+            finished_at=event.at,
         )
 
     def step_failed(self, event: e.Event, body: e.StepFailed) -> None:
@@ -315,6 +327,11 @@ class RunFold:
         self.questions = {}
         status = RunStatus(body.status)
         self._set(phase=status, reason=body.reason, paused=False)
+
+
+def _program(by: e.Actor) -> str:
+    """The name under which a program's result is remembered as such."""
+    return (by.name or "a program") if by.kind == "program" else ""
 
 
 def _misfit(event: e.Event, why: str) -> JournalDamaged:

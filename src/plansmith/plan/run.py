@@ -66,7 +66,10 @@ _OVER: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class StepState:
-    """What is known of one step; `result` is filled in by whoever has the store."""
+    """What is known of one step; `result` is filled in by whoever has the store.
+
+    `program` is the name of the program whose answer the result is: no person's word.
+    """
 
     status: StepStatus = StepStatus.WAITING
     attempts: int = 0
@@ -78,6 +81,7 @@ class StepState:
     error_kind: str = ""
     progress: str = ""
     tokens: int = 0
+    program: str = ""
     reply: StepReplied | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

@@ -22,6 +22,7 @@ from plansmith.planner.estimate import estimate
 from plansmith.planner.lint import lint_plan
 from plansmith.ports import Agent, Clock, PlanStore, Secrets, ToolSource
 from plansmith.review.policy import ReviewPolicy, reasons_to_ask
+from plansmith.runner.answerable import Known
 from plansmith.runner.call import Callees
 from plansmith.runner.journal import SYSTEM, Entry, Journal, whole_run
 from plansmith.runner.past import RUNS, Past
@@ -170,6 +171,13 @@ class Desk:
             plan, self.policy, tools=callees.specs, agents=agents, templates=self.templates
         )
         return [e.ReviewAsked(hash=plan.hash, reasons=reasons)] if reasons else []
+
+    async def known(self, run: Run) -> Known:
+        """What the steps of a run can call now, to tell whether something waits that acts."""
+        if runs_templates(run.plan):
+            await self.load_templates()
+        agents = {spec.name: spec for spec in self.agents()}
+        return Known((await self.callees()).specs, agents, self.templates)
 
     async def past(self) -> Past:
         """What calls took before: learned from the last runs, once, and from every run since."""

@@ -174,7 +174,7 @@ class Conductor:
         """Heed what others wrote; another executor of this run, or a new plan, ends ours."""
         batch = Batch()
         events = await self._journal.catch_up()
-        if any(event.by.kind != "person" or _is_plan(event.body) for event in events):
+        if any(not event.by.speaks or _is_plan(event.body) for event in events):
             raise StaleWriter(f"run {self._journal.id} is conducted by someone else")
         for event in events:
             match event.body:
@@ -269,7 +269,7 @@ class Conductor:
         free = any(fnmatchcase(unit.callee, each) for each in self._limits.data_free)
         if self._limits.data == "show" or free or self._callees.is_read(unit):
             return False
-        sources = data_sources(unit, self._state.units)
+        sources = data_sources(unit, self._state.units, self._journal.program_of)
         allowed = self._state.allowed.get(unit.name)
         if not sources or allowed == content_hash(inputs):
             return False

@@ -122,7 +122,7 @@ class _Player:
             pass
         elif self._is_active and (name in self._tape.calls or name in self._tape.sleepers):
             self._release()
-        elif event.by.kind == "person":
+        elif event.by.speaks:
             self._go(self._decide(event))
         elif not self._is_active:
             self._running = self._go(self._carry_on())
@@ -149,7 +149,7 @@ class _Player:
         second = self._tape.events[1].body if len(self._tape.events) > 1 else None
         if isinstance(second, e.PlanProposed):
             kept = [b for b in self._bodies(2) if isinstance(b, e.StepReused)]
-            await self._again.begin(event.body, second.plan, by=event.by.name, kept=kept)
+            await self._again.begin(event.body, second.plan, by=event.by, kept=kept)
             return
         journal = self._again.new_journal()
         await journal.append(event.body, by=event.by)
@@ -177,7 +177,7 @@ class _Player:
 
     async def _decide(self, event: e.Event) -> None:
         """A person's verb, by the first event it leaves."""
-        by, again, run = event.by.name, self._again, self._run
+        by, again, run = event.by, self._again, self._run
         match event.body:
             case e.PlanApproved(hash=digest):
                 await again.decide(run, approve=digest, by=by)
@@ -195,11 +195,11 @@ class _Player:
     async def _steer(self, event: e.Event) -> None:
         match event.body:
             case e.RunPaused(reason=reason):
-                await self._again.pause(self._run, by=event.by.name, reason=reason)
+                await self._again.pause(self._run, by=event.by, reason=reason)
             case e.RunResumed():
-                await self._again.resume(self._run, by=event.by.name)
+                await self._again.resume(self._run, by=event.by)
             case e.CancelAsked():
-                await self._again.cancel(self._run, by=event.by.name)
+                await self._again.cancel(self._run, by=event.by)
             case _:
                 return
 
@@ -223,7 +223,7 @@ class _Player:
 
     def _cancel(self, event: e.Event) -> None:
         """Cancel; what calls had said by then is written after it."""
-        self._go(self._again.cancel(self._run, by=event.by.name))
+        self._go(self._again.cancel(self._run, by=event.by))
         for later in self._tape.events[self._tape.position + 1 :]:
             if not isinstance(later.body, _SAYS):
                 return
@@ -232,14 +232,14 @@ class _Player:
     def _pause(self) -> bool:
         """Pause as early as the record shows nothing new started; true if that is now."""
         for event in self._tape.events[self._tape.position :]:
-            if isinstance(event.body, e.RunPaused) and event.by.kind == "person":
+            if isinstance(event.body, e.RunPaused) and event.by.speaks:
                 if event.number == self._pausing:
                     return False
                 self._pausing = event.number
                 self._tape.stirred += 1
-                self._go(self._again.pause(self._run, by=event.by.name, reason=event.body.reason))
+                self._go(self._again.pause(self._run, by=event.by, reason=event.body.reason))
                 return True
-            if not isinstance(event.body, (*_ENDS, *_SAYS)) or event.by.kind == "person":
+            if not isinstance(event.body, (*_ENDS, *_SAYS)) or event.by.speaks:
                 return False
         return False
 
@@ -268,7 +268,7 @@ class _Player:
         ends: list[e.Event] = []
         for event in self._tape.events[self._tape.position :]:
             body = event.body
-            if event.at != first.at or event.by.kind == "person":
+            if event.at != first.at or event.by.speaks:
                 break
             if isinstance(body, _SAYS) and not ends:
                 said.append(body)

@@ -82,7 +82,7 @@ class Scheduling(Firing):
             "plan": plan,
             "template": template,
             "inputs": dict(inputs or {}),
-            "by": by,
+            "by": e.actor(by).name,
             **settings,
         }
         schedule = await self._approved(self._new(fields), approve, by)
