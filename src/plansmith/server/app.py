@@ -17,6 +17,7 @@ from starlette.routing import Route as WebRoute
 from starlette.types import ASGIApp, Scope
 
 from plansmith.errors import JournalDamaged, PlansmithError
+from plansmith.server.doors import need_scope
 from plansmith.server.gate import Gate, GateRules
 from plansmith.server.keys import Keys
 from plansmith.server.office import Office
@@ -57,6 +58,7 @@ def make_app(
         lifespan=partial(_lifespan, office, during, desk.spans),
     )
     app.state.routes = ROUTES
+    app.state.keys = keys
     return Gate(_Watched(app, desk), keys, rules, monotonic, desk.count_refused)
 
 
@@ -130,11 +132,13 @@ class _Desk:
 
     async def answer(self, route: Route, request: Request) -> Response:
         request.scope["plansmith_route"] = route.path
+        grant = need_scope(request.scope, route.scope)
         do: Callable[[], Awaitable[Response]] = partial(route, Ask(self.office, request))
         key = request.headers.get("idempotency-key", "")
         if route.method != "POST" or not key:
             return await do()
-        return await self._repeats.once(key, request.url.path, await request.body(), do)
+        place = f"{grant.name} {request.url.path}"
+        return await self._repeats.once(key, place, await request.body(), do)
 
     def count_refused(self, scope: Scope, status: int) -> None:
         """What the gate turns away is counted and logged too."""

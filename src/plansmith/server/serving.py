@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ from plansmith.server.office import Office
 from plansmith.server.rows import Rows
 from plansmith.server.settings import Serve
 from plansmith.server.telemetry import Spans, tracer
+from plansmith.server.tokens import TokenFile
 from plansmith.wiring import PARTS, load, make_agents, make_model, make_smith
 
 _GRACE_S: Final = 5
@@ -137,8 +139,15 @@ def make_server(office: Office, serve: Serve, sock: socket.socket) -> tuple[Serv
     """The server on a bound socket, and the keys to it."""
     port = int(sock.getsockname()[1])
     token = load_token(serve.token_file)
-    keys = Keys(token, port=port)
-    for each in (token, keys.cookie, keys.link_token):
+    keys = Keys(
+        token,
+        tokens=TokenFile(serve.tokens_file or serve.token_file.with_name("tokens.json")),
+        by=office.by,
+        now=office.smith.clock.now,
+        port=port,
+        login=timedelta(days=serve.login_days),
+    )
+    for each in (token, keys.link_token):
         office.log.hide(each)
     routes, during = face_routes(office, base_url(sock))
     app = make_app(

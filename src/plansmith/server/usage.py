@@ -9,10 +9,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
+from starlette.responses import Response
+
 from plansmith.adapters.models.choosing import choose
 from plansmith.adapters.models.local.shelf import Shelf
 from plansmith.config import Settings, load_settings
-from plansmith.errors import JournalDamaged
+from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.planner.metrics import MetricTotals, PlanMetrics
@@ -113,6 +115,18 @@ def _leaves(value: Mapping[str, Json], path: str = "") -> Iterator[tuple[str, Js
             yield from _leaves(child, place)
         else:
             yield place, child
+
+
+async def log_out(ask: Ask, _: Nothing) -> Answer:
+    """End the log-in of this browser; its cookie is worth nothing from now on."""
+    grant, keys = ask.grant, ask.request.app.state.keys
+    if grant.login is None:
+        hint = f"plansmith tokens revoke {grant.name or 'NAME'} takes a token back"
+        raise Refused("this is a token, not the log-in of a browser", hint=hint)
+    keys.log_out(grant.login)
+    response = Response(status_code=204)
+    response.delete_cookie(keys.cookie_name, httponly=True, samesite="strict")
+    return response
 
 
 async def model(ask: Ask, _: Nothing) -> Answer:
