@@ -139,5 +139,14 @@ class Run:
             return self.phase
         if self.paused:
             return RunStatus.PAUSED
-        busy = any(step.status is StepStatus.RUNNING for step in self.steps.values())
-        return RunStatus.ASKING if self.questions and not busy else self.phase
+        return RunStatus.ASKING if self.questions and not self._is_busy else self.phase
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether a call runs; a map or plan step only holds its parts together."""
+        whole = {name.rpartition("/")[0] for name in self.steps}
+        return any(
+            step.status is StepStatus.RUNNING
+            for name, step in self.steps.items()
+            if name not in whole
+        )
