@@ -13,6 +13,7 @@ from plansmith.planner.shortlist import shortlist
 from plansmith.server import bodies as b
 from plansmith.server.office import Office
 from plansmith.server.route import Answer, Ask, Nothing
+from plansmith.server.shown_settings import address
 
 _MOST = 50
 
@@ -109,7 +110,7 @@ def _told(standing: Standing) -> dict[str, Any]:
         "hash": standing.hash,
         "why": standing.why,
         "changes": list(standing.changes),
-        "url": standing.settings.url,
+        "url": address(standing.settings.url),
         "card": standing.card,
     }
 
