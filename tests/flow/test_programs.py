@@ -131,8 +131,8 @@ TEMPLATES = {
 async def test_a_question_that_guards_an_effect_is_for_a_person_at_every_depth(how: str) -> None:
     bank = Bank(templates=TEMPLATES)
     run_id = await bank.until_asked(GUARDED[how])
+    [question] = (await bank.smith.get(run_id)).questions
     for smith in (bank.smith, bank.again()):
-        [question] = (await smith.get(run_id)).questions
         with pytest.raises(Refused, match="not for programs"):
             await smith.answer(run_id, question, "yes", by=BOT)
         assert question in (await smith.get(run_id)).questions

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Scope
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.server.doors import need_scope
 from plansmith.server.gate import Gate, GateRules
+from plansmith.server.heeding import heed
 from plansmith.server.keys import Keys
 from plansmith.server.office import Office
 from plansmith.server.problems import HttpProblem, of_error
@@ -80,6 +81,7 @@ async def _lifespan(
     tasks = [
         asyncio.create_task(_take_up(office)),
         asyncio.create_task(_keep(office)),
+        asyncio.create_task(heed(office)),
         asyncio.create_task(spans.follow(office.smith.store)),
     ]
     try:

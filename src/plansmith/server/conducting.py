@@ -31,6 +31,11 @@ class Conducting:
         self._again: set[str] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._asides: set[asyncio.Task[Any]] = set()
+        self._known: set[str] = set()
+
+    def knows(self, run_id: str) -> bool:
+        """Whether this server made a run, or found it open: it is the one to go on with it."""
+        return run_id in self._known
 
     @property
     def busy(self) -> int:
@@ -39,6 +44,7 @@ class Conducting:
 
     def go_on(self, run_id: str) -> None:
         """Take a run as far as it goes without a person; harmless when that is under way."""
+        self._known.add(run_id)
         if run_id in self._tasks:
             self._again.add(run_id)  # it may have looked already and found nothing to do
         else:
@@ -153,6 +159,7 @@ class Conducting:
 
     async def _take_up(self, run_id: str) -> int:
         run = (await self._smith.journal(run_id)).run
+        self._known.add(run_id)
         if may_go_on(run):
             self.go_on(run_id)
             return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ class GateRules:
 
     hosts: frozenset[str]
     max_body: int = 8_000_000
+    body_s: float = 60.0
     per_second: float = 100.0
     burst: int = 400
     failures_per_minute: float = 10.0
@@ -187,11 +189,18 @@ class Gate:
             raise _too_large(self.rules.max_body)
 
     def _capped(self, receive: Receive) -> Receive:
-        taken = 0
+        taken, whole = 0, False
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self.rules.body_s
 
         async def receive_some() -> Message:
-            nonlocal taken
-            message = await receive()
+            nonlocal taken, whole
+            try:
+                async with asyncio.timeout_at(None if whole else until):
+                    message = await receive()
+            except TimeoutError:
+                raise HttpProblem(408, "too_slow", "the body did not come in time") from None
+            whole = not message.get("more_body", False)
             taken += len(message.get("body", b""))
             if taken > self.rules.max_body:
                 raise _too_large(self.rules.max_body)

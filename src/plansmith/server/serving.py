@@ -11,8 +11,9 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import uvicorn
 
@@ -23,6 +24,7 @@ from plansmith.errors import Misconfigured
 from plansmith.server.alone import Alone
 from plansmith.server.app import make_app
 from plansmith.server.conducting import Conducting
+from plansmith.server.connections import BACKLOG, Connection, make_room
 from plansmith.server.drafts import Drafts
 from plansmith.server.faces import face_routes
 from plansmith.server.gate import GateRules, host_names, is_loopback
@@ -96,7 +98,7 @@ def bind(serve: Serve) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((serve.host, serve.port))
-        sock.listen(128)  # now, so that whoever follows the link at once waits and is not refused
+        sock.listen(BACKLOG)  # now: whoever follows the link at once waits and is not refused
     except (OSError, OverflowError) as error:
         sock.close()
         hint = "choose another one with --port"
@@ -160,6 +162,8 @@ def make_server(office: Office, serve: Serve, sock: socket.socket) -> tuple[Serv
     )
     config = uvicorn.Config(
         app,
+        http=cast("type[asyncio.Protocol]", partial(Connection, room=make_room(serve.head_s))),
+        backlog=BACKLOG,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -18,6 +18,7 @@ class Serve:
     token_file: Path
     tokens_file: Path | None = None
     login_days: float = 30.0
+    head_s: float = 10.0
     host: str = "127.0.0.1"
     port: int = 0
     allow_hosts: tuple[str, ...] = ()

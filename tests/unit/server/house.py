@@ -181,7 +181,7 @@ async def serving(
         **given,
     )
     rules = {"per_second": 100_000.0, "burst": 100_000, **more}
-    serve = Serve(token_file=folder / "token", rules=rules)
+    serve = Serve(token_file=folder / "token", head_s=rules.pop("head_s", 10.0), rules=rules)
     sock = bind(serve)
     server, keys = make_server(office, serve, sock)
     port = sock.getsockname()[1]
