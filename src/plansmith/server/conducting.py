@@ -94,6 +94,8 @@ class Conducting:
     def _watch_time(self, run: Run) -> None:
         """Look at a run again when the time of one of its questions is up."""
         times = [each.expires_at for each in run.questions.values() if each.expires_at]
+        if run.status.over:
+            self._known.discard(run.id)
         old = self._timers.pop(run.id, None)
         if old is not None:
             old.cancel()
