@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import pytest
 from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.types import (
     CancelTaskRequest,
@@ -20,9 +21,11 @@ from a2a.types import (
     Task,
     TaskState,
 )
+from a2a.utils.errors import A2AError
 from google.protobuf import json_format  # type: ignore[import-untyped]
 from tests.unit.server.house import House, plan, serving, tool_step
 
+from plansmith.plan.events import Actor
 from plansmith.testing import ScriptedModel
 
 DECIDED = {"decision": "plan", "reason": "", "query": "x", "answer": ""}
@@ -30,8 +33,8 @@ ASK = {"id": "which", "kind": "ask", "question": "Which city?", "options": ["Osl
 
 
 @contextlib.asynccontextmanager
-async def connected(house: House) -> AsyncIterator[tuple[Client, Any]]:
-    headers = {"Authorization": f"Bearer {house.token}"}
+async def connected(house: House, name: str = "helper") -> AsyncIterator[tuple[Client, Any]]:
+    headers = {"Authorization": f"Bearer {house.new_token(name, 'a2a')}"}
     async with httpx.AsyncClient(verify=False, headers=headers, timeout=20) as web:
         card = await A2ACardResolver(web, house.url).get_agent_card()
         yield ClientFactory(ClientConfig(httpx_client=web, streaming=True)).create(card), card
@@ -100,6 +103,46 @@ async def test_questions_are_asked_and_answered(tmp_path: Path) -> None:
         assert house.tools.calls == [("weather", {"city": "Rome"})]
 
 
+async def test_an_a2a_client_is_journaled_as_a_program(tmp_path: Path) -> None:
+    model = ScriptedModel(DECIDED, plan(ASK, tool_step("a", inputs={"city": "{{which}}"})))
+    async with serving(tmp_path, model=model) as house, connected(house) as (client, _):
+        events = await said(client, words("the weather"))
+        where = {"task_id": task_of(events), "context_id": events[-1].status_update.context_id}
+        await said(client, words("Rome", **where))
+        kept = await house.office.smith.store.events(task_of(events))
+        by = {event.body.type: event.by for event in kept}
+        bot = Actor(kind="program", name="A2A client helper")
+        assert by["run_created"] == by["question_answered"] == bot
+        assert not [event for event in kept if event.by.kind == "person"]
+
+
+async def test_the_runs_of_others_are_no_tasks_of_a_client(tmp_path: Path) -> None:
+    model = ScriptedModel(DECIDED, plan(tool_step("a", "mail")))
+    async with serving(tmp_path, model=model) as house, connected(house) as (client, _):
+        events = await said(client, words("mail Oslo"))
+        mine = await house.begin(tool_step("a", "mail"))
+        async with connected(house, "stranger") as (stranger, _):
+            for run in (task_of(events), mine["id"]):
+                with pytest.raises(A2AError):
+                    await stranger.get_task(GetTaskRequest(id=run))
+                with pytest.raises(A2AError):
+                    await stranger.cancel_task(CancelTaskRequest(id=run))
+                assert (await house.get(f"/v1/runs/{run}"))["status"] == "reviewing"
+        task = await client.get_task(GetTaskRequest(id=task_of(events)))
+        assert task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+
+
+async def test_a_question_inside_a_template_is_asked_and_answered(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house, connected(house) as (client, _):
+        body = {"name": "asking", "plan": plan(ASK, tool_step("a", inputs={"city": "{{which}}"}))}
+        await house.post("/v1/templates", body, 201)
+        outer = plan({"id": "sub", "kind": "plan", "template": "asking"})
+        await house.post("/v1/templates", {"name": "outer", "plan": outer}, 201)
+        events = await said(client, words(data={"template": "outer"}))
+        assert states(events)[-1] == TaskState.TASK_STATE_INPUT_REQUIRED
+        assert events[-1].status_update.status.message.parts[0].text == "Which city?"
+
+
 async def test_no_message_approves_a_plan(tmp_path: Path) -> None:
     model = ScriptedModel(DECIDED, plan(tool_step("a", "mail")))
     async with serving(tmp_path, model=model) as house, connected(house) as (client, _):
@@ -148,6 +191,9 @@ async def test_a_cancelled_task_is_a_cancelled_run(tmp_path: Path) -> None:
         task: Task = await client.cancel_task(CancelTaskRequest(id=task_of(events)))
         assert task.status.state == TaskState.TASK_STATE_CANCELED
         assert (await house.get(f"/v1/runs/{task.id}"))["status"] == "cancelled"
+        kept = await house.office.smith.store.events(task.id)
+        [by] = [event.by for event in kept if event.body.type == "cancel_asked"]
+        assert by == Actor(kind="program", name="A2A client helper")
 
 
 async def test_tasks_of_an_earlier_server_are_found_by_their_runs(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from tests.unit.server.house import House, serving, tool_step
 
+from plansmith.adapters.clock import SystemClock
 from plansmith.cli.main import main
 from plansmith.errors import Misconfigured
 from plansmith.server.gate import host_names
@@ -22,6 +23,7 @@ from plansmith.server.route import Route
 from plansmith.server.serving import bind
 from plansmith.server.settings import Serve
 from plansmith.server.table import PAGES, ROUTES
+from plansmith.server.tokens import TokenFile
 
 EVERY = [*ROUTES, *PAGES]
 UNSAFE = [each for each in EVERY if each.method not in ("GET", "HEAD")]
@@ -97,15 +99,24 @@ async def test_the_link_works_once_and_leaves_a_strict_cookie(tmp_path: Path) ->
             assert "plansmith serve" in again.text
 
 
+async def logged_in(house: House) -> dict[str, str]:
+    """The cookie of a browser that followed the link, as a header."""
+    async with httpx.AsyncClient(verify=False, base_url=house.url) as browser:
+        answer = await browser.get(f"/?token={house.keys.link_token}")
+        value = answer.cookies[house.keys.cookie_name]
+        return {"Cookie": f"{house.keys.cookie_name}={value}"}
+
+
 async def test_an_open_page_goes_on_after_a_restart(tmp_path: Path) -> None:
     async with serving(tmp_path) as house:
-        name, value, token = house.keys.cookie_name, house.keys.cookie, house.token
+        cookie, token = await logged_in(house), house.token
+        _, _, value = cookie["Cookie"].partition("=")
     async with serving(tmp_path) as house:
         assert house.token == token
         async with httpx.AsyncClient(verify=False, base_url=house.url) as browser:
             old = {"Cookie": f"{house.keys.cookie_name}={value}"}
             assert (await browser.get("/v1/runs", headers=old)).status_code == 200
-    assert name.startswith("plansmith_")
+    assert house.keys.cookie_name.startswith("plansmith_")
 
 
 async def test_every_answer_forbids_scripts_of_others(tmp_path: Path) -> None:
@@ -158,8 +169,10 @@ async def test_who_asks_too_often_or_guesses_tokens_has_to_wait(tmp_path: Path) 
 async def test_nothing_secret_is_logged(tmp_path: Path) -> None:
     async with serving(tmp_path) as house:
         run = await house.begin(tool_step("a"))
-        secrets = [house.token, house.keys.cookie, house.keys.link_token]
-        await house.client.get(f"/?token={house.keys.link_token}")
+        secrets = [house.token, house.keys.link_token, house.new_token("helper", "look")]
+        cookie = await logged_in(house)
+        secrets.append(cookie["Cookie"].partition("=")[2])
+        await house.client.get(f"/{secrets[-1]}/{secrets[-2]}")
         await house.client.get(f"/v1/runs?q={house.token}")
         await house.client.get(f"/{house.token}")
         await house.approve(run)
@@ -199,13 +212,23 @@ def test_the_token_file_is_for_its_owner_alone(tmp_path: Path) -> None:
         load_token(tmp_path / "deep" / "token" / "below")
 
 
-def test_keys_tell_right_from_wrong() -> None:
-    keys, other = Keys("t" * 40, port=1), Keys("u" * 40, port=2)
-    assert keys.knows(bearer="t" * 40, cookie="")
-    assert keys.knows(bearer="", cookie=keys.cookie)
-    assert not keys.knows(bearer="", cookie="")
-    assert not keys.knows(bearer=keys.cookie, cookie="t" * 40)
-    assert not keys.knows(bearer="t" * 40 + "é", cookie=other.cookie)
+def test_keys_tell_right_from_wrong(tmp_path: Path) -> None:
+    clock = SystemClock()
+    tokens = TokenFile(tmp_path / "tokens.json")
+    keys = Keys("t" * 40, tokens=tokens, by="ann", now=clock.now, port=1)
+    other = Keys("u" * 40, tokens=TokenFile(tmp_path / "no.json"), by="bo", now=clock.now, port=2)
+    _, secret = tokens.create("bot", ["look"], by="ann", now=clock.now(), lasts=None)
+    cookie = keys.log_in()
+
+    def who(bearer: str = "", cookie: str = "") -> str:
+        found = keys.grant(bearer=bearer, cookie=cookie)
+        return f"{found.actor.kind} {found.actor.name}" if found else ""
+
+    assert who("t" * 40) == "person ann"
+    assert who(secret) == "program bot"
+    assert who(cookie=cookie) == "person ann"
+    assert [who(), who(cookie, "t" * 40), who("t" * 40 + "é", other.log_in())] == ["", "", ""]
+    assert who(cookie=secret) == ""
     assert keys.cookie_name != other.cookie_name
     link = keys.link_token
     assert not keys.take_link("")

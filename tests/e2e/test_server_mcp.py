@@ -15,8 +15,11 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import Implementation
 from tests.unit.server.house import House, plan, serving, tool_step
 
+from plansmith.adapters.stores.urls import open_store
+from plansmith.plan.events import Actor
 from plansmith.testing import ScriptedModel
 
 TOOLS = {
@@ -34,7 +37,7 @@ DECIDED = {"decision": "plan", "reason": "", "query": "x", "answer": ""}
 
 @contextlib.asynccontextmanager
 async def client(house: House, mode: Any = "auto") -> AsyncIterator[Client]:
-    headers = {"Authorization": f"Bearer {house.token}"}
+    headers = {"Authorization": f"Bearer {house.new_token('helper', 'mcp')}"}
     async with httpx2.AsyncClient(headers=headers) as web:
         transport = streamable_http_client(f"{house.url}/mcp", http_client=web)
         async with Client(transport, mode=mode) as made:
@@ -130,6 +133,66 @@ async def test_a_question_of_a_plan_is_answered_over_mcp(tmp_path: Path) -> None
         assert result["results"]["a"]["city"] == "Rome"
 
 
+async def test_an_mcp_client_is_journaled_as_a_program(tmp_path: Path) -> None:
+    ask = {"id": "which", "kind": "ask", "question": "Which city?"}
+    async with serving(tmp_path) as house, client(house) as made:
+        both = plan(ask, tool_step("a", inputs={"city": "{{which}}"}))
+        handle = await call(made, "run_start", plan=both)
+        await call(made, "run_status", run=handle["run"], wait_s=20)
+        await call(made, "run_answer", run=handle["run"], question="which", answer="Rome")
+        await call(made, "run_result", run=handle["run"], wait_s=20)
+        await call(made, "planning", command="create", plan_id="p", title="T", steps=["go"])
+        asked = await call(made, "plan_create", request="the weather", wait_s=0)
+        store = house.office.smith.store
+        whole = await store.events(handle["run"])
+        by = {event.body.type: event.by for event in whole}
+        bot = Actor(kind="program", name="MCP client helper")
+        assert by["run_created"] == by["plan_proposed"] == by["question_answered"] == bot
+        assert (await store.events(asked["run"]))[0].by == bot
+        marked = [each for each in await store.runs() if each.startswith("openmanus")]
+        assert {event.by for event in await store.events(marked[0])} == {bot}
+        assert not [event for event in whole if event.by.kind == "person"]
+        report = (await call(made, "run_result", run=handle["run"]))["report"]
+        assert "the program MCP client helper answered" in report
+
+
+async def test_a_question_that_guards_an_effect_is_not_answered_over_mcp(tmp_path: Path) -> None:
+    ask = {"id": "really", "kind": "ask", "question": "Really mail?", "options": ["yes", "no"]}
+    async with serving(tmp_path) as house, client(house) as made:
+        guarded = plan(ask, tool_step("a", "mail", after=["really"]))
+        await house.post("/v1/templates", {"name": "guarded", "plan": guarded}, 201)
+        inside = plan({"id": "sub", "kind": "plan", "template": "guarded"})
+        for wanted in (guarded, inside):
+            run = await house.post("/v1/runs", {"plan": wanted}, 202)
+            await house.approve(run)
+            run = await house.until(run["id"], "asking")
+            [asked] = run["questions"]
+            told = await call(made, "run_status", run=run["id"], wait_s=20)
+            assert told["questions"] == []
+            assert "person" in told["for_a_person"]
+            text = await refused(
+                made, "run_answer", run=run["id"], question=asked["question"], answer="yes"
+            )
+            assert "which acts" in text
+        assert house.tools.calls == []
+
+
+async def test_a_run_that_a_person_wanted_to_see_is_not_started_over_mcp(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house, client(house) as made:
+        run = await house.begin(tool_step("a"), mode="review")
+        edited = await house.client.put(
+            f"/v1/runs/{run['id']}/plan",
+            json={"plan": plan(tool_step("b"))},
+            headers={"If-Match": f'"{run["hash"]}"'},
+        )
+        assert edited.status_code == 200
+        told = await call(made, "run_start", run=run["id"])
+        assert told["status"] == "reviewing"
+        assert (await call(made, "run_status", run=run["id"]))["for_a_person"]
+        assert house.office.conducting.busy == 0
+        assert house.tools.calls == []
+
+
 async def test_mistakes_are_told_as_errors_of_the_tool(tmp_path: Path) -> None:
     async with serving(tmp_path) as house, client(house) as made:
         assert "no run" in await refused(made, "run_status", run="nobody")
@@ -167,3 +230,25 @@ async def test_the_command_speaks_over_pipes(tmp_path: Path) -> None:
         result = await call(made, "run_result", run=planned["run"], wait_s=20)
         assert result["status"] == "done"
         assert "notes.txt" in result["report"]
+
+
+async def test_a_program_over_pipes_is_journaled_as_one_whatever_it_calls_itself(
+    tmp_path: Path,
+) -> None:
+    store = f"sqlite:///{tmp_path / 'runs.db'}"
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "plansmith", "mcp", "--model", "demo", "--store", store],
+        env=dict(os.environ) | {"XDG_DATA_HOME": str(tmp_path / "data")},
+        cwd=tmp_path,
+    )
+    name = Implementation(name="ann\n\u202ea person", version="1")
+    async with Client(stdio_client(parameters), client_info=name) as made:
+        handle = await call(made, "run_start", plan=plan({"id": "q", "question": "Which?"}))
+        await call(made, "run_status", run=handle["run"], wait_s=20)
+        await call(made, "run_answer", run=handle["run"], question="q", answer="this")
+    kept = open_store(store)
+    by = {event.body.type: event.by for event in await kept.events(handle["run"])}
+    await kept.close()
+    assert by["run_created"] == by["question_answered"]
+    assert by["run_created"] == Actor(kind="program", name="MCP client ann a person")

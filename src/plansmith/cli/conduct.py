@@ -76,8 +76,7 @@ class Watcher:
     def _take(self, event: e.Event) -> None:
         self.number = event.number
         self._fold.take(event)
-        by_person = event.by.kind == "person"
-        if by_person and isinstance(event.body, e.RunPaused | e.CancelAsked):
+        if event.by.speaks and isinstance(event.body, e.RunPaused | e.CancelAsked):
             self.stopped_elsewhere.set()
         self.view.show(self.run, event)
 

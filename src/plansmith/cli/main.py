@@ -73,6 +73,7 @@ COMMANDS: Final = {
     "schema": Entry("plansmith.cli.plans:SCHEMA", "print the JSON Schema of a plan"),
     "serve": Entry("plansmith.cli.serve:COMMAND", "serve the page and the HTTP API"),
     "mcp": Entry("plansmith.cli.mcp:COMMAND", "plans and runs as MCP tools, over pipes"),
+    "tokens": Entry("plansmith.cli.tokens:COMMAND", "keys for programs that use your server"),
     "tools": Entry("plansmith.cli.tools:COMMAND", "list, search, show, approve or call tools"),
     "agents": Entry("plansmith.cli.agents:COMMAND", "list, add, show or approve A2A agents"),
     "model": Entry("plansmith.cli.model:COMMAND", "get, choose and check an embedded model"),

@@ -19,12 +19,20 @@ from plansmith.server.settings import Serve
 from plansmith.wiring import load
 
 PORT: Final = 8765
+_MOST_DAYS: Final = 365
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=PORT, help=f"0 is any (default: {PORT})")
     parser.add_argument("--no-browser", action="store_true", help="open no browser")
     parser.add_argument("--token-file", metavar="FILE", help="where the token for API clients is")
+    parser.add_argument(
+        "--login-days",
+        type=float,
+        default=30.0,
+        metavar="DAYS",
+        help="how long a browser that is not used stays logged in (default: 30)",
+    )
     parser.add_argument("--host", default="127.0.0.1", help="the address (default: 127.0.0.1)")
     parser.add_argument(
         "--insecure-remote",
@@ -48,8 +56,13 @@ def _main(args: argparse.Namespace) -> int:
         raise Misconfigured("a server that others can reach needs a token", hint=hint)
     if not 0 <= args.port < 65536:
         raise Misconfigured(f"{args.port} is no port", hint="a port is 0 to 65535")
+    if not 0 < args.login_days <= _MOST_DAYS:
+        hint = f"more than 0, and at most {_MOST_DAYS}"
+        raise Misconfigured(f"{args.login_days:g} is no number of days", hint=hint)
     wanted = Serve(
         token_file=Path(args.token_file or data_folder() / "server.token").expanduser(),
+        tokens_file=data_folder() / "tokens.json",
+        login_days=args.login_days,
         host=args.host,
         port=args.port,
         allow_hosts=tuple(args.allow_host),

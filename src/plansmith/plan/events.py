@@ -25,6 +25,11 @@ class Actor(Record):
     kind: Literal["person", "program", "model", "system"]
     name: str = ""
 
+    @property
+    def speaks(self) -> bool:
+        """Whether this is somebody's word from outside, and not the work of the runner."""
+        return self.kind in ("person", "program")
+
 
 Who = str | Actor
 
@@ -227,12 +232,14 @@ class StepReused(Record):
     """A step's result is taken over from an earlier run: nothing before it has changed.
 
     With its own run, a changed plan had the step wait again, and its call is the one made before.
+    `program` is the name of the program whose answer the result is, if it is one's.
     """
 
     type: Literal["step_reused"] = "step_reused"
     step: str
     result: str
     run: str
+    program: str = ""
 
 
 class StepFailed(Record):

@@ -16,6 +16,8 @@ from plansmith.plan.run import Covered, Made, Run, RunStatus, StepState, StepSta
 GO_ON: Final = "go_on"
 PLANNING_LIMITS: Final = frozenset({"replans", "iterations"})
 LIMITS: Final = PLANNING_LIMITS | {"budget", "shared_budget", "rejections"}
+# What a plan or the planner asks may be answered by a program; all else is a person's to answer.
+FOR_PROGRAMS: Final = frozenset[e.QuestionKind]({"step", "request"})
 _WAITING: Final = frozenset({StepStatus.WAITING})
 _CALLED: Final = frozenset({StepStatus.RUNNING, StepStatus.ASKING})
 _ASKING: Final = frozenset({StepStatus.ASKING})
@@ -220,6 +222,11 @@ class RunFold:
                 self.steps[body.step] = replace(step, status=StepStatus.ASKING)
 
     def question_answered(self, event: e.Event, body: e.QuestionAnswered) -> None:
+        asked = self.questions.get(body.question)
+        timed_out = body.no_answer and event.by.kind == "system"
+        only_persons = asked is not None and asked.asks not in FOR_PROGRAMS and not timed_out
+        if only_persons and event.by.kind != "person":
+            raise _misfit(event, f"a {event.by.kind} cannot answer this question")
         self._close(event, body.question)
         limit, _, number = body.question.rpartition(":")
         if limit in LIMITS and number.isdigit() and not body.no_answer:
@@ -287,6 +294,7 @@ class RunFold:
             error_kind=step.error_kind,
             progress=step.progress,
             tokens=body.tokens,
+            program=_program(event.by),
             reply=step.reply,
             started_at=step.started_at,
             finished_at=event.at,
@@ -299,7 +307,11 @@ class RunFold:
     def step_reused(self, event: e.Event, body: e.StepReused) -> None:
         step = self._step(event, body.step, _WAITING)
         self.steps[body.step] = replace(
-            step, status=StepStatus.DONE, result_hash=body.result, finished_at=event.at
+            step,
+            status=StepStatus.DONE,
+            result_hash=body.result,
+            program=body.program,
+            finished_at=event.at,
         )
 
     def step_failed(self, event: e.Event, body: e.StepFailed) -> None:
@@ -390,6 +402,11 @@ def _without(step: StepState) -> StepState:
     if step.status is StepStatus.DONE and step.callee:
         made = (*made, Made(step.callee, step.inputs, step.result_hash))
     return StepState(item=step.item, made=made)
+
+
+def _program(by: e.Actor) -> str:
+    """The name under which a program's result is remembered as such."""
+    return (by.name or "a program") if by.kind == "program" else ""
 
 
 def _misfit(event: e.Event, why: str) -> JournalDamaged:

@@ -78,6 +78,7 @@ class StepState:
 
     `unsure` means that an earlier try may have taken effect; `made` are calls that a step made
     before a changed plan had it wait again; `item` is what a part of a map step is there for.
+    `program` is the name of the program whose answer the result is: no person's word.
     """
 
     status: StepStatus = StepStatus.WAITING
@@ -90,6 +91,7 @@ class StepState:
     error_kind: str = ""
     progress: str = ""
     tokens: int = 0
+    program: str = ""
     reply: StepReplied | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import RESERVED, find
-from plansmith.plan.steps import AskStep, MapStep
+from plansmith.plan.refs import find
+from plansmith.plan.steps import MapStep
 from plansmith.review.policy import active_steps
 from plansmith.review.render import value_line
 from plansmith.runner.call import Callees
@@ -28,6 +28,7 @@ class Consent:
     limits: RunLimits
     templates: Mapping[str, Plan]
     most_items: int
+    answered_by: Callable[[str], str]
 
     def needed(
         self, unit: Unit, inputs: Mapping[str, Json], state: State
@@ -41,7 +42,7 @@ class Consent:
         free = any(fnmatchcase(unit.callee, each) for each in self.limits.data_free)
         if self.limits.data == "show" or free or self.callees.is_read(unit):
             return None
-        sources = data_sources(unit, state.units)
+        sources = data_sources(unit, state.units, self.answered_by)
         if sources and self.limits.data == "deny":
             return f"values from {', '.join(sources)} may not reach {unit.callee}"
         return data_question(unit, inputs, sources, attempt) if sources else None
@@ -53,7 +54,7 @@ class Consent:
         most = step.most or self.most_items
         if not isinstance(items, list) or isinstance(step.over, list) or len(items) <= most:
             return None
-        if not _is_found_out(unit, units):
+        if not self._is_found_out(unit, units):
             return None
         callees = [*dict.fromkeys(self._acting(step))]
         if not callees:
@@ -76,19 +77,8 @@ class Consent:
             if not self.callees.is_read(unit):
                 yield unit.callee
 
-
-def _is_found_out(unit: Unit, units: Mapping[str, Unit]) -> bool:
-    """Whether a map step's list came out of a tool, and not from the plan or a person."""
-    assert isinstance(unit.step, MapStep)  # noqa: S101
-    for found in find(unit.step.over):
-        if found.ref is None:
-            continue
-        if found.ref.step in RESERVED:
-            parent = units.get(unit.parent or "")
-            if parent is not None and data_sources(parent, units):
-                return True
-            continue
-        source = units.get(f"{unit.scope}{found.ref.step}")
-        if source is None or not isinstance(source.step, AskStep):
-            return True
-    return False
+    def _is_found_out(self, unit: Unit, units: Mapping[str, Unit]) -> bool:
+        """Whether a map step's list came out of a tool or a program, not from plan or person."""
+        assert isinstance(unit.step, MapStep)  # noqa: S101
+        refs = [found.ref for found in find(unit.step.over) if found.ref is not None]
+        return bool(data_sources(unit, units, self.answered_by, refs=refs))

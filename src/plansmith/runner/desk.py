@@ -26,6 +26,7 @@ from plansmith.ports import Agent, Clock, PlanStore, Secrets, ToolSource
 from plansmith.review.calls import PlanCalls
 from plansmith.review.definitions import definitions, redefined
 from plansmith.review.policy import ReviewPolicy, reasons_to_ask
+from plansmith.runner.answerable import Known
 from plansmith.runner.call import Callees
 from plansmith.runner.journal import SYSTEM, Entry, Journal, whole_run
 from plansmith.runner.owners import Owners
@@ -224,6 +225,13 @@ class Desk:
             asked = e.ReviewAsked(hash=run.plan.hash, reasons=reasons, drops=run.dropped)
             await journal.append(asked)
         return bool(reasons)
+
+    async def known(self, run: Run) -> Known:
+        """What the steps of a run can call now, to tell whether something waits that acts."""
+        if runs_templates(run.plan):
+            await self.load_templates()
+        agents = {spec.name: spec for spec in self.agents()}
+        return Known((await self.callees()).specs, agents, self.templates)
 
     async def past(self) -> Past:
         """What calls took before: learned from the last runs, once, and from every run since."""

@@ -51,7 +51,9 @@ class Conductor:
         self._callees = callees
         self._templates = templates or {}
         self._limits = limits or RunLimits()
-        self._consent = Consent(callees, self._limits, self._templates, most_items)
+        self._consent = Consent(
+            callees, self._limits, self._templates, most_items, journal.program_of
+        )
         self._purse = Purse(budget, journal.run, callees.clock)
         self._state = State(
             purse=self._purse,
@@ -384,4 +386,4 @@ def _is_word(event: e.Event) -> bool:
         case e.QuestionAnswered() | e.StepFailed(kind="person"):
             return True  # also of the clock: a question whose time is up
         case _:
-            return event.by.kind != "system"
+            return event.by.speaks

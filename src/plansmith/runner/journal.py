@@ -134,6 +134,11 @@ class Journal:
             self._take(event)
         return events
 
+    def program_of(self, step: str) -> str:
+        """The program whose answer a step's result is, or nothing."""
+        state = self._fold.steps.get(step)
+        return state.program if state else ""
+
     @property
     def plan_hash(self) -> str:
         """The hash of the run's plan as it was written."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepReplied
-from plansmith.plan.refs import RESERVED
+from plansmith.plan.refs import RESERVED, Ref
 from plansmith.plan.steps import AskStep
 from plansmith.runner.units import Unit
 
@@ -17,17 +17,30 @@ DATA_OPTIONS: Final = (ALLOW, "refuse")
 _SHOWN: Final = 2000
 
 
-def data_sources(unit: Unit, units: Mapping[str, Unit]) -> list[str]:
-    """The steps whose output reaches a unit's inputs; what a person answered is no such data."""
+def data_sources(
+    unit: Unit,
+    units: Mapping[str, Unit],
+    answered_by: Callable[[str], str],
+    *,
+    refs: Iterable[Ref] | None = None,
+) -> list[str]:
+    """The steps whose output reaches a unit's inputs; what a person answered is no such data.
+
+    `answered_by` names the program that answered an ask step: its word is data like a tool's.
+    `refs` are the references to follow, if not all of the unit's.
+    """
     found: dict[str, None] = {}
-    for ref in unit.step.refs():
+    for ref in unit.step.refs() if refs is None else refs:
         if ref.step in RESERVED:
             parent = units.get(unit.parent or "")
-            found |= dict.fromkeys(data_sources(parent, units) if parent else [])
+            found |= dict.fromkeys(data_sources(parent, units, answered_by) if parent else [])
             continue
-        source = units.get(f"{unit.scope}{ref.step}")
+        name = f"{unit.scope}{ref.step}"
+        source = units.get(name)
         if source is None or not isinstance(source.step, AskStep):
-            found[f"{unit.scope}{ref.step}"] = None
+            found[name] = None
+        elif program := answered_by(name):
+            found[f"{name}, answered by the program {program!r}"] = None
     return list(found)
 
 

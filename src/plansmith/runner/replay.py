@@ -121,7 +121,7 @@ class _Player:
             self._cancel(event)
         elif self._is_active and self._pause():
             pass
-        elif event.by.kind in ("person", "program"):
+        elif event.by.speaks:
             self._go(self._decide(event))
         elif self._is_active and (name in self._tape.calls or name in self._tape.sleepers):
             self._release()
@@ -238,14 +238,14 @@ class _Player:
     def _pause(self) -> bool:
         """Pause as early as the record shows nothing new started; true if that is now."""
         for event in self._tape.events[self._tape.position :]:
-            if isinstance(event.body, e.RunPaused) and event.by.kind == "person":
+            if isinstance(event.body, e.RunPaused) and event.by.speaks:
                 if event.number == self._pausing:
                     return False
                 self._pausing = event.number
                 self._tape.stirred += 1
                 self._go(self._again.pause(self._run, by=event.by, reason=event.body.reason))
                 return True
-            if not isinstance(event.body, (*_ENDS, *_SAYS)) or event.by.kind == "person":
+            if not isinstance(event.body, (*_ENDS, *_SAYS)) or event.by.speaks:
                 return False
         return False
 
@@ -274,7 +274,7 @@ class _Player:
         ends: list[e.Event] = []
         for event in self._tape.events[self._tape.position :]:
             body = event.body
-            if event.at != first.at or event.by.kind == "person":
+            if event.at != first.at or event.by.speaks:
                 break
             if isinstance(body, _SAYS) and not ends:
                 said.append(body)

@@ -122,12 +122,16 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _entry(event: e.Event, text: str, step: str = "") -> Entry:
-    return Entry(text, step, event.by.name, event.at)
+    # A program's name alone could be taken for a person's.
+    who = f"program {event.by.name}" if event.by.kind == "program" else event.by.name
+    return Entry(text, step, who, event.at)
 
 
 def _who(event: e.Event, words: Words) -> str:
     if event.by.kind == "person":
         return event.by.name or words["someone"]
+    if event.by.kind == "program":
+        return words["program"].format(name=event.by.name) if event.by.name else words["a_program"]
     return event.by.name or words[event.by.kind]
 
 

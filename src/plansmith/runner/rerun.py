@@ -36,7 +36,12 @@ def carried_over(old: Run, plan: Plan, *, again: Collection[str] = ()) -> list[S
     graph = needs(plan)
     affected = stale | downstream(graph, [name for name in stale if name in graph])
     return [
-        StepReused(step=step.id, result=old.steps[step.id].result_hash, run=old.id)
+        StepReused(
+            step=step.id,
+            result=old.steps[step.id].result_hash,
+            run=old.id,
+            program=old.steps[step.id].program,
+        )
         for step in plan.steps
         if step.id not in affected and not step.disabled
     ]

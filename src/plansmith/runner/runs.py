@@ -22,6 +22,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import AnyStep
 from plansmith.ports import Closing
+from plansmith.runner.answerable import ONLY_PERSONS, why_not
 from plansmith.runner.answers import settle
 from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
@@ -80,6 +81,8 @@ class Runs(Desk):
         """A person's decision on exactly the plan of the hash; of two, one wins."""
         if (approve is None) == (not reject):
             raise Misconfigured("decide takes either approve=HASH or reject=True")
+        if e.actor(by).kind != "person":
+            raise Refused(f"a {e.actor(by).kind} cannot decide on a plan", hint=ONLY_PERSONS)
         journal = await (self.journal(run_id) if reject else self.own_journal(run_id))
         run = journal.run
         # By its phase: an open question keeps nobody from deciding about the plan.
@@ -109,13 +112,13 @@ class Runs(Desk):
             raise Refused(f"run {run_id} is {run.status}", hint=hint)
         plan = await self.pinned(plan)
         problems = await self.usable(plan)
+        who = e.actor(by)
+        about = {"origin": "person" if who.kind == "person" else "submitted"}
         edited = plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
         check_unknown(run, edited)
         again = to_repeat(run, edited)
         try:
-            await self.propose(
-                journal, edited, problems, then=again, about={"origin": "person"}, by=e.actor(by)
-            )
+            await self.propose(journal, edited, problems, then=again, about=about, by=who)
         except StaleWriter:
             raise StaleDecision(f"someone else changed run {run_id} first") from None
         return await self.whole(journal)
@@ -132,12 +135,20 @@ class Runs(Desk):
         return await self.edit(run_id, plans[-2], by=by)
 
     async def answer(self, run_id: str, question: str, value: Json, *, by: e.Who = "") -> Run:
-        """A person's answer to an open question; the second answer is refused."""
+        """An answer to an open question; the second is refused, and a program's where it decides.
+
+        A program answers what a plan or the planner asks, unless something that acts waits for it.
+        """
         journal = await self.own_journal(run_id)
         await self._expire(journal)
         asked = journal.run.questions.get(question)
         if asked is None:
             raise Refused(f"run {run_id} has no open question {question!r}")
+        if e.actor(by).kind != "person":
+            why = why_not(journal.run, asked, await self.known(journal.run))
+            if why:
+                told = f"{question!r} is not for programs to answer: {why}"
+                raise Refused(told, hint=ONLY_PERSONS)
         bodies = [e.QuestionAnswered(question=question, answer=value), *settle(asked, value)]
         await self._decided(journal, *bodies, by=by, values=[value])
         if limit_of(question) == "shared_budget" and value == GO_ON:

@@ -83,7 +83,7 @@ class Scheduling(Firing):
             "plan": plan,
             "template": template,
             "inputs": dict(inputs or {}),
-            "by": by,
+            "by": e.actor(by).name,
             "folder": self.folder,
             **settings,
         }

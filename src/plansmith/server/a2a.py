@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from importlib.metadata import version
@@ -11,10 +11,12 @@ from typing import Any, Final, cast
 
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.agent_execution.simple_request_context_builder import SimpleRequestContextBuilder
+from a2a.server.context import ServerCallContext
 from a2a.server.events import EventQueue
 from a2a.server.id_generator import IDGenerator, IDGeneratorContext
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.server.routes.common import DefaultServerCallContextBuilder
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import (
     AgentCapabilities,
@@ -33,21 +35,25 @@ from a2a.types import (
     TaskStatus,
 )
 from google.protobuf import json_format  # type: ignore[import-untyped]
+from starlette.requests import Request
 from starlette.routing import BaseRoute
 
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
-from plansmith.plan.events import QuestionAsked
+from plansmith.plan.events import Actor, QuestionAsked
 from plansmith.plan.ids import Ids
 from plansmith.plan.run import Run, RunStatus
+from plansmith.runner.answerable import ONLY_PERSONS
 from plansmith.runner.templates import Template, TemplateBook, keeps_templates
-from plansmith.server.delegate import ONLY_PERSONS, Delegate, answerable, rests
+from plansmith.server.delegate import Delegate, program, rests
+from plansmith.server.keys import grant_of
 from plansmith.server.office import Office
 from plansmith.server.problems import HttpProblem
 
 PATH: Final = "/a2a"
 _PLAN: Final = "plan"
 _ORIGIN: Final = "a2a:"
+_CALLER: Final = "plansmith_caller"
 _STATES: Final = {
     RunStatus.DONE: TaskState.TASK_STATE_COMPLETED,
     RunStatus.PARTLY_DONE: TaskState.TASK_STATE_COMPLETED,
@@ -73,9 +79,24 @@ def a2a_routes(office: Office, base: str) -> tuple[Sequence[BaseRoute], Sequence
     )
     routes = [
         *create_agent_card_routes(card, card_modifier=with_templates),
-        *create_jsonrpc_routes(handler, PATH),
+        *create_jsonrpc_routes(handler, PATH, context_builder=_Callers()),
     ]
     return routes, [partial(aclosing, handler)]
+
+
+class _Callers(DefaultServerCallContextBuilder):
+    """Notes whose token a request came with, for all that is done for it."""
+
+    def build(self, request: Request) -> ServerCallContext:
+        """The context of a call, with the program that makes it."""
+        context = super().build(request)
+        context.state[_CALLER] = program("A2A", grant_of(request.scope).name)
+        return context
+
+
+def _caller(context: ServerCallContext) -> Actor:
+    found: Actor = context.state[_CALLER]
+    return found
 
 
 class _RunIds(IDGenerator):
@@ -155,9 +176,12 @@ class RunTasks(InMemoryTaskStore):
         if kept is None and task_id in self._begun:
             return None  # it is just being made: the run may be there before the task
         try:
-            run = await self._office.run(task_id)
+            journal = await self._office.journal(task_id)
         except (HttpProblem, PlansmithError):
             return kept
+        run = journal.run
+        if journal.events[0].by != _caller(context):
+            return None  # the run of a person, or of another program, is no task of this client
         if kept is not None and not (rests(run) and kept.status.state != _state(run)):
             return kept
         where = run.origin.removeprefix(_ORIGIN) if run.origin.startswith(_ORIGIN) else task_id
@@ -186,11 +210,11 @@ class RunExecutor(AgentExecutor):
     def __init__(self, office: Office, begun: set[str]) -> None:
         self._office = office
         self._begun = begun
-        self._delegate = Delegate(office, "an A2A client")
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Begin a run, or answer its question, and tell what happens until it rests."""
         run_id, where = str(context.task_id), str(context.context_id)
+        delegate = Delegate(self._office, _caller(context.call_context))
         desk = TaskUpdater(event_queue, run_id, where)
         message = context.message or Message()
         try:
@@ -198,10 +222,10 @@ class RunExecutor(AgentExecutor):
                 self._begun.add(run_id)
                 status = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
                 await event_queue.enqueue_event(Task(id=run_id, context_id=where, status=status))
-                await self._begin(run_id, where, message, context.get_user_input())
+                await self._begin(delegate, run_id, where, message, context.get_user_input())
             else:
-                await self._answer(run_id, message, context.get_user_input())
-            await self._follow(run_id, desk)
+                await self._answer(delegate, run_id, message, context.get_user_input())
+            await self._follow(run_id, desk, delegate)
         except HttpProblem as problem:
             await desk.failed(desk.new_agent_message([Part(text=problem.detail)]))
         except PlansmithError as error:
@@ -210,29 +234,31 @@ class RunExecutor(AgentExecutor):
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Stop the run."""
         run_id = str(context.task_id)
-        await self._delegate.cancel(run_id)
+        await Delegate(self._office, _caller(context.call_context)).cancel(run_id)
         await TaskUpdater(event_queue, run_id, str(context.context_id)).cancel()
 
-    async def _begin(self, run_id: str, where: str, message: Message, text: str) -> None:
+    async def _begin(
+        self, delegate: Delegate, run_id: str, where: str, message: Message, text: str
+    ) -> None:
         wanted = next((each for each in _data(message) if "template" in each), None)
         if wanted is None:
             origin = f"{_ORIGIN}{where}"
-            await self._delegate.plan(text, run_id=run_id, origin=origin, goes_on=True)
+            await delegate.plan(text, run_id=run_id, origin=origin, goes_on=True)
             return
         given = wanted.get("parameters")
         inputs = given if isinstance(given, dict) else {}
-        await self._delegate.use(str(wanted["template"]), inputs, run_id=run_id)
+        await delegate.use(str(wanted["template"]), inputs, run_id=run_id)
 
-    async def _answer(self, run_id: str, message: Message, text: str) -> None:
+    async def _answer(self, delegate: Delegate, run_id: str, message: Message, text: str) -> None:
         """A message to a task that waits is the answer to its question, if it has one for us."""
-        open_ = answerable(await self._office.run(run_id))
+        open_ = await delegate.answerable(await self._office.run(run_id))
         if not open_:
             return  # what waits is a person's: look again, and tell so
         given = next((each for each in _data(message) if "answer" in each), {"answer": text})
         question = str(given.get("question") or next(iter(open_)))
-        await self._delegate.answer(run_id, question, given["answer"])
+        await delegate.answer(run_id, question, given["answer"])
 
-    async def _follow(self, run_id: str, desk: TaskUpdater) -> None:
+    async def _follow(self, run_id: str, desk: TaskUpdater, delegate: Delegate) -> None:
         """Tell each new stand until the run is over or waits for someone."""
         told = ""
         while not rests(run := await self._office.run(run_id)):
@@ -245,7 +271,9 @@ class RunExecutor(AgentExecutor):
         if run.status.over:
             await self._end(run, desk)
         else:
-            await desk.requires_input(desk.new_agent_message([*_asked(run)]))
+            await desk.requires_input(
+                desk.new_agent_message([*_asked(await delegate.answerable(run))])
+            )
 
     async def _end(self, run: Run, desk: TaskUpdater) -> None:
         if run.report_hash:
@@ -262,12 +290,11 @@ def _progress(run: Run) -> str:
     return f"{run.status.value}: {done} of {len(run.steps)} steps done"
 
 
-def _asked(run: Run) -> Iterator[Part]:
+def _asked(open_: Mapping[str, QuestionAsked]) -> Iterator[Part]:
     """What a task waits for: its questions, or the word that a person has to decide."""
-    found = list(answerable(run).values())
-    if not found:
+    if not open_:
         yield Part(text=f"{ONLY_PERSONS}. Send any message to look again.")
-    for asked in found:
+    for asked in open_.values():
         yield Part(text=asked.text)
         yield _form(asked)
 

@@ -17,7 +17,9 @@ from starlette.routing import Route as WebRoute
 from starlette.types import ASGIApp, Scope
 
 from plansmith.errors import JournalDamaged, PlansmithError
+from plansmith.server.doors import need_scope
 from plansmith.server.gate import Gate, GateRules
+from plansmith.server.heeding import heed
 from plansmith.server.keys import Keys
 from plansmith.server.office import Office
 from plansmith.server.problems import HttpProblem, of_error
@@ -57,6 +59,7 @@ def make_app(
         lifespan=partial(_lifespan, office, during, desk.spans),
     )
     app.state.routes = ROUTES
+    app.state.keys = keys
     return Gate(_Watched(app, desk), keys, rules, monotonic, desk.count_refused)
 
 
@@ -78,6 +81,7 @@ async def _lifespan(
     tasks = [
         asyncio.create_task(_take_up(office)),
         asyncio.create_task(_keep(office)),
+        asyncio.create_task(heed(office)),
         asyncio.create_task(spans.follow(office.smith.store)),
     ]
     try:
@@ -130,11 +134,13 @@ class _Desk:
 
     async def answer(self, route: Route, request: Request) -> Response:
         request.scope["plansmith_route"] = route.path
+        grant = need_scope(request.scope, route.scope)
         do: Callable[[], Awaitable[Response]] = partial(route, Ask(self.office, request))
         key = request.headers.get("idempotency-key", "")
         if route.method != "POST" or not key:
             return await do()
-        return await self._repeats.once(key, request.url.path, await request.body(), do)
+        place = f"{grant.name} {request.url.path}"
+        return await self._repeats.once(key, place, await request.body(), do)
 
     def count_refused(self, scope: Scope, status: int) -> None:
         """What the gate turns away is counted and logged too."""

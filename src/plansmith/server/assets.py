@@ -23,6 +23,8 @@ NOT_BUILT: Final = (
     " released packages have it inside.</p>"
     '<p>The API is described in <a href="/openapi.json">/openapi.json</a>.</p>'
 )
+# No file system has longer names, and no view a longer address.
+_LONGEST: Final = 250
 _IMMUTABLE: Final = "public, max-age=31536000, immutable"
 
 
@@ -31,6 +33,8 @@ def page_response(path: str, *, folder: Path = FOLDER) -> Response | None:
     index = folder / "index.html"
     if not index.is_file():
         return HTMLResponse(NOT_BUILT) if path == "" else None
+    if len(path.encode(errors="replace")) > _LONGEST:
+        return None
     wanted = (folder / path.replace("\0", "")).resolve() if path else index
     inside = wanted.is_relative_to(folder.resolve())
     if inside and wanted.is_file():

@@ -42,6 +42,11 @@ class Conducting:
         self._again: set[str] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._asides: set[asyncio.Task[Any]] = set()
+        self._known: set[str] = set()
+
+    def knows(self, run_id: str) -> bool:
+        """Whether this server made a run, or found it open: it is the one to go on with it."""
+        return run_id in self._known
 
     @property
     def busy(self) -> int:
@@ -50,6 +55,7 @@ class Conducting:
 
     def go_on(self, run_id: str) -> None:
         """Take a run as far as it goes without a person; harmless when that is under way."""
+        self._known.add(run_id)
         if run_id in self._tasks:
             self._again.add(run_id)  # it may have looked already and found nothing to do
         else:
@@ -114,6 +120,8 @@ class Conducting:
     def _watch_time(self, run: Run) -> None:
         """Look at a run again when the time of one of its questions is up."""
         times = [each.expires_at for each in run.questions.values() if each.expires_at]
+        if run.status.over:
+            self._known.discard(run.id)
         old = self._timers.pop(run.id, None)
         if old is not None:
             old.cancel()
@@ -186,6 +194,7 @@ class Conducting:
         run = journal.run
         if not self._smith.is_here(run.folder):
             return 0
+        self._known.add(run_id)
         if may_go_on(run):
             self.go_on(run_id)
             return 1

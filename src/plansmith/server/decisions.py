@@ -29,18 +29,18 @@ async def decide(ask: Ask, given: b.Decision) -> Answer:
     office, smith = ask.office, ask.office.smith
     run = await office.run(ask.run)
     if given.changes is not None:
-        deed = smith.request_changes(ask.run, given.changes, by=office.by)
+        deed = smith.request_changes(ask.run, given.changes, by=ask.by)
         await office.conducting.until_journaled(ask.run, deed)
     elif given.reject:
         await office.ask_for_review(ask.run, "a person decides")
-        await smith.decide(ask.run, reject=True, by=office.by)
+        await smith.decide(ask.run, reject=True, by=ask.by)
     else:
         if run.plan is None or given.approve != run.plan.hash:
             now = run.plan.hash if run.plan else "none"
             hint = f"the plan now has the hash {now}: look at it again"
             raise StaleDecision("this is not the hash of the current plan", hint=hint)
         await office.ask_for_review(ask.run, "a person decides")
-        await smith.decide(ask.run, approve=given.approve, by=office.by)
+        await smith.decide(ask.run, approve=given.approve, by=ask.by)
         office.conducting.go_on(ask.run)
     return await run_view(smith, ask.run)
 
@@ -54,7 +54,7 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
         raise StaleDecision(f"run {ask.run} has no open question {given.question!r}")
     value = _left_to_you(run, asked) if given.you_decide else given.answer
     # Not `smith.answer`: that would make the plan before it returns.
-    await Runs.answer(office.smith, ask.run, given.question, value, by=office.by)
+    await Runs.answer(office.smith, ask.run, given.question, value, by=ask.by)
     office.conducting.go_on(ask.run)
     return await run_view(office.smith, ask.run)
 

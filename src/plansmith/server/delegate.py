@@ -1,4 +1,4 @@
-"""Delegate: what programs may do with runs, over MCP and A2A: all but decide for a person."""
+"""Delegate: what a program may do with runs, over MCP and A2A: all but decide for a person."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.steps import AskStep
 from plansmith.planner.kit import PlanRequest
+from plansmith.runner.answerable import ONLY_PERSONS, answerable
 from plansmith.runner.desk import SUBMITTED
 from plansmith.runner.journal import Journal
 from plansmith.runner.runs import Runs
@@ -22,17 +22,21 @@ from plansmith.server.office import Office
 from plansmith.server.telling import awaits_review, moment, question_view
 
 _GOES_ON: Final[dict[str, Json]] = {"mode": "read_only"}
-ONLY_PERSONS: Final = (
-    "A person has to decide this: on the page of plansmith serve, or with plansmith approve"
-)
+_LONGEST_NAME: Final = 80
+
+
+def program(door: str, name: str) -> e.Actor:
+    """The actor of a client at a door, such as `MCP client nightly`; names may be anything."""
+    plain = "".join(each for each in " ".join(name.split()) if each.isprintable())
+    return e.Actor(kind="program", name=f"{door} client {plain[:_LONGEST_NAME]}".rstrip())
 
 
 class Delegate:
     """Acts for a program. Approvals, permissions and limits are a person's: there is no verb."""
 
-    def __init__(self, office: Office, who: str) -> None:
+    def __init__(self, office: Office, who: e.Actor) -> None:
         self.office = office
-        self._who = who
+        self.who = who
 
     async def plan(
         self, request: str, *, run_id: str = "", origin: str = "", goes_on: bool = False
@@ -42,7 +46,7 @@ class Delegate:
         self.office.smith.need_model()
         created = e.RunCreated(request=request, options=wanted.options(), origin=origin)
         journal = self._journal(run_id)
-        await journal.append(created, by=e.actor(self._who))
+        await journal.append(created, by=self.who)
         self.office.conducting.go_on(journal.id)
         return journal.id
 
@@ -55,8 +59,8 @@ class Delegate:
             request=plan.goal, locale=plan.locale, options=_GOES_ON, origin=origin
         )
         journal = self._journal(run_id)
-        start = [(created, e.actor(self._who))]
-        await smith.propose(journal, plan, problems, start=start, about=SUBMITTED)
+        start = [(created, self.who)]
+        await smith.propose(journal, plan, problems, start=start, about=SUBMITTED, by=self.who)
         self.office.conducting.go_on(journal.id)
         return journal.id
 
@@ -74,6 +78,8 @@ class Delegate:
         run = await self.office.run(run_id)
         if run.status.over:
             raise Refused(f"run {run_id} is over: {run.status}")
+        if awaits_review(run):
+            return  # a person was asked, whatever the plan does: the status says so
         self.office.conducting.go_on(run_id)
 
     async def answer(self, run_id: str, question: str, value: Json) -> None:
@@ -81,16 +87,18 @@ class Delegate:
         run = await self.office.run(run_id)
         if question not in run.questions:
             raise StaleDecision(f"run {run_id} has no open question {question!r}")
-        if question not in answerable(run):
-            raise Refused(f"{question!r} is not for programs to answer", hint=ONLY_PERSONS)
-        await Runs.answer(self.office.smith, run_id, question, value, by=self._who)
+        await Runs.answer(self.office.smith, run_id, question, value, by=self.who)
         self.office.conducting.go_on(run_id)
+
+    async def answerable(self, run: Run) -> dict[str, e.QuestionAsked]:
+        """The open questions that are for programs."""
+        return answerable(run, await self.office.smith.known(run)) if run.questions else {}
 
     async def cancel(self, run_id: str) -> None:
         """Stop a run."""
         await self.office.journal(run_id)
         await self.office.conducting.halt_planning(run_id)
-        await self.office.smith.cancel(run_id, by=self._who)
+        await self.office.smith.cancel(run_id, by=self.who)
 
     async def at_rest(self, run_id: str, *, seconds: float | None = None) -> Run:
         """The run once it is over or waits for someone, or as it stands when the time is up."""
@@ -105,7 +113,7 @@ class Delegate:
         """Where a run stands, and what it waits for."""
         run = await self.office.run(run_id)
         waits = awaits_review(run)
-        free = answerable(run)
+        free = await self.answerable(run)
         return {
             "run": run.id,
             "status": run.status.value,
@@ -125,14 +133,3 @@ def rests(run: Run) -> bool:
     planned = run.phase is RunStatus.PLANNING and run.plan is not None
     only_planned = planned and not run.options.get("mode")
     return run.status.over or waits or only_planned
-
-
-def answerable(run: Run) -> dict[str, e.QuestionAsked]:
-    """The questions a program may answer: about the request, and those that a plan's step asks."""
-    steps = run.plan.steps if run.plan else ()
-    asks = {step.id for step in steps if isinstance(step, AskStep)}
-    return {
-        name: asked
-        for name, asked in run.questions.items()
-        if name.startswith("request:") or (asked.step in asks and not asked.state)
-    }

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
@@ -29,9 +30,6 @@ _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 async def stream(ask: Ask, given: b.StreamQuery) -> Answer:
     """Server-sent events of one run or of all, from a position on or from now."""
     office = ask.office
-    if office.meters.streams >= MOST_STREAMS:
-        hint = "close some pages"
-        raise HttpProblem(503, "too_many_streams", "too many streams are open", hint=hint)
     if given.run:
         await office.journal(given.run)
     after = given.after
@@ -39,7 +37,28 @@ async def stream(ask: Ask, given: b.StreamQuery) -> Answer:
     if resumed.isascii() and resumed.isdigit():
         after = int(resumed[:18])
     body = _Stream(office, given.run).lines(after)
-    return StreamingResponse(body, media_type="text/event-stream", headers=_HEADERS)
+    return _Counted(office, body)
+
+
+class _Counted(StreamingResponse):
+    """A stream that counts from its first byte to its end; one too many is refused."""
+
+    def __init__(self, office: Office, body: AsyncIterator[str]) -> None:
+        super().__init__(body, media_type="text/event-stream", headers=_HEADERS)
+        self._meters = office.meters
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream; nothing may come between the look at the count and its change."""
+        if self._meters.streams >= MOST_STREAMS:
+            hint = "close some pages"
+            told = HttpProblem(503, "too_many_streams", "too many streams are open", hint=hint)
+            await told.response()(scope, receive, send)
+            return
+        self._meters.streams += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._meters.streams -= 1
 
 
 class _Stream:
@@ -52,19 +71,14 @@ class _Stream:
 
     async def lines(self, after: int | None) -> AsyncIterator[str]:
         """First a snapshot, unless the client says where it was; then everything behind."""
-        meters = self._office.meters
-        meters.streams += 1
-        try:
-            yield "retry: 1000\n\n"
-            newest = await self._store.wait_news(-1)
-            # A position of another store, or of one that was restored, is of no use here.
-            if after is None or after > newest:
-                after = newest
-                yield _text("snapshot", await self._snapshot(after), at=after)
-            async for text in self._follow(after):
-                yield text
-        finally:
-            meters.streams -= 1
+        yield "retry: 1000\n\n"
+        newest = await self._store.wait_news(-1)
+        # A position of another store, or of one that was restored, is of no use here.
+        if after is None or after > newest:
+            after = newest
+            yield _text("snapshot", await self._snapshot(after), at=after)
+        async for text in self._follow(after):
+            yield text
 
     async def _snapshot(self, position: int) -> dict[str, Json]:
         rows = await self._office.rows.open()

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from plansmith.server.doors import behind
 from plansmith.server.office import Office
 from plansmith.server.problems import HttpProblem
 from plansmith.wiring import load
@@ -30,7 +31,7 @@ def face_routes(office: Office, base: str) -> tuple[list[BaseRoute], list[Any]]:
             routes += _missing(extra, paths)
             continue
         found, held = make(office, base)
-        routes += found
+        routes += [behind(each, extra) for each in found]
         during += held
     return routes, during
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
@@ -13,8 +14,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from plansmith.errors import Misconfigured
 from plansmith.server.assets import SIGN_IN
-from plansmith.server.keys import Keys
+from plansmith.server.keys import Keys, grant_of, put_grant
 from plansmith.server.problems import HttpProblem
 from plansmith.server.rates import Rates
 
@@ -31,9 +33,9 @@ _HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Frame-Options": "DENY",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
 }
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
-_YEAR_S: Final = 365 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class GateRules:
 
     hosts: frozenset[str]
     max_body: int = 8_000_000
+    body_s: float = 60.0
     per_second: float = 100.0
     burst: int = 400
     failures_per_minute: float = 10.0
@@ -89,21 +92,28 @@ class Gate:
         if scope["type"] != "http":
             return  # no websocket is spoken here: the server closes it
 
-        async def send_safely(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
-                headers.setdefault("Cache-Control", "no-store")
-            await send(message)
-
+        headers = dict(_HEADERS)
         refusal = self._refusal(scope)
         if refusal is not None:
             if refusal.status_code >= 400:
                 self.refused(scope, refusal.status_code)
-            await refusal(scope, receive, send_safely)
+            await refusal(scope, receive, _with(headers, send))
             return
-        await self.app(scope, self._capped(receive), send_safely)
+        if grant_of(scope).is_new:
+            headers["Set-Cookie"] = self._renewed(scope)
+        await self.app(scope, self._capped(receive), _with(headers, send))
+
+    def _renewed(self, scope: Scope) -> str:
+        """The cookie once more, for as long again, when its log-in was prolonged."""
+        response = Response()
+        self._set_cookie(response, _cookie(Headers(scope=scope), self.keys.cookie_name))
+        return response.headers["set-cookie"]
+
+    def _set_cookie(self, response: Response, value: str) -> None:
+        seconds = int(self.keys.login.total_seconds())
+        response.set_cookie(
+            self.keys.cookie_name, value, max_age=seconds, httponly=True, samesite="strict"
+        )
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
@@ -120,6 +130,8 @@ class Gate:
             if problem.status == 401 and "text/html" in headers.get("accept", ""):
                 return HTMLResponse(SIGN_IN, 401)
             return problem.response()
+        except Misconfigured as error:  # the file of tokens cannot be read: nobody comes in by it
+            return HttpProblem(503, "no_tokens", error.message, hint=error.hint).response()
         return None
 
     def _check_host(self, headers: Headers) -> None:
@@ -146,13 +158,7 @@ class Gate:
         if not self.keys.take_link(given):
             return None
         response = RedirectResponse("/", 303)
-        response.set_cookie(
-            self.keys.cookie_name,
-            self.keys.cookie,
-            max_age=_YEAR_S,
-            httponly=True,
-            samesite="strict",
-        )
+        self._set_cookie(response, self.keys.log_in())
         return response
 
     def _check_token(self, scope: Scope, headers: Headers) -> None:
@@ -160,7 +166,9 @@ class Gate:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         bearer = token.strip() if scheme.lower() == "bearer" else ""
         cookie = _cookie(headers, self.keys.cookie_name)
-        if self.keys.knows(bearer=bearer, cookie=cookie):
+        grant = self.keys.grant(bearer=bearer, cookie=cookie)
+        if grant is not None:
+            put_grant(scope, grant)
             return
         # Only guesses are counted: a page that was left open asks without any token.
         wait = self._failures.take(client) if bearer or cookie else 0.0
@@ -170,8 +178,8 @@ class Gate:
             401,
             "no_token",
             "this needs a token",
-            hint="send the token of the token file as Authorization: Bearer …, or open the link "
-            "that plansmith serve printed",
+            hint="make one with plansmith tokens create and send it as Authorization: Bearer …, "
+            "or open the link that plansmith serve printed",
             headers={"WWW-Authenticate": "Bearer"},
         )
 
@@ -181,17 +189,37 @@ class Gate:
             raise _too_large(self.rules.max_body)
 
     def _capped(self, receive: Receive) -> Receive:
-        taken = 0
+        taken, whole = 0, False
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self.rules.body_s
 
         async def receive_some() -> Message:
-            nonlocal taken
-            message = await receive()
+            nonlocal taken, whole
+            try:
+                async with asyncio.timeout_at(None if whole else until):
+                    message = await receive()
+            except TimeoutError:
+                raise HttpProblem(408, "too_slow", "the body did not come in time") from None
+            whole = not message.get("more_body", False)
             taken += len(message.get("body", b""))
             if taken > self.rules.max_body:
                 raise _too_large(self.rules.max_body)
             return message
 
         return receive_some
+
+
+def _with(more: Mapping[str, str], send: Send) -> Send:
+    """Send with these headers, where the answer has none of its own by that name."""
+
+    async def send_safely(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in more.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return send_safely
 
 
 def _check_origin(method: str, headers: Headers, hosts: frozenset[str]) -> None:

@@ -1,29 +1,68 @@
-"""Keys: who may speak to the server: the token in a file, the one-time link, the cookie."""
+"""Keys: who speaks to the server and what they may: your token, the one-time link, tokens."""
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import os
 import secrets
 import stat
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from plansmith.errors import Misconfigured
+from plansmith.plan.events import Actor
+from plansmith.server.tokens import PERSONS, Token, TokenFile
 
+LOGIN: Final = timedelta(days=30)
+_GRANT: Final = "plansmith_grant"
 _SHORTEST: Final = 32
 _LARGEST: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What one client may do, and as whom; `login` is the browser's, if it is one."""
+
+    name: str
+    actor: Actor
+    scopes: frozenset[str]
+    login: Token | None = None
+    is_new: bool = False
+
+
+def grant_of(scope: MutableMapping[str, Any]) -> Grant:
+    """What the gate found the client of a request to be allowed."""
+    found: Grant = scope[_GRANT]
+    return found
+
+
+def put_grant(scope: MutableMapping[str, Any], grant: Grant) -> None:
+    """Note what a request's client is allowed."""
+    scope[_GRANT] = grant
 
 
 class Keys:
     """Compares what clients bring with what was given out, in the same time right or wrong."""
 
-    def __init__(self, token: str, *, port: int = 0) -> None:
+    def __init__(
+        self,
+        token: str,
+        *,
+        tokens: TokenFile,
+        by: str,
+        now: Callable[[], datetime],
+        port: int = 0,
+        login: timedelta = LOGIN,
+    ) -> None:
         self._token = token
+        self._tokens = tokens
+        self._by = by
+        self._now = now
         self._link = secrets.token_urlsafe(32)
-        # Derived, so that an open page goes on after a restart; the token cannot be had from it.
-        self.cookie = hmac.new(token.encode(), b"plansmith cookie", hashlib.sha256).hexdigest()
+        self.login = login
         # Cookies do not know ports: two servers on one machine must not overwrite each other's.
         self.cookie_name = f"plansmith_{port}"
 
@@ -39,11 +78,33 @@ class Keys:
         self._link = ""
         return True
 
-    def knows(self, *, bearer: str, cookie: str) -> bool:
-        """Whether a request carries the token or the cookie."""
-        by_token = _same(bearer, self._token)
-        by_cookie = _same(cookie, self.cookie)
-        return by_token or by_cookie
+    def log_in(self) -> str:
+        """A new log-in of the person: what its cookie holds."""
+        return self._tokens.log_in(by=self._by, now=self._now(), lasts=self.login)
+
+    def log_out(self, login: Token) -> None:
+        """End a log-in; its cookie is worth nothing from now on."""
+        self._tokens.revoke(login.name)
+
+    def grant(self, *, bearer: str, cookie: str) -> Grant | None:
+        """What the token or the cookie of a request allows; a token counts before a cookie."""
+        if _same(bearer, self._token):
+            return Grant("", Actor(kind="person", name=self._by), PERSONS)
+        now = self._now()
+        found = self._tokens.find(bearer, kind="token", now=now) if bearer else None
+        if found is not None:
+            return Grant(found.name, found.actor, frozenset(found.scopes))
+        login = self._tokens.find(cookie, kind="login", now=now) if cookie else None
+        return self._logged_in(login, now) if login is not None else None
+
+    def _logged_in(self, login: Token, now: datetime) -> Grant | None:
+        """A log-in in use lasts on; that is written down once in a thirtieth of its time."""
+        lasts = timedelta(seconds=login.seconds)
+        is_old = login.expires is not None and login.expires - now < lasts * 29 / 30
+        kept = self._tokens.prolong(login, now) if is_old else login
+        if kept is None:
+            return None
+        return Grant(kept.name, kept.actor, frozenset(kept.scopes), login=kept, is_new=is_old)
 
 
 def _same(given: str, wanted: str) -> bool:

@@ -14,7 +14,7 @@ from plansmith.plan.data import Json
 
 _HIDDEN: Final = "[hidden]"
 _KEYS: Final = re.compile(r"(?i)(authorization|cookie|token|secret|password|api[-_]?key)")
-_VALUES: Final = re.compile(r"(?i)(\bbearer\s+|[?&;]token=|\bsk-)[\w.~+/=-]+")
+_VALUES: Final = re.compile(r"(?i)(\bbearer\s+|[?&;]token=|\bsk-|\bps[tl]_)[\w.~+/=-]+")
 _LONGEST: Final = 2000
 
 

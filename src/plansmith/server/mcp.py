@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 from typing import Annotated, Any, Final, ParamSpec
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import ToolAnnotations
@@ -18,10 +18,12 @@ from plansmith.compat.openmanus.tool import PlanningTool
 from plansmith.dialects.native import read_plan
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
+from plansmith.plan.events import Actor
 from plansmith.plan.plan import Plan
 from plansmith.runner.report import load_report
 from plansmith.runner.report_markdown import to_markdown
-from plansmith.server.delegate import Delegate
+from plansmith.server.delegate import Delegate, program
+from plansmith.server.keys import grant_of
 from plansmith.server.office import Office
 from plansmith.server.problems import HttpProblem, problem_json
 from plansmith.server.telling import effects_view, run_view
@@ -35,6 +37,7 @@ _LONGEST_WAIT: Final = 60.0
 _READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _BEGINS: Final = ToolAnnotations(read_only_hint=False, destructive_hint=False)
 P = ParamSpec("P")
+Ctx = Context[Any, Any]
 Run = Annotated[str, Field(description="the id of a run")]
 Wait = Annotated[float, Field(description="seconds to wait for it", ge=0, le=_LONGEST_WAIT)]
 
@@ -79,28 +82,47 @@ def _told(tool: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
     return call
 
 
+def _client(ctx: Ctx) -> Actor:
+    """Who calls: the token's name over HTTP; over pipes, what the program calls itself."""
+    request = ctx.request_context.request
+    if request is not None:
+        return program("MCP", grant_of(request.scope).name)
+    told = ctx.request_context.session.client_params
+    return program("MCP", told.client_info.name if told else "")
+
+
 class _Desk:
     def __init__(self, office: Office) -> None:
         self._office = office
-        self._delegate = Delegate(office, "an MCP client")
-        self._planning = PlanningTool(store=office.smith.store, clock=office.smith.clock)
+        self._planning: dict[str, PlanningTool] = {}
+
+    def _delegate(self, ctx: Ctx) -> Delegate:
+        return Delegate(self._office, _client(ctx))
+
+    def _planning_of(self, ctx: Ctx) -> PlanningTool:
+        """The plans of a client in words; which one is active is its own."""
+        who, smith = _client(ctx), self._office.smith
+        made = PlanningTool(store=smith.store, clock=smith.clock, by=who)
+        return self._planning.setdefault(who.name, made)
 
     async def plan_create(
         self,
+        ctx: Ctx,
         request: Annotated[str, Field(description="what is wanted, in words", min_length=1)],
         wait_s: Wait = 30.0,
     ) -> dict[str, Any]:
         """Make a checked plan for a request. Nothing is run; run_start does that."""
-        run_id = await self._delegate.plan(request)
-        await self._delegate.at_rest(run_id, seconds=wait_s)
-        return await self.plan_show(run_id)
+        desk = self._delegate(ctx)
+        run_id = await desk.plan(request)
+        await desk.at_rest(run_id, seconds=wait_s)
+        return await self.plan_show(ctx, run_id)
 
-    async def plan_show(self, run: Run) -> dict[str, Any]:
+    async def plan_show(self, ctx: Ctx, run: Run) -> dict[str, Any]:
         """The plan of a run, with its problems, its estimate and what it does to the world."""
         await self._office.journal(run)
         view = await run_view(self._office.smith, run)
         shown = {name: view[name] for name in ("plan", "problems", "estimate", "effects")}
-        return await self._delegate.status(run) | shown
+        return await self._delegate(ctx).status(run) | shown
 
     async def plan_validate(
         self, plan: Annotated[dict[str, Any], Field(description="a plan as JSON")]
@@ -119,6 +141,7 @@ class _Desk:
 
     async def run_start(
         self,
+        ctx: Ctx,
         run: Annotated[str, Field(description="a run that plan_create made")] = "",
         plan: Annotated[dict[str, Any] | None, Field(description="or a plan as JSON")] = None,
         template: Annotated[str, Field(description="or the name of a template")] = "",
@@ -126,24 +149,24 @@ class _Desk:
     ) -> dict[str, Any]:
         """Start a run and return its handle at once; a plan that acts waits for a person."""
         if plan is not None:
-            run = await self._delegate.submit(_read(plan))
+            run = await self._delegate(ctx).submit(_read(plan))
         elif template:
-            run = await self._delegate.use(template, parameters or {})
+            run = await self._delegate(ctx).use(template, parameters or {})
         elif run:
-            await self._delegate.start(run)
+            await self._delegate(ctx).start(run)
         else:
             raise ToolError("give a run, a plan or a template")
-        return await self._delegate.status(run)
+        return await self._delegate(ctx).status(run)
 
-    async def run_status(self, run: Run, wait_s: Wait = 0.0) -> dict[str, Any]:
+    async def run_status(self, ctx: Ctx, run: Run, wait_s: Wait = 0.0) -> dict[str, Any]:
         """Where a run stands, and which questions wait for an answer."""
-        await self._delegate.at_rest(run, seconds=wait_s)
-        return await self._delegate.status(run)
+        await self._delegate(ctx).at_rest(run, seconds=wait_s)
+        return await self._delegate(ctx).status(run)
 
-    async def run_result(self, run: Run, wait_s: Wait = 0.0) -> dict[str, Any]:
+    async def run_result(self, ctx: Ctx, run: Run, wait_s: Wait = 0.0) -> dict[str, Any]:
         """What came of a run: its report, and the result of each step."""
-        found = await self._delegate.at_rest(run, seconds=wait_s)
-        told = await self._delegate.status(run)
+        found = await self._delegate(ctx).at_rest(run, seconds=wait_s)
+        told = await self._delegate(ctx).status(run)
         if not found.status.over:
             return told | {"report": None, "results": None}
         view: dict[str, Any] = await run_view(self._office.smith, run)
@@ -153,16 +176,18 @@ class _Desk:
 
     async def run_answer(
         self,
+        ctx: Ctx,
         run: Run,
         question: Annotated[str, Field(description="its name, as run_status tells it")],
         answer: Annotated[Json, Field(description="the answer, of the form that was asked for")],
     ) -> dict[str, Any]:
         """Answer a question of a run. Approvals and permissions are not questions for programs."""
-        await self._delegate.answer(run, question, answer)
-        return await self._delegate.status(run)
+        await self._delegate(ctx).answer(run, question, answer)
+        return await self._delegate(ctx).status(run)
 
     async def planning(
         self,
+        ctx: Ctx,
         command: Annotated[
             str,
             Field(description="create, update, list, get, set_active, mark_step or delete"),
@@ -184,7 +209,7 @@ class _Desk:
             "step_notes": step_notes,
         }
         said = {name: value for name, value in given.items() if value is not None}
-        result = await self._planning.execute(command=command, **said)
+        result = await self._planning_of(ctx).execute(command=command, **said)
         if result.error:
             raise ToolError(result.error)
         return result.output

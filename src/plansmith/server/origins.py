@@ -1,4 +1,4 @@
-"""Origins: where each argument of a plan came from: the person, the model, a step, a default."""
+"""Origins: where each argument of a plan came from: person, program, model, step, default."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from plansmith.plan.refs import FROM, find
 from plansmith.plan.steps import AnyStep, MapStep, ToolStep
 
 PERSON: Final = "person"
+PROGRAM: Final = "program"
 MODEL: Final = "model"
 DEFAULT: Final = "default"
 _SHORTEST: Final = 2
@@ -23,17 +24,19 @@ Origins = dict[str, dict[str, str]]
 
 def origins(events: Sequence[e.Event], tools: Mapping[str, ToolSpec]) -> Origins:
     """The origin of every argument of the current plan, by step and place."""
-    said, found, before = "", Origins(), dict[str, Leaves]()
+    found, before = Origins(), dict[str, Leaves]()
+    said = {PERSON: "", PROGRAM: ""}
     for event in events:
+        speaker = PROGRAM if event.by.kind == "program" else PERSON
         match event.body:
             case e.RunCreated(request=text) | e.ChangesAsked(text=text):
-                said += f"\n{text.casefold()}"
+                said[speaker] += f"\n{text.casefold()}"
             case e.QuestionAnswered(answer=answer) if answer is not None:
-                said += f"\n{_text(answer)}"
+                said[speaker] += f"\n{_text(answer)}"
             case e.PlanProposed(plan=plan, origin=origin):
                 leaves = {step.id: dict(_leaves(step)) for step in plan.steps}
-                by_person = origin in ("person", "submitted")
-                found = _carried(plan, leaves, before, found, (said, by_person, tools))
+                writer = speaker if origin in ("person", "submitted") else ""
+                found = _carried(plan, leaves, before, found, (said, writer, tools))
                 before = leaves
             case _:
                 pass
@@ -44,7 +47,7 @@ def plan_origins(plan: Plan, known: Plan | None, origins_: Origins) -> Origins:
     """The origins in a plan that a person is editing: what differs is the person's."""
     before = {step.id: dict(_leaves(step)) for step in known.steps} if known else {}
     leaves = {step.id: dict(_leaves(step)) for step in plan.steps}
-    return _carried(plan, leaves, before, origins_, ("", True, {}))
+    return _carried(plan, leaves, before, origins_, ({}, PERSON, {}))
 
 
 def _carried(
@@ -52,31 +55,32 @@ def _carried(
     leaves: Mapping[str, Leaves],
     before: Mapping[str, Leaves],
     known: Origins,
-    about: tuple[str, bool, Mapping[str, ToolSpec]],
+    about: tuple[Mapping[str, str], str, Mapping[str, ToolSpec]],
 ) -> Origins:
     """What is as it was keeps its origin; what is new has one of its own."""
-    said, by_person, tools = about
+    said, writer, tools = about
     result: Origins = {}
     for step in plan.steps:
         old, marks = before.get(step.id, {}), known.get(step.id, {})
         result[step.id] = {
             place: marks[place]
             if place in marks and place in old and same(old[place], value)
-            else _origin(value, said, by_person=by_person, default=_default(step, place, tools))
+            else _origin(value, said, writer=writer, default=_default(step, place, tools))
             for place, value in leaves[step.id].items()
         }
     return result
 
 
-def _origin(value: Json, said: str, *, by_person: bool, default: Json) -> str:
+def _origin(value: Json, said: Mapping[str, str], *, writer: str, default: Json) -> str:
     refs = [found.ref for found in find(value) if found.ref is not None]
     if refs:
         return f"step:{refs[0].step}"
-    if by_person:
-        return PERSON
+    if writer:
+        return writer
     text = _text(value)
-    if len(text) >= _SHORTEST and text in said:
-        return PERSON
+    speaker = next((who for who, words in said.items() if text in words), "")
+    if len(text) >= _SHORTEST and speaker:
+        return speaker
     return DEFAULT if default is not None and same(default, value) else MODEL
 
 

@@ -39,7 +39,7 @@ async def edit(ask: Ask, given: b.PlanBody) -> Answer:
     if seen not in (current, "*"):
         hint = "read the plan again"
         raise HttpProblem(412, "changed_meanwhile", "the plan is another one now", hint=hint)
-    await office.smith.edit(ask.run, plan_of(given.plan), by=office.by)
+    await office.smith.edit(ask.run, plan_of(given.plan), by=ask.by)
     await office.ask_for_review(ask.run, EDITED)
     return await run_view(office.smith, ask.run)
 
@@ -73,7 +73,7 @@ async def undo(ask: Ask, _: Nothing) -> Answer:
     """Go back to the plan before."""
     office = ask.office
     await office.journal(ask.run)
-    await office.smith.undo(ask.run, by=office.by)
+    await office.smith.undo(ask.run, by=ask.by)
     await office.ask_for_review(ask.run, EDITED)
     return await run_view(office.smith, ask.run)
 

@@ -35,6 +35,7 @@ _TITLES: Final = {
     403: "Not from there",
     404: "Not found",
     405: "Not that way",
+    408: "Too slow",
     409: "Not as things stand",
     412: "Changed meanwhile",
     413: "Too large",

@@ -12,6 +12,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from plansmith.plan.data import Json, flaws
+from plansmith.plan.events import Actor
+from plansmith.server.keys import Grant, grant_of
 from plansmith.server.office import Office
 from plansmith.server.problems import HttpProblem, of_validation
 
@@ -36,6 +38,16 @@ class Ask:
     office: Office
     request: Request
 
+    @property
+    def grant(self) -> Grant:
+        """What the client's token or log-in allows."""
+        return grant_of(self.request.scope)
+
+    @property
+    def by(self) -> Actor:
+        """Who asks: a person, or a program."""
+        return self.grant.actor
+
     def path(self, name: str) -> str:
         """A part of the path."""
         return str(self.request.path_params[name])
@@ -56,10 +68,14 @@ Handler = Callable[[Ask, Any], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A line of the table; `given` is the query of a GET or DELETE and the body of the others."""
+    """A line of the table; `given` is the query of a GET or DELETE and the body of the others.
+
+    `scope` is what a token needs to be allowed to use it.
+    """
 
     method: str
     path: str
+    scope: str
     handler: Handler
     summary: str
     given: type[BaseModel] = Nothing
@@ -91,15 +107,16 @@ class Route:
 
 def route(
     how: str,
+    scope: str,
     handler: Callable[[Ask, Given], Awaitable[Answer]],
     summary: str,
     *,
     given: type[Given | Nothing] = Nothing,
     **more: Any,
 ) -> Route:
-    """A line of the table, such as `route("GET /v1/runs", runs.listing, "List runs")`."""
+    """A line of the table, such as `route("GET /v1/runs", "look", runs.listing, "List runs")`."""
     method, _, path = how.partition(" ")
-    return Route(method, path, handler, summary, given, **more)
+    return Route(method, path, scope, handler, summary, given, **more)
 
 
 def _query(request: Request) -> dict[str, str]:

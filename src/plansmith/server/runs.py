@@ -43,14 +43,14 @@ async def create(ask: Ask, given: b.NewRun) -> Answer:
         plan = plan_of(given.plan)
         text = given.request or plan.goal
         created = e.RunCreated(request=text, locale=plan.locale, options=wanted.options())
-        run_id = (await smith.begin(created, plan, by=office.by)).id
+        run_id = (await smith.begin(created, plan, by=ask.by)).id
         if given.mode == "review":
             await office.ask_for_review(run_id, SEEN_FIRST)
     else:
         smith.need_model()
         journal = smith.new_journal()
         created = e.RunCreated(request=wanted.text, options=wanted.options())
-        await journal.append(created, by=e.actor(office.by))
+        await journal.append(created, by=ask.by)
         run_id = journal.id
     office.conducting.go_on(run_id)
     return await run_view(smith, run_id)
@@ -100,7 +100,7 @@ async def remove(ask: Ask, _: Nothing) -> Answer:
         raise Refused("this store keeps every run", hint="use SQLite or PostgreSQL")
     if not run.status.over:
         await office.conducting.halt_planning(ask.run)
-        await smith.cancel(ask.run, by=office.by)
+        await smith.cancel(ask.run, by=ask.by)
     await delete(ask.run)
     office.rows.forget(ask.run)
     return Response(status_code=204)
@@ -146,7 +146,7 @@ async def cancel(ask: Ask, _: b.ReasonBody) -> Answer:
     if (await office.run(ask.run)).status.over:
         raise Refused(f"run {ask.run} is over")
     await office.conducting.halt_planning(ask.run)
-    await office.smith.cancel(ask.run, by=office.by)
+    await office.smith.cancel(ask.run, by=ask.by)
     return await run_view(office.smith, ask.run)
 
 
@@ -155,7 +155,7 @@ async def pause(ask: Ask, given: b.ReasonBody) -> Answer:
     office = ask.office
     await office.journal(ask.run)
     await office.conducting.halt_planning(ask.run)
-    await pause_at_once(office.smith, ask.run, by=office.by, reason=given.reason)
+    await pause_at_once(office.smith, ask.run, by=ask.by, reason=given.reason)
     return await run_view(office.smith, ask.run)
 
 
@@ -166,7 +166,7 @@ async def resume(ask: Ask, _: Nothing) -> Answer:
     journal.need_sound()
     await office.smith.owners.need_free(ask.run)
     if journal.run.paused or not may_go_on(journal.run):
-        await office.smith.resume(ask.run, by=office.by)
+        await office.smith.resume(ask.run, by=ask.by)
     if is_undecided(await office.run(ask.run)):
         await office.ask_for_review(ask.run, EDITED)
     office.conducting.go_on(ask.run)
@@ -187,7 +187,7 @@ async def retry(ask: Ask, given: b.RetryBody) -> Answer:
     office = ask.office
     await office.journal(ask.run)
     plan = plan_of(given.plan) if given.plan is not None else None
-    run = await office.smith.retry(ask.run, from_step=given.from_step, plan=plan, by=office.by)
+    run = await office.smith.retry(ask.run, from_step=given.from_step, plan=plan, by=ask.by)
     await office.ask_for_review(run.id, "this repeats an earlier run")
     return await run_view(office.smith, run.id)
 
@@ -196,6 +196,6 @@ async def skip(ask: Ask, given: b.SkipBody) -> Answer:
     """Leave a step out that has not begun, or that asks; what needs it does not run either."""
     office = ask.office
     await office.journal(ask.run)
-    deed = skip_step(office.smith, ask.run, given.step, by=office.by)
+    deed = skip_step(office.smith, ask.run, given.step, by=ask.by)
     await office.conducting.until_journaled(ask.run, deed)
     return await run_view(office.smith, ask.run)

@@ -44,7 +44,7 @@ async def create(ask: Ask, given: s.NewSchedule) -> Answer:
             request=given.request,
             approve=given.approve,
             name=given.name,
-            by=ask.office.by,
+            by=ask.by,
             **given.settings(),
         )
     except Refused as error:
@@ -79,7 +79,7 @@ async def change(ask: Ask, given: s.ChangedSchedule) -> Answer:
         timing=given.timing,
         plan=plan_of(given.plan) if given.plan is not None else None,
         approve=given.approve,
-        by=ask.office.by,
+        by=ask.by,
         **given.settings(),
     )
     return await _view(ask, changed)
@@ -95,7 +95,7 @@ async def remove(ask: Ask, _: Nothing) -> Answer:
 async def pause(ask: Ask, given: s.Reason) -> Answer:
     """Fire nothing more until it is resumed."""
     schedule, office = await _found(ask), ask.office
-    paused = await office.smith.pause_schedule(schedule.id, reason=given.reason, by=office.by)
+    paused = await office.smith.pause_schedule(schedule.id, reason=given.reason, by=ask.by)
     return await _view(ask, paused)
 
 

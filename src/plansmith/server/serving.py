@@ -10,9 +10,11 @@ import socket
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import uvicorn
 
@@ -23,6 +25,7 @@ from plansmith.errors import Misconfigured
 from plansmith.server.alone import Alone
 from plansmith.server.app import make_app
 from plansmith.server.conducting import Conducting
+from plansmith.server.connections import BACKLOG, Connection, make_room
 from plansmith.server.drafts import Drafts
 from plansmith.server.faces import face_routes
 from plansmith.server.gate import GateRules, host_names, is_loopback
@@ -34,6 +37,7 @@ from plansmith.server.office import Office
 from plansmith.server.rows import Rows
 from plansmith.server.settings import Serve
 from plansmith.server.telemetry import Spans, tracer
+from plansmith.server.tokens import TokenFile
 from plansmith.wiring import PARTS, load, make_agents, make_model, make_smith
 
 _GRACE_S: Final = 5
@@ -97,7 +101,7 @@ def bind(serve: Serve) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((serve.host, serve.port))
-        sock.listen(128)  # now, so that whoever follows the link at once waits and is not refused
+        sock.listen(BACKLOG)  # now: whoever follows the link at once waits and is not refused
     except (OSError, OverflowError) as error:
         sock.close()
         hint = "choose another one with --port"
@@ -140,8 +144,15 @@ def make_server(office: Office, serve: Serve, sock: socket.socket) -> tuple[Serv
     """The server on a bound socket, and the keys to it."""
     port = int(sock.getsockname()[1])
     token = load_token(serve.token_file)
-    keys = Keys(token, port=port)
-    for each in (token, keys.cookie, keys.link_token):
+    keys = Keys(
+        token,
+        tokens=TokenFile(serve.tokens_file or serve.token_file.with_name("tokens.json")),
+        by=office.by,
+        now=office.smith.clock.now,
+        port=port,
+        login=timedelta(days=serve.login_days),
+    )
+    for each in (token, keys.link_token):
         office.log.hide(each)
     routes, during = face_routes(office, base_url(sock))
     app = make_app(
@@ -154,6 +165,8 @@ def make_server(office: Office, serve: Serve, sock: socket.socket) -> tuple[Serv
     )
     config = uvicorn.Config(
         app,
+        http=cast("type[asyncio.Protocol]", partial(Connection, room=make_room(serve.head_s))),
+        backlog=BACKLOG,
         log_config=None,
         access_log=False,
         server_header=False,

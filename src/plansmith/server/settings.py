@@ -10,9 +10,15 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """Where and how to serve; `rules` are those of the gate."""
+    """Where and how to serve; `rules` are those of the gate.
+
+    `tokens_file` keeps the tokens and log-ins, beside the token file if it is not said.
+    """
 
     token_file: Path
+    tokens_file: Path | None = None
+    login_days: float = 30.0
+    head_s: float = 10.0
     host: str = "127.0.0.1"
     port: int = 0
     allow_hosts: tuple[str, ...] = ()

@@ -46,7 +46,7 @@ async def create(ask: Ask, given: b.NewTemplate) -> Answer:
         given.name,
         parameters=given.parameters,
         required=given.required,
-        by=ask.office.by,
+        by=ask.by,
     )
     return _whole(made)
 
@@ -56,7 +56,7 @@ async def of_run(ask: Ask, given: b.TemplateOfRun) -> Answer:
     run = await ask.office.run(ask.run)
     book = TemplateBook(ask.office.smith)
     made = await book.save(
-        run, given.name, parameters=given.parameters, required=given.required, by=ask.office.by
+        run, given.name, parameters=given.parameters, required=given.required, by=ask.by
     )
     return _whole(made)
 
@@ -78,7 +78,7 @@ async def use(ask: Ask, given: b.TemplateUse) -> Answer:
     office = ask.office
     await _found(ask)
     book = TemplateBook(office.smith)
-    run = await book.use(ask.path("name"), given.parameters, by=office.by)
+    run = await book.use(ask.path("name"), given.parameters, by=ask.by)
     await office.ask_for_review(run.id, "you wanted to see the plan first")
     return await run_view(office.smith, run.id)
 

@@ -13,6 +13,7 @@ from plansmith.planner.shortlist import shortlist
 from plansmith.server import bodies as b
 from plansmith.server.office import Office
 from plansmith.server.route import Answer, Ask, Nothing
+from plansmith.server.shown_settings import address
 
 _MOST = 50
 
@@ -77,8 +78,8 @@ async def approve(ask: Ask, given: b.Approval) -> Answer:
     servers = _servers(office)
     if not servers:
         raise Refused("there are no MCP servers", hint="set [mcp.servers.NAME], see docs/mcp.md")
-    servers[0].approve(given.server, given.hash, by=office.by)
-    office.log.info("tool_approved", name=given.server, by=office.by)
+    servers[0].approve(given.server, given.hash, by=ask.by.name)
+    office.log.info("tool_approved", name=given.server, by=ask.by.name)
     return {"items": [*await waiting_tools(office)]}
 
 
@@ -109,7 +110,7 @@ def _told(standing: Standing) -> dict[str, Any]:
         "hash": standing.hash,
         "why": standing.why,
         "changes": list(standing.changes),
-        "url": standing.settings.url,
+        "url": address(standing.settings.url),
         "card": standing.card,
     }
 
@@ -119,8 +120,8 @@ async def approve_agent(ask: Ask, given: b.AgentApproval) -> Answer:
     office = ask.office
     if office.registry is None:
         raise Refused("there are no A2A agents", hint="plansmith agents add URL")
-    standing = await office.registry.approve(given.name, given.hash, by=office.by)
+    standing = await office.registry.approve(given.name, given.hash, by=ask.by.name)
     for each in office.live:
         await each.refresh()
-    office.log.info("agent_approved", name=given.name, by=office.by)
+    office.log.info("agent_approved", name=given.name, by=ask.by.name)
     return _told(standing)

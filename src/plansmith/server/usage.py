@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
+from starlette.responses import Response
+
 from plansmith.adapters.models.choosing import choose
 from plansmith.adapters.models.local.shelf import Shelf
 from plansmith.config import Settings, load_settings
-from plansmith.errors import JournalDamaged
+from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.planner.metrics import MetricTotals, PlanMetrics
 from plansmith.server.office import Office
 from plansmith.server.route import Answer, Ask, Nothing
+from plansmith.server.shown_settings import leaves, shown
 
-_SECRET: Final = ("key", "token", "password", "secret", "env", "headers")
-_HIDDEN: Final = "[hidden]"
 _HOMES: Final = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 
 
@@ -92,28 +93,27 @@ def _told(effective: Settings) -> Iterator[Json]:
         "environment": load_settings(tell=lambda _: None),
         "flag": effective,
     }
-    leaves = {name: dict(_leaves(each.model_dump(mode="json"))) for name, each in stages.items()}
-    for name, value in leaves["flag"].items():
-        # The first stage from which on the value is the one in force.
-        sources = list(leaves)
+    staged = {name: leaves(each) for name, each in stages.items()}
+    for name, value in staged["flag"].items():
         source = "flag"
-        for stage in reversed(sources):
-            if leaves[stage].get(name) != value:
+        # The first stage from which on the value is the one in force.
+        for stage in reversed(staged):
+            if staged[stage].get(name) != value:
                 break
             source = stage
-        # No number is a secret: `context_tokens` only sounds like one.
-        telling = not isinstance(value, (str, list, dict))
-        hidden = not telling and any(each in name.split(".")[-1] for each in _SECRET)
-        yield {"name": name, "value": _HIDDEN if hidden else value, "source": source}
+        yield {"name": name, "value": shown(name, value), "source": source}
 
 
-def _leaves(value: Mapping[str, Json], path: str = "") -> Iterator[tuple[str, Json]]:
-    for name, child in value.items():
-        place = f"{path}.{name}" if path else name
-        if isinstance(child, dict) and child:
-            yield from _leaves(child, place)
-        else:
-            yield place, child
+async def log_out(ask: Ask, _: Nothing) -> Answer:
+    """End the log-in of this browser; its cookie is worth nothing from now on."""
+    grant, keys = ask.grant, ask.request.app.state.keys
+    if grant.login is None:
+        hint = f"plansmith tokens revoke {grant.name or 'NAME'} takes a token back"
+        raise Refused("this is a token, not the log-in of a browser", hint=hint)
+    keys.log_out(grant.login)
+    response = Response(status_code=204)
+    response.delete_cookie(keys.cookie_name, httponly=True, samesite="strict")
+    return response
 
 
 async def model(ask: Ask, _: Nothing) -> Answer:

@@ -9,6 +9,7 @@ import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import httpx
 
 from plansmith.adapters.models.demo import DemoModel
 from plansmith.config import Settings
-from plansmith.errors import ToolFailed
+from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call, ChatModel, Delta, Message, TextDelta
@@ -25,6 +26,7 @@ from plansmith.server.logs import Log
 from plansmith.server.office import Office
 from plansmith.server.serving import bind, make_office, make_server
 from plansmith.server.settings import Serve
+from plansmith.server.tokens import TokenFile
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 EFFECTS = {"weather": Effect.READ, "slow": Effect.READ, "fail": Effect.READ, "mail": Effect.FINAL}
@@ -95,6 +97,19 @@ class House:
     token: str
     tools: Tools
     log: io.StringIO
+    tokens: TokenFile
+
+    def new_token(self, name: str, *scopes: str, lasts: timedelta | None = None) -> str:
+        """The secret of a new token of these scopes; one of that name before it is revoked."""
+        with contextlib.suppress(Misconfigured):
+            self.tokens.revoke(name)
+        now = self.office.smith.clock.now()
+        return self.tokens.create(name, scopes, by="ann", now=now, lasts=lasts)[1]
+
+    def with_token(self, name: str, *scopes: str) -> httpx.AsyncClient:
+        """A client with a new token of these scopes."""
+        headers = {"Authorization": f"Bearer {self.new_token(name, *scopes)}"}
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=20, verify=False)
 
     async def get(self, path: str, **more: Any) -> Any:
         response = await self.client.get(path, **more)
@@ -166,7 +181,7 @@ async def serving(
         **given,
     )
     rules = {"per_second": 100_000.0, "burst": 100_000, **more}
-    serve = Serve(token_file=folder / "token", rules=rules)
+    serve = Serve(token_file=folder / "token", head_s=rules.pop("head_s", 10.0), rules=rules)
     sock = bind(serve)
     server, keys = make_server(office, serve, sock)
     port = sock.getsockname()[1]
@@ -180,7 +195,9 @@ async def serving(
         while not server.started:
             assert not task.done(), task.result()
             await asyncio.sleep(0)
-        yield House(office, keys, client, base, token, tools, log)
+        yield House(
+            office, keys, client, base, token, tools, log, TokenFile(folder / "tokens.json")
+        )
     finally:
         await client.aclose()
         server.should_exit = True

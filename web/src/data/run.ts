@@ -80,7 +80,9 @@ export function fold(events: readonly Event[], from?: RunState): RunState {
 export function statusOf(run: RunState): RunStatus {
   if (isOver(run.phase)) return run.phase;
   if (run.paused) return "paused";
-  const busy = Object.values(run.steps).some((step) => step.status === "running");
+  // A map or plan step only holds its parts together: it is not what keeps a run busy.
+  const whole = new Set(Object.keys(run.steps).map((name) => name.slice(0, Math.max(0, name.lastIndexOf("/")))));
+  const busy = Object.entries(run.steps).some(([name, step]) => step.status === "running" && !whole.has(name));
   return Object.keys(run.questions).length > 0 && !busy ? "asking" : run.phase;
 }
 

@@ -25,7 +25,7 @@ export function Origin({ origin }: { origin: string | undefined }): JSX.Element 
   if (!origin) return null;
   const step = origin.startsWith("step:") ? origin.slice(5) : "";
   if (step) return <span class="chip origin-step">{t("origin.step", { step })}</span>;
-  const known = origin === "person" || origin === "model" || origin === "default" || origin === "edited" ? origin : null;
+  const known = origin === "person" || origin === "program" || origin === "model" || origin === "default" || origin === "edited" ? origin : null;
   return known ? <span class={`chip origin-${known}`}>{t(`origin.${known}`)}</span> : null;
 }
 

@@ -24,7 +24,7 @@ export function LogView({ events }: { events: Event[] }): JSX.Element {
             <li key={event.number} class={event.body.type === "step_failed" ? "bad" : ""}>
               <span class="number">{event.number}</span>
               <time dateTime={event.at}>{clock(event.at)}</time>
-              <span>{sentence(event)}{event.by.kind !== "system" && <small> {t("app.by", { name: event.by.name || event.by.kind })}</small>}</span>
+              <span>{sentence(event)}{event.by.kind !== "system" && <small> {t(event.by.kind === "program" ? "app.byProgram" : "app.by", { name: event.by.name || event.by.kind })}</small>}</span>
             </li>
           ))}
         </ol>

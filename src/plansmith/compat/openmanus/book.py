@@ -19,7 +19,7 @@ ORIGIN: Final = "planning"
 _PREFIX: Final = "openmanus"
 _DELETED: Final = "the plan was deleted"
 _ACTIVE: Final = "an agent keeps this plan and marks its steps by itself"
-_AGENT: Final = e.Actor(kind="model", name="planning")
+AGENT: Final = e.Actor(kind="model", name="planning")
 _OPEN: Final = frozenset({StepStatus.RUNNING, StepStatus.ASKING})
 
 
@@ -48,9 +48,10 @@ class Kept:
 class PlanBook:
     """Keeps plans under ids of the caller's choice; what another process wrote is seen too."""
 
-    def __init__(self, store: PlanStore, clock: Clock) -> None:
+    def __init__(self, store: PlanStore, clock: Clock, *, by: e.Actor = AGENT) -> None:
         self._store = store
         self._clock = clock
+        self._by = by
 
     async def all(self) -> list[Kept]:
         """Every plan, oldest first."""
@@ -76,7 +77,7 @@ class PlanBook:
     async def make_active(self, plan_id: str) -> None:
         """Note that this plan is the one in use."""
         journal = await self._journal(plan_id)
-        await journal.append(e.RunPaused(reason=_ACTIVE), by=_AGENT)
+        await journal.append(e.RunPaused(reason=_ACTIVE), by=self._by)
 
     async def create(self, plan_id: str, title: str, steps: Sequence[str]) -> None:
         """A new plan, which is the active one."""
@@ -84,7 +85,7 @@ class PlanBook:
         texts = {f"s{place}": text for place, text in enumerate(steps, start=1)}
         created = e.RunCreated(request=title, origin=ORIGIN, options={"dialect": _PREFIX})
         proposed = e.PlanProposed(plan=_plan(plan_id, title, texts, {}), origin="submitted")
-        await journal.append(created, proposed, e.RunPaused(reason=_ACTIVE), by=_AGENT)
+        await journal.append(created, proposed, e.RunPaused(reason=_ACTIVE), by=self._by)
 
     async def revise(self, plan_id: str, title: str | None, steps: Sequence[str] | None) -> None:
         """Another title or other steps; a step whose text stays keeps its status and notes."""
@@ -108,16 +109,16 @@ class PlanBook:
             state = journal.run.steps[step.id]
             bodies = list(_way(step.id, state, status, key=f"{journal.id}:{step.id}"))
             if bodies:
-                await journal.append(*bodies, by=_AGENT, values=[None])
+                await journal.append(*bodies, by=self._by, values=[None])
 
     async def remove(self, plan_id: str) -> None:
         """Take a plan out of use; its journal stays."""
         journal = await self._journal(plan_id)
-        await journal.append(e.RunFinished(status="cancelled", reason=_DELETED), by=_AGENT)
+        await journal.append(e.RunFinished(status="cancelled", reason=_DELETED), by=self._by)
 
     async def _propose(self, journal: Journal, plan: Plan) -> None:
         next_one = plan.replace(revision=_plan_of(journal).revision + 1)
-        await journal.append(e.PlanProposed(plan=next_one, origin="submitted"), by=_AGENT)
+        await journal.append(e.PlanProposed(plan=next_one, origin="submitted"), by=self._by)
 
     async def _journal(self, plan_id: str) -> Journal:
         """The journal of a plan's last edition; a new one when there is none in use."""

@@ -9,9 +9,10 @@ from typing import Any, Final, cast
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
-from plansmith.compat.openmanus.book import Kept, PlanBook
+from plansmith.compat.openmanus.book import AGENT, Kept, PlanBook
 from plansmith.errors import PlansmithError, StaleWriter
 from plansmith.plan.data import Json
+from plansmith.plan.events import Actor
 from plansmith.ports import Clock, PlanStore
 
 COMMANDS: Final = ("create", "update", "list", "get", "set_active", "mark_step", "delete")
@@ -85,10 +86,16 @@ class PlanningTool:
     name: Final = "planning"
     description: Final = "Creates plans with steps in words, changes them, and marks their steps."
 
-    def __init__(self, *, store: str | PlanStore = "memory", clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        store: str | PlanStore = "memory",
+        clock: Clock | None = None,
+        by: Actor = AGENT,
+    ) -> None:
         kept = open_store(store) if isinstance(store, str) else store
         self._store = kept
-        self._book = PlanBook(kept, clock or SystemClock())
+        self._book = PlanBook(kept, clock or SystemClock(), by=by)
         self._active: str | None = None
         self._looked = False
 

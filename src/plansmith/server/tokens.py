@@ -1,0 +1,214 @@
+"""Tokens: who may do what with a server: keys with scopes, kept hashed in the person's own file."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import os
+import re
+import secrets
+import stat
+import sys
+import tempfile
+from collections.abc import Generator, Iterable
+from datetime import datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import AwareDatetime, ValidationError
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.data import Record
+from plansmith.plan.events import Actor
+
+if sys.platform != "win32":
+    import fcntl
+
+SCOPES: Final = {
+    "look": "see runs, plans, reports, tools and settings",
+    "propose": "make runs, plans and templates, pause and cancel",
+    "answer": "answer questions",
+    "approve": "decide as the person does: approve plans, allow, resume, approve tools",
+    "mcp": "use the MCP server (a program's)",
+    "a2a": "use the A2A server (a program's)",
+}
+DOORS: Final = frozenset({"mcp", "a2a"})
+PERSONS: Final = frozenset(SCOPES) - DOORS
+_MARKS: Final = {"token": "pst_", "login": "psl_"}
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}")
+_NEWER: Final = "use a Plansmith that is as new as the one that wrote it"
+
+
+class Token(Record):
+    """A token or a browser's log-in, without the secret itself."""
+
+    name: str
+    kind: Literal["token", "login"] = "token"
+    hash: str
+    scopes: tuple[str, ...]
+    by: str = ""
+    created: AwareDatetime
+    expires: AwareDatetime | None = None
+    seconds: float = 0.0
+
+    @property
+    def actor(self) -> Actor:
+        """As whom it speaks: only what may approve is a person's own key."""
+        if self.kind == "login":
+            return Actor(kind="person", name=self.by)
+        if "approve" in self.scopes:
+            return Actor(kind="person", name=f"{self.by} (token {self.name})")
+        return Actor(kind="program", name=self.name)
+
+    def is_good(self, now: datetime) -> bool:
+        """Whether it still counts."""
+        return self.expires is None or now < self.expires
+
+
+class TokenFile:
+    """Tokens and log-ins in a JSON file for its owner alone; what others write is seen at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int, int] | None = None
+        self._tokens: tuple[Token, ...] = ()
+
+    def all(self) -> tuple[Token, ...]:
+        """Every token and log-in, also those that are over."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            self._seen, self._tokens = None, ()
+            return ()
+        mark = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if mark != self._seen:
+            self._tokens, self._seen = _read(self._path), mark
+        return self._tokens
+
+    def find(self, secret: str, *, kind: str, now: datetime) -> Token | None:
+        """Whose secret this is; every token is compared, in the same time right or wrong."""
+        digest = _hash(secret)
+        found = None
+        for each in self.all():
+            if hmac.compare_digest(each.hash, digest) and each.kind == kind and each.is_good(now):
+                found = each
+        return found
+
+    def create(
+        self, name: str, scopes: Iterable[str], *, by: str, now: datetime, lasts: timedelta | None
+    ) -> tuple[Token, str]:
+        """A new token and its secret, which is told this once."""
+        wanted = tuple(dict.fromkeys(scopes))
+        unknown = [each for each in wanted if each not in SCOPES]
+        if unknown or not wanted:
+            told = f"there is no scope {unknown[0]!r}" if unknown else "a token needs a scope"
+            raise Misconfigured(told, hint=f"the scopes are {', '.join(SCOPES)}")
+        if DOORS & set(wanted) and "approve" in wanted:
+            hint = "make one token for the program there, and another one for yourself"
+            raise Misconfigured("a program at mcp or a2a cannot approve", hint=hint)
+        if not _NAME.fullmatch(name):
+            hint = "1 to 64 letters, digits and _ . @ -"
+            raise Misconfigured(f"{name[:80]!r} is no name for a token", hint=hint)
+        secret = _MARKS["token"] + secrets.token_urlsafe(32)
+        ends = None if lasts is None else now + lasts
+        token = Token(
+            name=name, hash=_hash(secret), scopes=wanted, by=by, created=now, expires=ends
+        )
+        with self._alone():
+            known = [each for each in self.all() if each.is_good(now)]
+            if any(each.name == name for each in known):
+                hint = f"choose another name, or plansmith tokens revoke {name}"
+                raise Misconfigured(f"there is a token {name!r} already", hint=hint)
+            self._write((*known, token))
+        return token, secret
+
+    def log_in(self, *, by: str, now: datetime, lasts: timedelta) -> str:
+        """The secret of a new log-in of the person, for a browser's cookie."""
+        secret = _MARKS["login"] + secrets.token_urlsafe(32)
+        login = Token(
+            name=f"login-{secrets.token_hex(3)}",
+            kind="login",
+            hash=_hash(secret),
+            scopes=tuple(each for each in SCOPES if each in PERSONS),
+            by=by,
+            created=now,
+            expires=now + lasts,
+            seconds=lasts.total_seconds(),
+        )
+        with self._alone():
+            self._write((*(each for each in self.all() if each.is_good(now)), login))
+        return secret
+
+    def prolong(self, login: Token, now: datetime) -> Token | None:
+        """A log-in that is in use lasts on from now; nothing when it was revoked meanwhile."""
+        after = login.replace(expires=now + timedelta(seconds=login.seconds))
+        with self._alone():
+            known = self.all()
+            if login.hash not in {each.hash for each in known}:
+                return None
+            self._write(after if each.hash == login.hash else each for each in known)
+        return after
+
+    def revoke(self, name: str) -> Token:
+        """Take a token or a log-in back, at once and for good."""
+        with self._alone():
+            known = self.all()
+            found = next((each for each in known if each.name == name), None)
+            if found is None:
+                hint = "plansmith tokens list lists them"
+                raise Misconfigured(f"there is no token {name[:80]!r}", hint=hint)
+            self._write(each for each in known if each is not found)
+        return found
+
+    def _write(self, tokens: Iterable[Token]) -> None:
+        value = {"version": 1, "tokens": [each.model_dump(mode="json") for each in tokens]}
+        # A new file (mode 0600) in the place of the old one: a reader never sees half of it.
+        handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=self._path.name)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(json.dumps(value, indent=2))
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(self._path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    @contextlib.contextmanager
+    def _alone(self) -> Generator[None]:
+        """Nobody else writes meanwhile."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(f"{self._path}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        except OSError as error:
+            hint = "make its folder writable"
+            raise Misconfigured(f"{self._path} cannot be written: {error}", hint=hint) from None
+        try:
+            if sys.platform != "win32":
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+
+def _hash(secret: str) -> str:
+    # A secret of 256 random bits cannot be guessed from its hash: no slow hash is needed.
+    return sha256(secret.encode(errors="replace")).hexdigest()
+
+
+def _read(path: Path) -> tuple[Token, ...]:
+    try:
+        mode = path.stat().st_mode
+        value = json.loads(path.read_text(encoding="utf-8"))
+        version, found = value["version"], value["tokens"]
+        if version != 1:
+            raise Misconfigured(f"{path} is from a newer Plansmith", hint=_NEWER)
+        tokens = tuple(Token.model_validate(each) for each in found)
+    except (OSError, ValueError, TypeError, KeyError, ValidationError) as error:
+        hint = "mend it, or remove it: all tokens and log-ins are then revoked"
+        raise Misconfigured(f"{path} cannot be read: {error}", hint=hint) from None
+    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise Misconfigured(f"others may read {path}", hint=f"chmod 600 {path}")
+    return tokens

@@ -1,0 +1,135 @@
+"""A server and the command line on one store: what one decides, the other notices, once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+TOOLS = """
+import pathlib
+
+from plansmith.adapters.tools.functions import tool
+
+HERE = pathlib.Path(__file__).parent
+
+
+@tool(effect="write")
+def note(text: str) -> str:
+    "Write a line down."
+    with (HERE / "notes.txt").open("a") as file:
+        file.write(f"{text}\\n")
+    return text
+"""
+NOTE = {"id": "n", "tool": "note", "inputs": {"text": "once"}}
+ASK = {"id": "which", "question": "Which?"}
+
+
+class Desk:
+    """A folder with a server in it, and commands beside the server."""
+
+    def __init__(self, folder: Path, client: httpx.Client) -> None:
+        self.folder = folder
+        self.client = client
+
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+        parts = ["--store", "sqlite:///runs.db", "--tools", "tools.py", "--model", "demo"]
+        return subprocess.run(
+            [sys.executable, "-m", "plansmith", *words, *parts],
+            cwd=self.folder,
+            env=_environment(self.folder),
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+
+    def begin(self, *steps: dict[str, Any]) -> Any:
+        answer = self.client.post("/v1/runs", json={"plan": {"goal": "g", "steps": [*steps]}})
+        assert answer.status_code == 202, answer.text
+        return answer.json()
+
+    def until(self, run: str, status: str) -> Any:
+        """The run once it stands so, as the server tells it; each look waits for an event."""
+        with self.client.stream("GET", "/v1/events", params={"run": run}) as stream:
+            for line in stream.iter_lines():
+                if line.startswith("data:"):
+                    told = self.client.get(f"/v1/runs/{run}").json()
+                    if told["status"] == status:
+                        return told
+        raise AssertionError("the stream ended")
+
+    @property
+    def notes(self) -> list[str]:
+        path = self.folder / "notes.txt"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    home = {"XDG_DATA_HOME": str(folder / "data"), "XDG_CONFIG_HOME": str(folder / "config")}
+    return {**os.environ, **home}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    words = ["serve", "--port", "0", "--no-browser", "--model", "demo", "--tools", "tools.py"]
+    words += ["--store", "sqlite:///runs.db", "--token-file", "token"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "plansmith", *words],
+        cwd=tmp_path,
+        env=_environment(tmp_path),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        url = ""
+        for line in process.stderr:
+            url = url or "".join(re.findall(r"http://[\d.:]+", line))
+            if '"ready"' in line:
+                break
+        headers = {"Authorization": f"Bearer {(tmp_path / 'token').read_text().strip()}"}
+        try:
+            with httpx.Client(base_url=url, headers=headers, timeout=30) as client:
+                yield Desk(tmp_path, client)
+        finally:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=20)
+
+
+def test_a_plan_approved_on_the_command_line_goes_on_in_the_server(desk: Desk) -> None:
+    run = desk.begin(NOTE)
+    said = desk.command("approve", run["id"], run["hash"])
+    assert said.returncode == 0, said.stderr
+    assert desk.until(run["id"], "done")["steps"]["n"]["attempts"] == 1
+    assert desk.notes == ["once"]
+
+
+def test_an_answer_on_the_command_line_goes_on_in_the_server(desk: Desk) -> None:
+    run = desk.begin(ASK, {**NOTE, "after": ["which"]})
+    decided = desk.client.post(f"/v1/runs/{run['id']}/decision", json={"approve": run["hash"]})
+    assert decided.status_code == 200
+    desk.until(run["id"], "asking")
+    said = desk.command("answer", run["id"], "this one")
+    assert said.returncode == 0, said.stderr
+    told = desk.until(run["id"], "done")
+    assert told["steps"]["which"]["result"] == "this one"
+    assert desk.notes == ["once"]
+
+
+def test_a_plan_approved_and_run_on_the_command_line_runs_once(desk: Desk) -> None:
+    for count in range(1, 4):
+        run = desk.begin(NOTE)
+        said = desk.command("approve", run["id"], run["hash"], "--run")
+        assert said.returncode == 0, said.stderr
+        desk.until(run["id"], "done")
+        assert len(desk.notes) == count

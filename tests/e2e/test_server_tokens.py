@@ -1,0 +1,293 @@
+"""Tokens and log-ins: what each may do, as whom it speaks, and how it is taken back."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.unit.server.house import House, plan, serving, tool_step
+
+from plansmith.adapters.clock import SystemClock
+from plansmith.cli.main import main
+from plansmith.config import data_folder
+from plansmith.errors import Misconfigured
+from plansmith.server.route import Route
+from plansmith.server.table import PAGES, ROUTES
+from plansmith.server.tokens import PERSONS, SCOPES, TokenFile
+
+EVERY = [*ROUTES, *PAGES]
+HTTP = sorted(PERSONS)
+ASK = {"id": "which", "kind": "ask", "question": "Which city?"}
+DOORS = [
+    ("POST", "/mcp", "mcp"),
+    ("GET", "/mcp", "mcp"),
+    ("POST", "/a2a", "a2a"),
+    ("GET", "/.well-known/agent-card.json", "a2a"),
+]
+
+
+def place(route: Route) -> str:
+    run = "01900000-0000-7000-8000-000000000000"
+    return re.sub(r"\{(\w+)(:path)?\}", lambda found: run if found[1] == "id" else "x", route.path)
+
+
+@asynccontextmanager
+async def browser(house: House) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser that followed the one-time link."""
+    async with httpx.AsyncClient(base_url=house.url, verify=False, timeout=20) as made:
+        assert (await made.get(f"/?token={house.keys.link_token}")).status_code == 303
+        yield made
+
+
+def test_every_route_has_a_scope_and_what_changes_something_more_than_a_look() -> None:
+    assert {each.scope for each in EVERY} <= PERSONS
+    harmless = {"/v1/runs/{id}/plan/check", "/v1/schedules/preview", "/v1/logout"}
+    for each in EVERY:
+        assert (each.scope == "look") == (each.method == "GET" or each.path in harmless), each.path
+
+
+async def test_a_token_without_the_scope_of_a_route_is_refused_and_told_which(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as house:
+        for scope in HTTP:
+            others = [each for each in SCOPES if each not in (scope, "approve")]
+            async with house.with_token(f"no-{scope}", *others) as client:
+                for route in [each for each in EVERY if each.scope == scope]:
+                    answer = await client.request(route.method, place(route), json={})
+                    told = answer.json()
+                    assert (answer.status_code, told["code"]) == (403, "no_scope"), route.path
+                    assert answer.headers["content-type"] == "application/problem+json"
+                    assert repr(scope) in told["detail"]
+                    assert f"--scope {scope}" in told["hint"]
+
+
+async def test_mcp_and_a2a_have_tokens_of_their_own(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house, browser(house) as person:
+        async with house.with_token("all", *HTTP) as all_of_http:
+            for method, path, scope in DOORS:
+                for client in (house.client, all_of_http, person):
+                    answer = await client.request(method, path, json={})
+                    assert answer.status_code == 403, path
+                    assert repr(scope) in answer.json()["detail"]
+        async with house.with_token("bot", "mcp") as bot:
+            assert (await bot.post("/mcp", json={})).status_code != 403
+            assert (await bot.post("/a2a", json={})).status_code == 403
+            run = await house.begin(tool_step("a", "mail"))
+            decision = f"/v1/runs/{run['id']}/decision"
+            assert (await bot.post(decision, json={"approve": run["hash"]})).status_code == 403
+            assert (await bot.get(f"/v1/runs/{run['id']}")).status_code == 403
+            assert (await house.get(f"/v1/runs/{run['id']}"))["approved"] == ""
+
+
+async def actors(house: House, run: str) -> dict[str, Any]:
+    found = (await house.get(f"/v1/runs/{run}/events"))["items"]
+    return {each["body"]["type"]: each["by"] for each in found}
+
+
+async def test_a_token_that_cannot_approve_speaks_as_a_program(tmp_path: Path) -> None:
+    scopes = ("look", "propose", "answer")
+    async with serving(tmp_path) as house, house.with_token("ci", *scopes) as ci:
+        both = plan(ASK, tool_step("a", inputs={"city": "{{which}}"}))
+        answer = await ci.post("/v1/runs", json={"plan": both, "mode": "read_only"})
+        assert answer.status_code == 202, answer.text
+        run = await house.until(answer.json()["id"], "asking")
+        said = {"question": "which", "answer": "Rome"}
+        assert (await ci.post(f"/v1/runs/{run['id']}/answers", json=said)).status_code == 200
+        await house.until(run["id"], "done")
+        who = {"kind": "program", "name": "ci"}
+        told = await actors(house, run["id"])
+        assert [told[each] for each in ("run_created", "plan_proposed", "question_answered")] == [
+            who
+        ] * 3
+        report = (await house.client.get(f"/v1/runs/{run['id']}/report")).text
+        assert "the program ci answered" in report
+        origins = (await house.get(f"/v1/runs/{run['id']}"))["origins"]
+        assert set(origins["which"].values()) == {"program"}
+
+
+async def test_a_program_with_the_answer_scope_lets_nothing_through(tmp_path: Path) -> None:
+    steps = [tool_step("a"), tool_step("b", "mail", inputs={"city": "{{a.city}}"})]
+    async with serving(tmp_path) as house, house.with_token("ci", "look", "answer") as ci:
+        run = await house.begin(*steps)
+        await house.approve(run)
+        run = await house.until(run["id"], "asking")
+        said = {"question": run["questions"][0]["question"], "answer": "allow"}
+        refused = await ci.post(f"/v1/runs/{run['id']}/answers", json=said)
+        assert refused.status_code == 409
+        assert "not for programs" in refused.json()["detail"]
+        guard = await house.begin(ASK, tool_step("b", "mail", after=["which"]))
+        await house.approve(guard)
+        await house.until(guard["id"], "asking")
+        said = {"question": "which", "answer": "yes"}
+        refused = await ci.post(f"/v1/runs/{guard['id']}/answers", json=said)
+        assert refused.status_code == 409
+        assert "b, which acts" in refused.json()["detail"]
+        assert [name for name, _ in house.tools.calls] == ["weather"]
+
+
+async def test_a_token_that_approves_is_the_persons_own_key_and_says_so(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house, house.with_token("laptop", *HTTP) as mine:
+        run = await house.begin(tool_step("a", "mail"))
+        decision = {"approve": run["hash"]}
+        answer = await mine.post(f"/v1/runs/{run['id']}/decision", json=decision)
+        assert answer.status_code == 200
+        who = (await actors(house, run["id"]))["plan_approved"]
+        assert who == {"kind": "person", "name": "ann (token laptop)"}
+
+
+async def test_a_revoked_or_expired_token_is_worth_nothing_at_once(tmp_path: Path) -> None:
+    async with serving(tmp_path, failures_per_minute=1e6) as house:
+        async with house.with_token("ci", "look") as ci:
+            assert (await ci.get("/v1/runs")).status_code == 200
+            house.tokens.revoke("ci")
+            assert (await ci.get("/v1/runs")).status_code == 401
+        async with house.with_token("ci", "look") as ci:
+            assert (await ci.get("/v1/runs")).status_code == 200
+        now, day = house.office.smith.clock.now(), timedelta(days=1)
+        _, old = house.tokens.create("old", ["look"], by="ann", now=now - 2 * day, lasts=day)
+        late = {"Authorization": f"Bearer {old}"}
+        async with httpx.AsyncClient(verify=False, base_url=house.url, headers=late) as client:
+            assert (await client.get("/v1/runs")).status_code == 401
+
+
+async def test_nobody_comes_in_by_tokens_that_cannot_be_read(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house, house.with_token("ci", "look") as ci:
+        for spoil in ("not json", '{"version": 2, "tokens": []}', '{"version": 1, "tokens": [1]}'):
+            (tmp_path / "tokens.json").write_text(spoil)
+            answer = await ci.get("/v1/runs")
+            assert answer.status_code == 503, spoil
+            assert "tokens.json" in answer.json()["detail"]
+        # The person's own token is in a file of its own.
+        assert (await house.client.get("/v1/runs")).status_code == 200
+
+
+async def test_a_key_of_one_client_does_not_bring_the_answer_to_another(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house, house.with_token("ci", "propose", "look") as ci:
+        key = {"Idempotency-Key": "k1"}
+        body = {"plan": plan(tool_step("a", "mail"))}
+        mine = await house.client.post("/v1/runs", json=body, headers=key)
+        theirs = await ci.post("/v1/runs", json=body, headers=key)
+        assert mine.json()["id"] != theirs.json()["id"]
+        async with house.with_token("no", "look") as no:
+            assert (await no.post("/v1/runs", json=body, headers=key)).status_code == 403
+
+
+async def test_a_log_in_is_the_persons_and_ends_with_log_out(tmp_path: Path) -> None:
+    async with serving(tmp_path, failures_per_minute=1e6) as house, browser(house) as person:
+        run = await house.begin(tool_step("a", "mail"))
+        decided = await person.post(f"/v1/runs/{run['id']}/decision", json={"approve": run["hash"]})
+        assert decided.status_code == 200
+        assert (await actors(house, run["id"]))["plan_approved"] == {
+            "kind": "person",
+            "name": "ann",
+        }
+        cookie = person.cookies[house.keys.cookie_name]
+        gone = await person.post("/v1/logout", json={})
+        assert gone.status_code == 204
+        assert "max-age=0" in gone.headers["set-cookie"].lower()
+        stolen = {"Cookie": f"{house.keys.cookie_name}={cookie}"}
+        async with httpx.AsyncClient(verify=False, base_url=house.url, headers=stolen) as thief:
+            assert (await thief.get("/v1/runs")).status_code == 401
+        assert [each for each in house.tokens.all() if each.kind == "login"] == []
+        assert (await house.client.post("/v1/logout", json={})).status_code == 409
+
+
+async def test_a_log_in_is_revoked_from_outside_and_ends_by_itself(tmp_path: Path) -> None:
+    async with serving(tmp_path, failures_per_minute=1e6) as house, browser(house) as person:
+        [login] = house.tokens.all()
+        assert login.expires is not None
+        assert login.expires - login.created == timedelta(days=30)
+        # One that was used lately is left as it is, one that was not lasts on from now.
+        assert "set-cookie" not in (await person.get("/v1/runs")).headers
+        now = house.office.smith.clock.now()
+        house.tokens.prolong(login, now - timedelta(days=20))
+        renewed = await person.get("/v1/runs")
+        assert "max-age=2592000" in renewed.headers["set-cookie"].lower()
+        assert "httponly" in renewed.headers["set-cookie"].lower()
+        [after] = house.tokens.all()
+        assert after.expires is not None
+        assert after.expires - now > timedelta(days=29)
+        house.tokens.prolong(after, now - timedelta(days=31))
+        assert (await person.get("/v1/runs")).status_code == 401
+        house.tokens.prolong(after, now)
+        assert (await person.get("/v1/runs")).status_code == 200
+        house.tokens.revoke(after.name)
+        assert (await person.get("/v1/runs")).status_code == 401
+
+
+def test_the_file_of_tokens_is_its_owners_alone_and_holds_no_token(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "tokens.json"
+    tokens = TokenFile(path)
+    now = SystemClock().now()
+    _, secret = tokens.create("ci", ["look"], by="ann", now=now, lasts=None)
+    cookie = tokens.log_in(by="ann", now=now, lasts=timedelta(days=1))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not [each for each in (secret, cookie) if each[4:] in path.read_text()]
+    path.chmod(0o644)
+    with pytest.raises(Misconfigured, match="chmod 600"):
+        TokenFile(path).all()
+
+
+def tokens(*words: str, home: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "plansmith", "tokens", *words]
+    environment = {**os.environ, "XDG_DATA_HOME": str(home)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_tokens_command_makes_lists_and_revokes(tmp_path: Path) -> None:
+    made = tokens("create", "ci", "--scope", "look,propose", "--expires", "30d", home=tmp_path)
+    assert made.returncode == 0, made.stderr
+    secret = made.stdout.strip()
+    assert re.fullmatch(r"pst_[\w-]{43}", secret)
+    assert "this once" in made.stderr
+    file = TokenFile(tmp_path / "plansmith" / "tokens.json")
+    [token] = file.all()
+    assert (token.name, token.scopes) == ("ci", ("look", "propose"))
+    assert file.find(secret, kind="token", now=token.created) == token
+    shown = tokens("list", home=tmp_path).stdout
+    assert "the program ci" in shown
+    assert secret not in shown
+    told = json.loads(tokens("list", "--json", home=tmp_path).stdout)
+    assert told[0]["actor"] == {"kind": "program", "name": "ci"}
+    assert "hash" not in told[0]
+    mine = json.loads(tokens("create", "me", "--scope", "approve", "--json", home=tmp_path).stdout)
+    assert mine["actor"]["kind"] == "person"
+    assert mine["token"].startswith("pst_")
+    assert tokens("revoke", "ci", home=tmp_path).returncode == 0
+    assert [each.name for each in file.all()] == ["me"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["create", "x", "--scope", "everything"], "scopes are look"),
+        (["create", "x", "--scope", ","], "needs a scope"),
+        (["create", "x y", "--scope", "look"], "no name"),
+        (["create", "x", "--scope", "look", "--expires", "soon"], "30d"),
+        (["create", "x", "--scope", "mcp,approve"], "cannot approve"),
+        (["revoke", "nobody"], "tokens list"),
+    ],
+)
+def test_the_tokens_command_says_what_is_wrong(
+    words: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert main(["tokens", *words]) == 2
+    assert says in capsys.readouterr().err
+    assert not (data_folder() / "tokens.json").exists()
