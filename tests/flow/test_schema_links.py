@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -166,10 +166,8 @@ def test_a_terminal_reads_an_answer_without_fetching_the_schema(listener: Listen
 
 def test_a_grammar_for_a_small_model_is_made_without_fetching(listener: Listener) -> None:
     for schema in linked(listener.url):
-        try:
+        with suppress(PlansmithError, ValueError):  # one that cannot be had is an error
             grammar_of(schema)
-        except (PlansmithError, ValueError) as error:
-            assert json.dumps(str(error))
 
 
 def test_schemas_are_made_ready_in_one_place() -> None:
