@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from plansmith import Plan, RunStatus, tool
 from plansmith.adapters.secrets.box import SecretBox
@@ -37,13 +40,34 @@ def forms() -> list[str]:
     return [
         CANARY,
         json.dumps(CANARY)[1:-1],
+        json.dumps(json.dumps(CANARY))[3:-3],
+        html.escape(CANARY),
         quote(CANARY, safe=""),
+        quote(CANARY),
+        quote_plus(CANARY),
+        quote(CANARY, safe="").replace("%2F", "%2f").replace("%7B", "%7b").replace("%7D", "%7d"),
         base64.b64encode(encoded).decode(),
+        base64.urlsafe_b64encode(encoded).decode(),
+        *(base64.b64encode(b"x" * before + b":" + encoded).decode() for before in range(3)),
+        base64.b64encode(b"ada:" + encoded + b"\n").decode(),
         encoded.hex(),
+        encoded.hex().upper(),
+        repr(encoded),
     ]
 
 
 seen: list[dict[str, Any]] = []
+
+
+def careless_form(key: str) -> dict[str, Any]:
+    return {
+        "title": f"Sign in with {key}",
+        "description": f"Basic {base64.b64encode(f'ada:{key}'.encode()).decode()}",
+        "type": "string",
+        "enum": ["no", *forms()],
+        "default": key,
+        "properties": {key: {"const": key, "examples": [[key]]}},
+    }
 
 
 @tool(effect="read", name="shop.buy")
@@ -58,6 +82,8 @@ async def buy(call: Call, key: str, what: str = "", how: str = "") -> dict[str, 
         raise ValueError(f"bad key {quote(key, safe='')}")
     if how == "ask" and call.reply is None:
         raise InputNeeded(f"Is {key} right?", state={"key": key}, options=(f"yes {key}", "no"))
+    if how == "form" and call.reply is None:
+        raise InputNeeded("Which one?", schema=careless_form(key))
     return {"echo": forms(), f"of {key}": [key], "text": "${secret:key}"}
 
 
@@ -73,7 +99,7 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "runs.db"
 
 
-@pytest.mark.parametrize("how", ["", "fail", "raise", "ask"])
+@pytest.mark.parametrize("how", ["", "fail", "raise", "ask", "form"])
 async def test_the_value_reaches_its_tool_and_nothing_that_is_kept_or_told(
     store: Path, how: str
 ) -> None:
@@ -179,3 +205,59 @@ def test_files_of_secrets_are_for_their_owner_alone(tmp_path: Path) -> None:
         kept.reveal("key", "any")
     with pytest.raises(ValueError, match="exactly one of"):
         SecretBox({"key": {"tools": ("*",)}})
+
+
+@given(
+    secret=st.text(min_size=6, max_size=40).filter(lambda text: text.strip() == text),
+    before=st.binary(max_size=9),
+    after=st.binary(max_size=9),
+)
+def test_a_secret_anywhere_in_what_base64_encodes_is_hidden(
+    secret: str, before: bytes, after: bytes
+) -> None:
+    kept = SecretBox({"key": {"env": "K", "tools": ("*",)}}, environment={"K": secret})
+    kept.reveal("key", "any")
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        text = encode(before + secret.encode() + after).decode()
+        assert kept.hide(f"Authorization: Basic {text}") == "Authorization: Basic ${secret:key}"
+
+
+@given(st.text(min_size=6, max_size=60))
+def test_a_secret_in_an_address_in_json_and_in_html_is_hidden(secret: str) -> None:
+    kept = SecretBox({"key": {"env": "K", "tools": ("*",)}}, environment={"K": secret})
+    kept.reveal("key", "any")
+    for text in (
+        quote(secret, safe=""),
+        quote(secret),
+        quote_plus(secret),
+        json.dumps(secret)[1:-1],
+        html.escape(secret),
+        repr(secret)[1:-1],
+        secret.encode().hex().upper(),
+    ):
+        assert kept.hide([f"<{text}>"]) == ["<${secret:key}>"]
+
+
+def test_a_secret_is_hidden_before_it_is_revealed_as_after_a_restart() -> None:
+    assert box().hide({"a": f"it was {CANARY}"}) == {"a": "it was ${secret:key}"}
+
+
+def test_a_secret_of_digits_is_hidden_as_a_number_too() -> None:
+    kept = SecretBox({"pin": {"env": "PIN", "tools": ("*",)}}, environment={"PIN": "493817"})
+    assert kept.hide([493817, 12, 1.5, True]) == ["${secret:pin}", 12, 1.5, True]
+
+
+def test_a_line_of_a_secret_of_many_lines_is_hidden_by_itself() -> None:
+    key = (
+        "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\n-----END KEY-----"
+    )
+    kept = SecretBox({"key": {"env": "K", "tools": ("*",)}}, environment={"K": key})
+    assert kept.hide("bad line AQEFAASCBKcwggSjAgEAAoIB") == "bad line ${secret:key}"
+    assert kept.hide("-----BEGIN KEY-----") == "-----BEGIN KEY-----"
+
+
+def test_texts_without_a_secret_stay_as_they_are() -> None:
+    kept = SecretBox({"key": {"env": "K", "tools": ("*",)}}, environment={"K": "secret"})
+    kept.reveal("key", "any")
+    for text in ("a Secret", "secre t", "c2VjcmU", "%73ecre", "7365637265", "dXNlcjpwYXNz"):
+        assert kept.hide(text) == text

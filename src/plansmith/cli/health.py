@@ -8,6 +8,7 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
+from plansmith.adapters.agents.sandbox_report import WallFinding, wall_findings
 from plansmith.adapters.models.choosing import choose, choose_at, pull_hint
 from plansmith.adapters.models.local.shelf import Shelf, weights_path
 from plansmith.adapters.stores.doctor import Finding, diagnose, verify
@@ -75,12 +76,17 @@ def _doctor(args: argparse.Namespace) -> int:
         *(Finding("warning", "folder", each) for each in left_out),
         *asyncio.run(diagnose(settings.store_url(), sample=args.sample)),
         *asyncio.run(_model_findings(settings.models.plan)),
+        *(Finding(each.level, "sandbox", each.text, each.hint) for each in _walls()),
     ]
     if args.json:
         print_json([asdict(each) for each in findings])
     else:
         print_lines(map(_line, findings))
     return Exit.FAILED if any(each.level == "error" for each in findings) else Exit.OK
+
+
+def _walls() -> list[WallFinding]:
+    return asyncio.run(wall_findings())
 
 
 async def _model_findings(plan: ModelSettings) -> list[Finding]:

@@ -9,10 +9,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final, Literal, NamedTuple, cast
 
-import jsonschema_rs
-
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
+from plansmith.planner.checking.schemas import BadSchema, Schema, validator
 
 if sys.platform != "win32":
     import termios
@@ -52,12 +51,20 @@ def read_answer(asked: QuestionAsked, typed: str) -> Json:
         numbers = {str(number): each for number, each in enumerate(asked.options, start=1)}
         return text if text in asked.options else numbers.get(text, text)
     schema = asked.answer_schema
-    if schema is None or jsonschema_rs.validator_for(schema, offline=True).is_valid(text):
+    if schema is None or _is_text(schema, text):
         return text
     try:
         return cast("Json", json.loads(text))
     except ValueError:
         return text
+
+
+def _is_text(schema: Schema, text: str) -> bool:
+    """Whether a schema takes what was typed as it stands; one that cannot be used says nothing."""
+    try:
+        return validator(schema).is_valid(text)
+    except BadSchema:
+        return False
 
 
 def ask_line(prompt: str) -> str | None:

@@ -14,6 +14,7 @@ from plansmith.plan.events import (
     StepReplied,
     StepReset,
 )
+from plansmith.planner.checking.schemas import BadSchema, validator
 from plansmith.runner.labels import DATA_PREFIX, settle_data
 from plansmith.runner.limits import limit_of, settle_limit
 from plansmith.runner.recover import UNKNOWN_OPTIONS, UNKNOWN_PREFIX
@@ -50,10 +51,10 @@ def _settle_unknown(step: str, value: Json) -> list[AnyBody]:
 def _check(asked: QuestionAsked, value: Json) -> None:
     if asked.answer_schema is not None:
         try:
-            jsonschema_rs.validator_for(asked.answer_schema, offline=True).validate(value)
+            validator(asked.answer_schema).validate(value)
+        except BadSchema as error:
+            raise Refused(f"the question's schema is not usable: {error}") from None
         except jsonschema_rs.ValidationError as error:
             raise Refused(f"the answer does not fit: {error.message}") from None
-        except ValueError as error:
-            raise Refused(f"the question's schema is not usable: {error}") from None
     elif asked.options and value not in asked.options:
         raise Refused(f"{value!r} is not one of {', '.join(asked.options)}")

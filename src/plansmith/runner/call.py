@@ -13,6 +13,7 @@ from plansmith.errors import InputNeeded, OutcomeUnknown, PlansmithError, ToolBu
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.steps import LONGEST_TIMEOUT_S, AgentStep, ReplyStep, ToolStep
+from plansmith.planner.checking.schemas import BadSchema, validator
 from plansmith.ports import Agent, Call, Clock, Secrets, ToolSource
 from plansmith.runner.early import EarlyReads
 from plansmith.runner.sealing import sealed_call, sealed_need, unsealed
@@ -134,7 +135,7 @@ class Callees:
         except OutcomeUnknown as lost:
             return self.lost(unit, str(lost))
         except InputNeeded as need:
-            return Asks(need)
+            return _asks(need)
         except ToolBusy as busy:
             return Failed(str(busy), again=True)
         except ToolFailed as failed:
@@ -201,8 +202,17 @@ class Callees:
     def _validator(self, tool: str, schema: Mapping[str, Json]) -> jsonschema_rs.Validator:
         """The tool's schema, made ready once and not for every call."""
         if tool not in self._validators:
-            self._validators[tool] = jsonschema_rs.validator_for(dict(schema), offline=True)
+            self._validators[tool] = validator(schema)
         return self._validators[tool]
+
+
+def _asks(need: InputNeeded) -> Outcome:
+    """A question; one whose answer could never be checked would never be settled."""
+    try:
+        validator(need.schema or {})
+    except BadSchema as error:
+        return Failed(f"it asks a question whose schema cannot be used: {error}")
+    return Asks(need)
 
 
 def _sealed(outcome: Outcome, secrets: Secrets) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from plansmith.errors import InputNeeded
 from plansmith.plan.data import Json
@@ -52,7 +52,7 @@ def sealed_need(need: InputNeeded, secrets: Secrets) -> InputNeeded:
     """A question without any secret in it."""
     return InputNeeded(
         cast("str", secrets.hide(need.message)),
-        schema=need.schema,
+        schema=cast("dict[str, Any] | None", secrets.hide(cast("Json", need.schema))),
         options=[cast("str", secrets.hide(each)) for each in need.options],
         state=secrets.hide(need.state),
         link=cast("str", secrets.hide(need.link)),

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, cast
 
-import jsonschema_rs
-
 from plansmith.adapters.agents.local_evidence import Evidence
 from plansmith.adapters.agents.local_guard import Circles, LocalLimits
 from plansmith.errors import (
@@ -24,6 +22,7 @@ from plansmith.errors import (
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash
 from plansmith.planner.briefing.fence import fence
+from plansmith.planner.checking.schemas import BadSchema, validator
 from plansmith.ports import Call, Reply, ToolSource
 
 DEFAULT_TIMEOUT_S: Final = 120.0
@@ -175,9 +174,8 @@ def _left_behind(reply: Reply | None) -> tuple[dict[str, Reply], dict[str, dict[
 
 def _flaw(spec: ToolSpec, arguments: dict[str, Json]) -> str:
     # A schema that cannot be understood is left to the tool.
-    with suppress(ValueError):
-        validator = jsonschema_rs.validator_for(spec.input_schema)
-        first = next(iter(validator.iter_errors(arguments)), None)
+    with suppress(BadSchema):
+        first = next(iter(validator(spec.input_schema).iter_errors(arguments)), None)
         return "" if first is None else first.message
     return ""
 

@@ -59,7 +59,10 @@ class BoxFile:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How code ended: `stopped` says which limit ended it, `missing` what did not confine it."""
+    """How code ended: `stopped` says which limit ended it, `missing` what did not confine it.
+
+    `standing` names the walls that did: namespaces or landlock, seccomp, and limits of cgroups.
+    """
 
     exit_code: int | None
     stopped: str = ""
@@ -68,6 +71,7 @@ class Outcome:
     files: tuple[BoxFile, ...] = ()
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    standing: tuple[str, ...] = ()
     seconds: float = 0.0
 
     @property
@@ -188,6 +192,7 @@ def _outcome(told: dict[str, Any], more: list[str]) -> Outcome:
         ),
         notes=(*told["notes"], *more),
         missing=tuple(told["missing"]),
+        standing=tuple(told["standing"]),
         seconds=told["seconds"],
     )
 

@@ -17,12 +17,15 @@ NETWORK = "there is no network in the sandbox"
 LOOKUPS = ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr")
 TALKS = ("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg")
 STARTS = ("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen")
+OWN = (1, -1)  # Unix sockets, and a handle whose kind is looked up
 SIGNALS = ("os.kill", "os.killpg")
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
 def refuse_network(event: str, given: tuple[Any, ...]) -> None:
     """Say why there is no connection; sockets between processes of the box are no network."""
+    if event == "socket.__new__" and given[1] not in OWN:
+        raise PermissionError(NETWORK)
     if event in LOOKUPS or (event in TALKS and isinstance(given[-1], tuple)):
         raise PermissionError(NETWORK)
 

@@ -16,11 +16,18 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from plansmith.adapters.agents import sandbox_landlock, sandbox_walls, sandbox_watch
+from plansmith.adapters.agents import (
+    sandbox_cgroup,
+    sandbox_landlock,
+    sandbox_seccomp,
+    sandbox_walls,
+    sandbox_watch,
+)
+from plansmith.adapters.agents.sandbox_cgroup import Group
 from plansmith.adapters.agents.sandbox_collect import collect
 from plansmith.adapters.agents.sandbox_walls import BOX, DEVICES, NoWalls, Walls
 
@@ -96,12 +103,21 @@ def _do(job: Job) -> dict[str, Any]:
     sandbox_walls.adopt_orphans()
     for name in ("root", "work"):
         (job.folder / name).mkdir()
+    # Before the walls: behind them the kernel's own files are not to be seen.
+    group = sandbox_cgroup.make(job.limits)
+    try:
+        return _guarded(job, group)
+    finally:
+        group.remove()
+
+
+def _guarded(job: Job, group: Group) -> dict[str, Any]:
     walls = _walls(job)
     if not walls.stand and walls.missing and not job.allow_weak:
         return {"refused": list(walls.missing)}
     _put(job, walls)
     began = time.monotonic()
-    watch = _Watch(job, walls)
+    watch = _Watch(job, walls, group)
     ending = watch.run()
     seconds = time.monotonic() - began
     kept = collect(
@@ -119,19 +135,38 @@ def _do(job: Job) -> dict[str, Any]:
         "files": kept.files,
         "notes": [*left, *kept.notes],
         "missing": list(walls.missing),
+        "standing": _standing(walls, group),
     }
+
+
+def _standing(walls: Walls, group: Group) -> list[str]:
+    """The walls that stand, by name, and the limits that the kernel keeps for all processes."""
+    landlock = not walls.stand and sandbox_landlock.version()
+    return [
+        *(["namespaces"] if walls.stand else []),
+        *(["landlock"] if landlock else []),
+        *(["seccomp"] if not sandbox_seccomp.gap() else []),
+        *(f"cgroup {name}" for name in sorted(group.keeps)),
+    ]
 
 
 def _walls(job: Job) -> Walls:
     disk = {name: job.limits[name] for name in ("disk_bytes", "disk_files")}
+    unfiltered = sandbox_seccomp.gap()
+    calls = (f"system calls: all of them can be made ({unfiltered})",) if unfiltered else ()
     try:
-        return sandbox_walls.enter(job.work, **disk)
+        walls = sandbox_walls.enter(job.work, **disk)
+        return replace(walls, missing=(*walls.missing, *calls))
     except NoWalls as refusal:
         why = str(refusal)
     uid, gid = sandbox_walls.box_user()
     gaps = sandbox_landlock.gaps(sandbox_landlock.version())
+    if not unfiltered:
+        # The filter leaves no kind of socket but those between programs of one machine.
+        sockets = "network: programs of this machine can be reached by their Unix sockets"
+        gaps = (*(each for each in gaps if not each.startswith("network: ")), sockets)
     disk_gap = "disk: each file is limited, their number and sum are not"
-    return Walls(stand=False, uid=uid, gid=gid, missing=(why, *gaps, disk_gap))
+    return Walls(stand=False, uid=uid, gid=gid, missing=(why, *gaps, *calls, disk_gap))
 
 
 def _put(job: Job, walls: Walls) -> None:
@@ -150,9 +185,10 @@ def _put(job: Job, walls: Walls) -> None:
 class _Watch:
     """One run of the code: its processes, its output, and what puts an end to it."""
 
-    def __init__(self, job: Job, walls: Walls) -> None:
+    def __init__(self, job: Job, walls: Walls, group: Group) -> None:
         self._job = job
         self._walls = walls
+        self._group = group
         self._limits = job.limits
         most = job.limits["output_bytes"]
         self.out, self.err = Output(most), Output(most)
@@ -165,7 +201,7 @@ class _Watch:
         pipes = [os.pipe() for _ in range(3)]
         child = os.fork()
         if child == 0:
-            _init(self._job, self._walls, *(write for _, write in pipes))
+            _init(self._job, self._walls, self._group, [write for _, write in pipes])
         for _, write in pipes:
             os.close(write)
         deadline = time.monotonic() + self._limits["wall_s"]
@@ -215,8 +251,12 @@ class _Watch:
             return f"it had more than {self._limits['processes']} processes"
         most = self._limits["memory_bytes"]
         if sandbox_watch.memory_of(alive, most) > most:
-            return f"its processes took more than {most:,} bytes of memory together"
+            return self._too_much_memory()
         return ""
+
+    def _too_much_memory(self) -> str:
+        most = self._limits["memory_bytes"]
+        return f"its processes took more than {most:,} bytes of memory together"
 
     def _drain(self, handles: list[int]) -> None:
         """What is still in the pipes of processes that are gone."""
@@ -228,6 +268,8 @@ class _Watch:
     def _ending(self) -> dict[str, Any]:
         if self._stopped:
             return {"stopped": self._stopped}
+        if self._group.ran_out_of_memory():
+            return {"stopped": self._too_much_memory()}
         if not self._status:
             return {"stopped": "it ended the process that watched it"}
         told: dict[str, Any] = json.loads(self._status)
@@ -236,8 +278,9 @@ class _Watch:
         return told
 
 
-def _init(job: Job, walls: Walls, out: int, err: int, status: int) -> NoReturn:
+def _init(job: Job, walls: Walls, group: Group, pipes: list[int]) -> NoReturn:
     """The first process behind the walls: starts the code, reaps, tells how it ended."""
+    out, err, status = pipes
     try:
         sandbox_walls.die_with_parent()
         visible = _visible()
@@ -246,7 +289,7 @@ def _init(job: Job, walls: Walls, out: int, err: int, status: int) -> NoReturn:
             sandbox_walls.close_in(job.folder / "root", job.work, visible)
         code = os.fork()
         if code == 0:
-            _become(job, walls, visible, (hook, out, err))
+            _become(job, walls, visible, (hook, group, out, err))
         ended, how = os.waitpid(-1, 0)
         while ended != code:
             ended, how = os.waitpid(-1, 0)
@@ -267,12 +310,15 @@ def _visible() -> list[str]:
     return [*_SYSTEM, *(each for each in more if each not in ("/", *inside))]
 
 
-def _become(job: Job, walls: Walls, visible: list[str], more: tuple[str, int, int]) -> NoReturn:
+def _become(
+    job: Job, walls: Walls, visible: list[str], more: tuple[str, Group, int, int]
+) -> NoReturn:
     """Turn into the code's own Python, with nothing of ours left."""
     try:
         os.setsid()
         os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
-        hook, out, err = more
+        hook, group, out, err = more
+        group.join()
         os.dup2(out, 1)
         os.dup2(err, 2)
         _limit(job.limits)
@@ -282,6 +328,8 @@ def _become(job: Job, walls: Walls, visible: list[str], more: tuple[str, int, in
         shown = [] if walls.stand else [*visible, *(f"/dev/{name}" for name in DEVICES)]
         if not walls.stand and (number := sandbox_landlock.version()):
             sandbox_landlock.fence_in(number, shown, [place, "/dev/null"])
+        if not sandbox_seccomp.gap():
+            sandbox_seccomp.refuse_calls()
         options = ["-I", "-B", "-u", "-X", "utf8", "-c", hook]
         command = [sys.executable, *options, place, *shown]
         os.execve(sys.executable, command, _environment(place))  # noqa: S606 - our own Python

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Self
-from urllib.parse import quote, quote_plus
 
 from pydantic import Field, model_validator
 
+from plansmith.adapters.secrets.hider import Hider
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json, Record
 
@@ -50,7 +49,8 @@ class SecretBox:
             for name, each in sources.items()
         }
         self._environment = os.environ if environment is None else environment
-        self._marks: dict[str, str] = {}
+        self._hider = Hider()
+        self._knows_all = False
 
     def flaw(self, name: str, tool: str) -> str:
         """Why a tool cannot be given a secret, without looking at the secret; or nothing."""
@@ -70,25 +70,23 @@ class SecretBox:
         if len(value) < SHORTEST:
             hint = f"use one of {SHORTEST} characters or more"
             raise Misconfigured(f"the secret {name!r} is too short to be kept out", hint=hint)
-        self._marks |= dict.fromkeys(_forms(value), f"${{secret:{name}}}")
+        self._hider.learn(value, name)
         return value
 
     def hide(self, value: Json) -> Json:
-        """A value without any secret that was revealed so far, however it is written."""
-        if not self._marks:
-            return value
-        if isinstance(value, str):
-            return self._hidden(value)
-        if isinstance(value, list):
-            return [self.hide(child) for child in value]
-        if isinstance(value, dict):
-            return {self._hidden(key): self.hide(child) for key, child in value.items()}
-        return value
+        """A value without any secret, however it is written.
 
-    def _hidden(self, text: str) -> str:
-        for form in sorted(self._marks, key=len, reverse=True):
-            text = text.replace(form, self._marks[form])
-        return text
+        Those of the environment and of files are known before they are revealed: a tool may tell
+        one that was given to another, or in a process that ended.
+        """
+        if not self._knows_all:
+            self._knows_all = True
+            for name, source in self._sources.items():
+                with suppress(Misconfigured):  # it is told when the secret is revealed
+                    known = "" if source.keyring else _read(name, source, self._environment)
+                    if len(known) >= SHORTEST:
+                        self._hider.learn(known, name)
+        return self._hider.hide(value)
 
 
 def _read(name: str, source: SecretSource, environment: Mapping[str, str]) -> str:
@@ -126,16 +124,3 @@ def _from_keyring(name: str, entry: str) -> str:
     if not value:
         raise Misconfigured(f"the keyring has no entry {entry!r} for the secret {name!r}")
     return value
-
-
-def _forms(value: str) -> Iterator[str]:
-    """The ways a secret is likely to be written when it comes back."""
-    yield value
-    yield quote(value, safe="")
-    yield quote_plus(value)
-    yield json.dumps(value)[1:-1]
-    yield json.dumps(value, ensure_ascii=False)[1:-1]
-    encoded = value.encode()
-    for coded in (base64.b64encode(encoded), base64.urlsafe_b64encode(encoded)):
-        yield coded.decode().rstrip("=")
-    yield encoded.hex()

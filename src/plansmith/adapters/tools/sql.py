@@ -5,15 +5,11 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, Protocol
-from urllib.parse import unquote, urlsplit
+from typing import Any, Final
 
 from plansmith.adapters.context.schema import Table, schema_blocks
-from plansmith.adapters.tools.sql_duckdb import DuckEngine
-from plansmith.adapters.tools.sql_postgres import PostgresEngine
-from plansmith.adapters.tools.sql_rows import ROWS, Found, RowLimits, parameters_of, told
-from plansmith.adapters.tools.sql_sqlite import SqliteEngine
+from plansmith.adapters.tools.sql_engines import HINT, Database
+from plansmith.adapters.tools.sql_rows import ROWS, RowLimits, parameters_of
 from plansmith.adapters.tools.toolset import (
     NOTES,
     TEXT,
@@ -32,7 +28,6 @@ from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import ContextBlock
 
-HINT: Final = "sqlite:///file.db, duckdb:///file.duckdb or postgresql://user@host/database"
 _MOST_TABLES: Final = 500
 _TABLE: Final = fields(
     {"name": TEXT, "kind": TEXT, "columns": {"type": "integer"}, "comment": TEXT},
@@ -59,26 +54,6 @@ _PARAMETERS: Final[dict[str, Any]] = {
 }
 
 
-class Engine(Protocol):
-    """One database, whatever its kind."""
-
-    kind: str
-
-    def query(
-        self, sql: str, parameters: Sequence[Any] | Mapping[str, Any], rows: int, job: Job
-    ) -> Found:
-        """The rows of one statement that reads."""
-        ...
-
-    def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any], job: Job) -> int:
-        """Do one statement that writes; how many rows it changed."""
-        ...
-
-    def schema(self) -> list[Table]:
-        """The tables and views."""
-        ...
-
-
 class SqlTools(ToolSet):
     """The tools for some databases by name; a write tool only for those named in `writable`.
 
@@ -98,7 +73,7 @@ class SqlTools(ToolSet):
         strange = [name for name in writable if name not in databases]
         if strange:
             raise Misconfigured(f"there is no database {strange[0]!r}", hint="name one of yours")
-        self._engines = {name: engine(url, self._limits) for name, url in databases.items()}
+        self._engines = {name: Database(url, self._limits) for name, url in databases.items()}
         self._writable = {name: self._engines[name] for name in writable}
         tools = [
             BuiltIn(self._spec_tables(), self._tables),
@@ -145,15 +120,14 @@ class SqlTools(ToolSet):
     def _query(self, given: Arguments, job: Job) -> Json:
         rows = given.get("limit", self._limits.rows)
         parameters = parameters_of(given.get("parameters", []))
-        found = self._engine(given).query(given["query"], parameters, rows, job)
-        return told(found, self._limits)
+        return self._engine(given).query(given["query"], parameters, rows, job)
 
     def _execute(self, given: Arguments, job: Job) -> Json:
         parameters = parameters_of(given.get("parameters", []))
         changed = self._engine(given, self._writable).execute(given["statement"], parameters, job)
         return {"changed": changed}
 
-    def _engine(self, given: Arguments, among: Mapping[str, Engine] | None = None) -> Engine:
+    def _engine(self, given: Arguments, among: Mapping[str, Database] | None = None) -> Database:
         engines = self._engines if among is None else among
         name = given.get("database")
         return engines[name] if name is not None else next(iter(engines.values()))
@@ -225,21 +199,8 @@ class SqlTools(ToolSet):
             effect=Effect.WRITE if among else Effect.READ,
             open_world=False,
             idempotent=not among,
-            timeout_s=self._limits.seconds + 15,
+            timeout_s=2 * self._limits.seconds + 25,
         )
-
-
-def engine(url: str, limits: RowLimits) -> Engine:
-    """The database at an address; nothing is opened before it is used."""
-    scheme = url.partition(":")[0]
-    if scheme in ("postgresql", "postgres"):
-        return PostgresEngine(url, limits=limits)
-    if scheme not in ("sqlite", "duckdb") or not url.startswith(f"{scheme}:///"):
-        raise Misconfigured(f"{scheme!r} is not the address of a database", hint=HINT)
-    # Three slashes and a path relative to here; a fourth one makes it absolute.
-    path = Path(unquote(urlsplit(url).path)[1:]).expanduser()
-    made = SqliteEngine if scheme == "sqlite" else DuckEngine
-    return made(path, limits=limits)
 
 
 def _described(table: Table) -> Json:

@@ -1,4 +1,4 @@
-"""PostgreSQL for the SQL tools: a cursor in a read-only transaction, never as a superuser."""
+"""PostgreSQL for the SQL tools: an ordinary role, a read-only transaction that is never kept."""
 
 from __future__ import annotations
 
@@ -9,26 +9,51 @@ from importlib import import_module
 from typing import Any, Final
 
 from plansmith.adapters.context.schema import Column, ForeignKey, Table
-from plansmith.adapters.tools.sql_rows import Found, RowLimits
+from plansmith.adapters.tools.sql_rows import Found, RowLimits, shortened
 from plansmith.adapters.tools.toolset import Job, watched
 from plansmith.errors import Misconfigured, ToolBusy, ToolFailed
 
 Parameters = Sequence[Any] | Mapping[str, Any]
-# Functions that act outside of the transaction, or run text as SQL where no check sees it.
+# Functions that act outside of the transaction, or run text as SQL. That they are named is an
+# early word to whoever wrote the statement; what keeps them harmless is the role they run as.
 _REACHING_OUT: Final = re.compile(
     r"\b(?:set_config|dblink\w*|query_to_xml\w*|cursor_to_xml\w*|table_to_xml\w*|schema_to_xml\w*"
     r"|database_to_xml\w*|lo_\w+|lowrite|pg_read_\w+|pg_write_\w+|pg_ls_\w+|pg_stat_file"
     r"|pg_file_\w+|pg_sleep\w*|pg_terminate_backend|pg_cancel_backend|pg_reload_conf"
     r"|pg_rotate_logfile\w*|pg_notify|pg_switch_wal|pg_create_\w+|pg_drop_\w+|pg_backup_\w+"
     r"|pg_logical_\w+|pg_replication_\w+|pg_promote|pg_advisory_\w+|pg_try_advisory_\w+"
-    r"|pg_stat_reset\w*|pg_import_\w+|pg_execute_\w+|plpy\w*|xpath_table)\b",
+    r"|pg_stat_reset\w*|ts_stat|ts_rewrite|pg_import_\w+|pg_execute_\w+|plpy\w*|xpath_table)\b",
     re.IGNORECASE,
+)
+# Roles of the server that reach its files, programs and other sessions.
+_MIGHTY: Final = (
+    *("pg_read_server_files", "pg_write_server_files", "pg_execute_server_program"),
+    *("pg_signal_backend", "pg_checkpoint", "pg_maintain", "pg_create_subscription"),
+)
+# Of the role itself and of all that it could become: a statement can change its role.
+_RIGHTS: Final = """
+    SELECT DISTINCT told.what
+    FROM pg_roles r
+    CROSS JOIN LATERAL (VALUES
+        (r.rolsuper, 'it is a superuser'), (r.rolreplication, 'it may replicate'),
+        (r.rolcreaterole, 'it may make roles'), (r.rolcreatedb, 'it may make databases'),
+        (r.rolname = ANY ($1), 'it is in ' || r.rolname)) told (holds, what)
+    WHERE told.holds AND pg_has_role(session_user, r.oid, 'MEMBER')
+      AND (NOT (SELECT rolsuper FROM pg_roles WHERE rolname = session_user)
+           OR told.what = 'it is a superuser')
+    ORDER BY 1
+"""
+_ROLE: Final = (
+    "let Plansmith have a role of its own that only reads: CREATE ROLE plansmith_reader LOGIN "
+    "PASSWORD '…'; GRANT pg_read_all_data TO plansmith_reader; (to write, GRANT it INSERT, UPDATE "
+    "or DELETE on the tables in question)"
 )
 _READING: Final = ("select", "with", "values", "table")
 _WRITING: Final = ("insert", "update", "delete", "merge", "with", "create", "alter", "drop")
 _FIRST: Final = re.compile(
     r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*([a-z]+)", re.IGNORECASE | re.DOTALL
 )
+_AT_ONCE: Final = 4 * 1024 * 1024
 _AS_TEXT: Final = ("date", "time", "timetz", "timestamp", "timestamptz", "interval")
 _COLUMNS: Final = """
     SELECT n.nspname, c.relname, c.relkind = 'v' OR c.relkind = 'm',
@@ -71,8 +96,8 @@ class PostgresEngine:
     def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Found:
         """The rows of one statement that reads.
 
-        A cursor takes nothing but a SELECT or VALUES, without writing parts; the extended
-        protocol takes one statement; the transaction writes nothing.
+        The role has no rights beyond tables; the transaction writes nothing and is undone at the
+        end; a cursor takes nothing but a SELECT or VALUES, the extended protocol one statement.
         """
         _refuse(sql)
         first = _FIRST.match(sql)
@@ -84,10 +109,23 @@ class PostgresEngine:
             cursor = connection.cursor()
             declared = f"DECLARE found NO SCROLL CURSOR WITHOUT HOLD FOR {text}"
             cursor.execute(declared, _listed(parameters), binary=True)
-            cursor.execute(f"FETCH FORWARD {rows + 1:d} FROM found")
-            fetched: list[Sequence[Any]] = cursor.fetchall()
+            fetched = self._fetched(cursor, rows + 1)
             columns = [(str(each.name), str(each.type_display)) for each in cursor.description]
             return Found(columns, fetched[:rows], more=len(fetched) > rows)
+
+    def _fetched(self, cursor: Any, most: int) -> list[Sequence[Any]]:
+        """Rows, a few at a time where they are long: values are cut before more are fetched."""
+        found: list[Sequence[Any]] = []
+        letters, wanted = self._limits.letters_each, 1
+        while len(found) < most:
+            cursor.execute(f"FETCH FORWARD {min(wanted, most - len(found)):d} FROM found")
+            part: list[Sequence[Any]] = cursor.fetchall()
+            if not part:
+                break
+            longest = max(sum(map(_size, row)) for row in part)
+            found += [[shortened(value, letters) for value in row] for row in part]
+            wanted = max(1, min(2 * wanted, _AT_ONCE // (longest + 1)))
+        return found
 
     def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
         """Do one statement that writes, whole or not at all; how many rows it changed."""
@@ -125,28 +163,29 @@ class PostgresEngine:
             )
             try:
                 connection.read_only = read_only
-                self._prepare(connection, psycopg, read_only=read_only)
+                self._prepare(connection, psycopg)
                 with watched(_canceller(connection, psycopg), job=job, seconds=_late(self._limits)):
                     yield connection
             finally:
                 connection.close()
 
-    def _prepare(self, connection: Any, psycopg: Any, *, read_only: bool) -> None:
+    def _prepare(self, connection: Any, psycopg: Any) -> None:
         for name in _AS_TEXT:
             # As the server writes them: Python has no infinite dates and no year 10000.
             connection.adapters.register_loader(name, psycopg.types.string.TextLoader)
         wait = int(self._limits.seconds * 1000)
         connection.execute(f"SET LOCAL statement_timeout = {wait:d}")
         connection.execute("SET LOCAL lock_timeout = 3000")
-        if not read_only:
-            return
-        mighty = connection.execute(
-            "SELECT rolsuper FROM pg_roles WHERE rolname = current_user"
-        ).fetchone()
-        known = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = 'pg_read_all_data'")
-        if mighty and mighty[0] and known.fetchone():
-            # A superuser reads files and starts programs even in a read-only transaction.
-            connection.execute("SET LOCAL ROLE pg_read_all_data")
+        rights = [row[0] for row in connection.execute(_RIGHTS, [list(_MIGHTY)]).fetchall()]
+        if rights:
+            role = connection.info.user
+            raise Misconfigured(
+                f"the role {role!r} may do too much: {', '.join(rights)}", hint=_ROLE
+            )
+
+
+def _size(value: object) -> int:
+    return len(value) if isinstance(value, str | bytes) else 8
 
 
 def _canceller(connection: Any, psycopg: Any) -> Callable[[], None]:
@@ -206,23 +245,22 @@ def _keys(rows: Sequence[Sequence[Any]], space: str, name: str) -> tuple[Foreign
 def _said(psycopg: Any, limits: RowLimits) -> Generator[None]:
     try:
         yield
-    except psycopg.errors.QueryCanceled:
-        hint = "ask for less: fewer rows, an indexed column, a LIMIT"
-        message = f"the statement took longer than {limits.seconds:g} s"
-        raise ToolFailed(message, hint=hint) from None
-    except psycopg.errors.ReadOnlySqlTransaction as error:
-        hint = "this tool only reads: give one SELECT over the tables"
-        message = f"the statement does more than it may: {_first_line(error)}"
-        raise ToolFailed(message, hint=hint) from None
-    except psycopg.OperationalError as error:
-        raise ToolBusy(
-            f"the database cannot be reached or is in use: {_first_line(error)}"
-        ) from None
     except psycopg.Error as error:
-        first = _first_line(error)
-        hint = "check the names of tables and columns" if "does not exist" in first else ""
-        raise ToolFailed(f"the database says: {first}", hint=hint) from None
+        raise _worded(error, psycopg, limits) from None
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def _worded(error: Any, psycopg: Any, limits: RowLimits) -> Exception:
+    first = (str(error).splitlines() or [type(error).__name__])[0]
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        hint = "ask for less: fewer rows, an indexed column, a LIMIT"
+        return ToolFailed(f"the statement took longer than {limits.seconds:g} s", hint=hint)
+    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+        hint = "this tool only reads: give one SELECT over the tables"
+        return ToolFailed(f"the statement does more than it may: {first}", hint=hint)
+    if error.sqlstate is None and ("allocate memory" in first or "out of memory" in first):
+        # Of this process and not of the server, whose errors have a number.
+        return MemoryError()
+    if isinstance(error, psycopg.OperationalError):
+        return ToolBusy(f"the database cannot be reached or is in use: {first}")
+    hint = "check the names of tables and columns" if "does not exist" in first else ""
+    return ToolFailed(f"the database says: {first}", hint=hint)

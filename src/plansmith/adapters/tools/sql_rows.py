@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.data import MAX_INTEGER_BITS, Json, flaws
 
 COLUMNS: Final = items(fields({"name": TEXT, "type": TEXT}, "name", "type"))
+_LONGEST_NAME: Final = 200
 ROWS: Final[dict[str, Any]] = fields(
     {
         "columns": COLUMNS,
@@ -27,13 +29,14 @@ ROWS: Final[dict[str, Any]] = fields(
 
 @dataclass(frozen=True, slots=True)
 class RowLimits:
-    """How many rows are given, how long one value and all may be, how long a statement may take."""
+    """How many rows are given, how long one value and all may be, what a statement may take."""
 
     rows: int = 100
     most_rows: int = 1_000
     letters_each: int = 4_000
     letters_all: int = 400_000
     seconds: float = 20.0
+    memory_bytes: int = 1 << 30
 
 
 @dataclass(slots=True)
@@ -48,10 +51,10 @@ class Found:
 
 def told(found: Found, limits: RowLimits) -> dict[str, Json]:
     """Rows as a result: objects by column name, clipped where they are too long."""
-    names = distinct([name for name, _ in found.columns])
+    names = distinct([name[:_LONGEST_NAME] for name, _ in found.columns])
     notes = list(found.notes)
     if names != [name for name, _ in found.columns]:
-        notes.append("columns without a name or with the same one were renamed")
+        notes.append("columns without a name, with the same or a very long one were renamed")
     rows: list[Json] = []
     clips = _Clips(limits)
     for row in found.rows:
@@ -84,13 +87,24 @@ class _Clips:
         """A row as an object; None when there is no room for it."""
         made: dict[str, Json] = {}
         for name, value in zip(names, row, strict=True):
-            plain = plain_value(value)
+            plain = shortened(value, self._limits.letters_each)
             if isinstance(plain, str) and len(plain) > self._limits.letters_each:
                 plain = plain[: self._limits.letters_each]
                 self.cut += 1
+            elif isinstance(plain, dict | list):
+                self._letters += len(json.dumps(plain, ensure_ascii=False))
             made[name] = plain
             self._letters += len(plain) if isinstance(plain, str) else 8
         return made if self._letters <= self._limits.letters_all else None
+
+
+def shortened(value: Any, letters: int) -> Json:
+    """A database's value as JSON, one letter longer than may be given where it has to be cut."""
+    plain = plain_value(value)
+    if isinstance(plain, dict | list):
+        written = json.dumps(plain, ensure_ascii=False)
+        return plain if len(written) <= letters else written[: letters + 1]
+    return plain[: letters + 1] if isinstance(plain, str) else plain
 
 
 def plain_value(value: Any) -> Json:

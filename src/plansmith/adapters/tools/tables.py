@@ -7,7 +7,9 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
@@ -15,6 +17,7 @@ from typing import Any, Final, cast
 from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.sql_guard import select
 from plansmith.adapters.tools.sql_rows import RowLimits, told
+from plansmith.adapters.tools.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith.adapters.tools.tables_names import ENDINGS, meant_files, named_files
 from plansmith.adapters.tools.tables_query import Question, ask, known, memory
 from plansmith.adapters.tools.tables_read import (
@@ -37,10 +40,15 @@ _MOST_TOLD: Final = 4
 _MOST_COLUMNS: Final = 40
 _LOOKED_AT: Final = 500
 _FEW: Final = 8
+_READING_S: Final = 10.0
+_HERE: Final = "plansmith.adapters.tools.tables:read_here"
 
 
 class TableTools(ToolSet):
-    """The tools for tables of one folder; `write=False` leaves out the one that writes."""
+    """The tools for tables of one folder; `write=False` leaves out the one that writes.
+
+    What reads does so in a child process, since a small file can need very much memory.
+    """
 
     def __init__(
         self,
@@ -54,9 +62,9 @@ class TableTools(ToolSet):
         self._limits = limits or TableLimits()
         self._rows = rows or RowLimits()
         tools = [
-            BuiltIn(DESCRIBE, self._describe),
-            BuiltIn(QUERY, self._query),
-            BuiltIn(SQL, self._sql),
+            BuiltIn(DESCRIBE, partial(self._in_child, "describe")),
+            BuiltIn(QUERY, partial(self._in_child, "query")),
+            BuiltIn(SQL, partial(self._in_child, "sql")),
         ]
         super().__init__([*tools, *([BuiltIn(WRITE, self._write)] if write else [])])
 
@@ -74,11 +82,32 @@ class TableTools(ToolSet):
         lines: list[str] = []
         for path in meant_files(query, self.files())[:_MOST_TOLD]:
             try:
-                data = self._read(path, {})
+                columns = self._in_child("columns", {"table": path}, None)
             except ToolFailed:
                 continue  # a table that cannot be read says so when it is asked
-            lines.append(f"{path}: {', '.join(_told_columns(data))}")
+            lines.append(f"{path}: {columns}")
         return [ContextBlock("columns of files", "\n".join(lines), "tables")] if lines else []
+
+    def _in_child(self, act: str, given: Arguments, job: Job | None) -> Json:
+        place = {
+            "root": str(self._folder.root),
+            "limits": asdict(self._limits),
+            "rows": asdict(self._rows),
+        }
+        limits = ProcessLimits(
+            seconds=self._rows.seconds + _READING_S, memory_bytes=self._rows.memory_bytes
+        )
+        arguments = {"place": place, "act": act, "given": given}
+        return SUBPROCESSES.call(_HERE, arguments, limits=limits, job=job)
+
+    def here(self, act: str, given: Arguments, job: Job) -> Json:
+        """Read tables in this process; the child calls it."""
+        acts = {"describe": self._describe, "query": self._query, "sql": self._sql}
+        return (acts | {"columns": self._columns})[act](given, job)
+
+    def _columns(self, given: Arguments, job: Job) -> Json:
+        del job
+        return ", ".join(_told_columns(self._read(given["table"], given)))
 
     def _read(self, table: Any, given: Arguments, name: str = "table") -> Data:
         if not isinstance(table, str):
@@ -155,6 +184,14 @@ class TableTools(ToolSet):
             "changed": done.changed,
         }
         return noted(result, notes)
+
+
+def read_here(job: Job, *, place: Mapping[str, Any], act: str, given: Arguments) -> Json:
+    """What a child does of the work of `TableTools`."""
+    limits, rows = TableLimits(**place["limits"]), RowLimits(**place["rows"])
+    return TableTools(Path(place["root"]), write=False, limits=limits, rows=rows).here(
+        act, given, job
+    )
 
 
 def _told_columns(data: Data) -> Iterator[str]:

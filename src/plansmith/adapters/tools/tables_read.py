@@ -112,6 +112,7 @@ def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
     listed: list[Any] = [*cast("list[object]", value)]
     if listed and all(isinstance(each, list) for each in listed):
         width = max(len(each) for each in listed)
+        _check_size(width, len(listed), limits)
         rows = [[*each, *[None] * (width - len(each))] for each in listed]
         return _typed([f"column_{place + 1}" for place in range(width)], rows, limits)
     strange = next((each for each in listed if not isinstance(each, dict)), None)
@@ -119,6 +120,7 @@ def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
         hint = "every row has to be an object of columns"
         raise ToolFailed(f"{name} has a row that is {clip(json.dumps(strange), 40)}", hint=hint)
     names = list(dict.fromkeys(str(key) for each in listed for key in each))
+    _check_size(len(names), len(listed), limits)
     return _typed(names, [[each.get(key) for key in names] for each in listed], limits)
 
 
@@ -139,6 +141,7 @@ def _csv(text: str, name: str, *, limits: TableLimits, header: bool) -> Data:
         raise ToolFailed(f"{name} is empty", hint="give a file with a header and rows")
     notes: list[str] = []
     head = [str(each) for each in rows.pop(0)] if header else []
+    _check_size(max([len(head), *map(len, rows)]), len(rows), limits)
     names, rows = _even(head, rows, notes)
     found = _typed(names, rows, limits, texts=True)
     found.notes[:0] = notes
@@ -179,10 +182,6 @@ def _even(
 def _typed(
     names: Sequence[str], rows: list[list[Any]], limits: TableLimits, *, texts: bool = False
 ) -> Data:
-    if len(rows) > limits.rows or len(rows) * max(1, len(names)) > limits.cells:
-        raise _too_large(limits)
-    if len(names) > limits.columns:
-        raise ToolFailed(f"a table has at most {limits.columns} columns", hint="choose some")
     if not names:
         raise ToolFailed("the table has no columns", hint="give rows with columns")
     columns: list[tuple[str, str]] = []
@@ -195,6 +194,14 @@ def _typed(
                 raise ToolFailed(f"a cell of {clip(name, 40)!r} is longer than {most}")
         columns.append((name, kind))
     return Data(columns, rows)
+
+
+def _check_size(columns: int, rows: int, limits: TableLimits) -> None:
+    """Refuse a table before it is filled up: few cells in many columns can make very many."""
+    if rows > limits.rows or rows * max(1, columns) > limits.cells:
+        raise _too_large(limits)
+    if columns > limits.columns:
+        raise ToolFailed(f"a table has at most {limits.columns} columns", hint="choose some")
 
 
 def _too_large(limits: TableLimits) -> ToolFailed:

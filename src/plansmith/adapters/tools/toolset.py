@@ -15,6 +15,7 @@ import jsonschema_rs
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, flaws
+from plansmith.planner.checking.schemas import BadSchema, validator
 from plansmith.ports import Call
 
 Arguments = Mapping[str, Any]
@@ -116,9 +117,9 @@ class ToolSet:
 
 def _validator(spec: ToolSpec) -> jsonschema_rs.Validator:
     try:
-        return jsonschema_rs.validator_for(spec.input_schema, mask="this", offline=True)
-    except jsonschema_rs.ValidationError as error:
-        raise Misconfigured(f"the schema of {spec.name} is not valid: {error.message}") from None
+        return validator(spec.input_schema, mask="this")
+    except BadSchema as error:
+        raise Misconfigured(f"the schema of {spec.name} is not valid: {error}") from None
 
 
 def fields(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:

@@ -59,13 +59,18 @@ def argument_problems(step: ToolStep, spec: ToolSpec, *, takes: Shape) -> list[P
 
 
 def schema_problems(spec: ToolSpec, step: str) -> Iterator[Problem]:
-    """The warning that a tool's own schema is not valid."""
+    """The warnings that a tool's own schemas are not valid; the tool itself stays usable."""
     usable = compiled(spec.input_schema)
     if usable.flaw:
         lost = "this part of it" if usable.validator is not None else "its arguments"
         message = f"the input schema of {spec.name!r} is not valid, so {lost} cannot be checked"
         reason = usable.flaw.splitlines()[0][:160]
         hint = "mend the schema of the tool"
+        yield problem("PS209", f"{message}: {reason}", hint=hint, step=step, path=("tool",))
+    flaw = compiled(spec.output_schema).flaw if spec.output_schema is not None else ""
+    if flaw:
+        message = f"the output schema of {spec.name!r} is not valid, so its results go unchecked"
+        reason, hint = flaw.splitlines()[0][:160], "mend the schema of the tool"
         yield problem("PS209", f"{message}: {reason}", hint=hint, step=step, path=("tool",))
 
 

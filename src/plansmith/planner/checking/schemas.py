@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import jsonschema_rs
 
@@ -20,6 +20,7 @@ _MOST_FORMS: Final = 32
 _MOST_LINKS: Final = 24
 _MOST_KEPT: Final = 2048
 _CHOICES: Final = ("anyOf", "oneOf")
+_LINKS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 # What may bring in properties that are not to be seen where the schema is read.
 _OPENERS: Final = ("if", "dependentSchemas", "dependencies", "$dynamicRef", "$recursiveRef")
 
@@ -32,11 +33,29 @@ class Unusable(NamedTuple):
     reason: str
 
 
+class BadSchema(ValueError):
+    """A schema that cannot be used: it is none, or it needs what lies outside of it."""
+
+
 class Compiled(NamedTuple):
     """A schema ready for use; `flaw` is what had to be left out of it, or why nothing is left."""
 
     validator: jsonschema_rs.Validator | None
     flaw: str = ""
+
+
+def validator(
+    schema: Mapping[str, Any], *, formats: bool = False, mask: str | None = None
+) -> jsonschema_rs.Validator:
+    """A schema made ready; the one place that does so, and it reaches no network and no file."""
+    try:
+        return jsonschema_rs.validator_for(
+            dict(schema), validate_formats=formats or None, mask=mask, offline=True
+        )
+    except jsonschema_rs.ValidationError as error:
+        raise BadSchema(error.message) from error
+    except (ValueError, TypeError, OverflowError, jsonschema_rs.ReferencingError) as error:
+        raise BadSchema(str(error)) from error
 
 
 def compiled(schema: Schema) -> Compiled:
@@ -68,20 +87,38 @@ def _compile(text: str) -> Compiled:
     schema, flaw = cast("Schema", json.loads(text)), ""
     for _ in range(_MOST_CUTS):
         try:
-            made = jsonschema_rs.validator_for(schema, validate_formats=True, offline=True)
-        except jsonschema_rs.ValidationError as error:
-            # A `$schema` nobody knows, such as that of "the latest draft", is no flaw.
-            if error.message.startswith("Unknown meta-schema") and "draft-03" not in error.message:
-                del schema["$schema"]
-                continue
-            flaw = flaw or error.message
-            if not _cut(schema, error.instance_path):
-                break
-        except (ValueError, TypeError, OverflowError) as error:
-            return Compiled(None, str(error))
-        else:
-            return Compiled(made, flaw)
+            return Compiled(validator(schema, formats=True), flaw)
+        except BadSchema as error:
+            message, cause = str(error), error.__cause__
+        if not isinstance(cause, jsonschema_rs.ValidationError):
+            return Compiled(None, message)
+        # A `$schema` nobody knows, such as that of "the latest draft", is no flaw.
+        if message.startswith("Unknown meta-schema") and "draft-03" not in message:
+            del schema["$schema"]
+            continue
+        outside = _cut_links(schema) if message.startswith("Resource ") else ""
+        told = f"it refers to {outside}, and nothing is fetched for a schema"
+        flaw = flaw or (told if outside else message)
+        if not outside and not _cut(schema, cause.instance_path):
+            break
     return Compiled(None, flaw or "it has too many flaws")
+
+
+def _cut_links(schema: Json) -> str:
+    """Take out every link to another document; the first of them, or nothing."""
+    first, stack = "", [schema]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, list):
+            stack.extend(node)
+        elif isinstance(node, dict):
+            for key in _LINKS:
+                link = node.get(key)
+                if isinstance(link, str) and not link.startswith("#"):
+                    first = first or link
+                    del node[key]
+            stack.extend(node.values())
+    return first
 
 
 def _cut(schema: Schema, place: list[str | int]) -> bool:

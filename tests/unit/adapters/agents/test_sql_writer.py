@@ -170,9 +170,10 @@ def other(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The same shop in another kind of database."""
     if request.param == "postgresql":
         server: Server = request.getfixturevalue("postgres_server")
-        url = server.new_database("shop_of_the_writer")
+        server.new_database("shop_of_the_writer")
         server.sql(MAKE, database="shop_of_the_writer")
-        return url
+        server.sql("CREATE ROLE writer LOGIN; GRANT pg_read_all_data TO writer")
+        return server.dsn_of("shop_of_the_writer", user="writer")
     duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed: pip install duckdb")
     file = duckdb.connect(str(tmp_path / "shop.duckdb"))
     file.execute(MAKE)

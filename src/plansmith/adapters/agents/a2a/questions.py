@@ -8,11 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
-import jsonschema_rs
-
 from plansmith.adapters.agents.a2a.speech import Message, Part, State, Task
 from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.plan.data import Json, content_hash
+from plansmith.planner.checking.schemas import BadSchema, validator
 from plansmith.ports import Reply
 
 LOOK, SEND, GIVE_UP = "look again", "send again", "give up"
@@ -118,8 +117,8 @@ def _schema(value: Json) -> dict[str, Any] | None:
     if '"$' in text or len(text) > _LONGEST:
         return None
     try:
-        jsonschema_rs.validator_for(value)
-    except (ValueError, TypeError, jsonschema_rs.ReferencingError):
+        validator(value)
+    except BadSchema:
         return None
     return value
 

@@ -1,0 +1,129 @@
+"""The child process in which databases and tables are read, call after call, within its limits.
+
+`subprocesses` starts it. Its input is its life line too: when that closes, it ends at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import resource
+import signal
+import struct
+import sys
+import threading
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from plansmith.adapters.tools.toolset import Job
+from plansmith.errors import PlansmithError
+from plansmith.ports import Call
+
+HEAD: Final = struct.Struct("!Q")
+NOBODY_ASKED: Final = 75  # it took no call: one that was on its way can be made anew
+CANCEL: Final[dict[str, Any]] = {"cancel": True}
+_IDLE_S: Final = 120.0
+# What Python, the drivers and the stacks of their threads take beside a query.
+_HEADROOM: Final = 256 * 1024 * 1024
+_MAPPED: Final = 1024 * 1024 * 1024
+_WORN: Final = 256 * 1024 * 1024
+_FILE: Final = 2 * 1024 * 1024 * 1024
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+class _Desk:
+    """The call at work, and those that wait."""
+
+    def __init__(self, calls: BinaryIO) -> None:
+        self._calls = calls
+        self.waiting: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self.job = Job(Call(key=""))
+
+    def listen(self) -> None:
+        """Take calls in for ever; when whoever makes them is gone, end at once."""
+        try:
+            while head := self._calls.read(HEAD.size):
+                message = json.loads(self._calls.read(HEAD.unpack(head)[0]))
+                if message == CANCEL:
+                    self.job.give_up()
+                else:
+                    self.job = Job(Call(key=""))
+                    self.waiting.put(message)
+        finally:
+            os._exit(1)
+
+
+def main() -> None:
+    """Do one call after another."""
+    # The terminal's Ctrl-C is for whoever asked: the life line tells us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    replies = os.fdopen(os.dup(1), "wb")
+    # What a library prints must not get between the replies.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    desk = _Desk(sys.stdin.buffer)
+    threading.Thread(target=desk.listen, daemon=True).start()
+    while True:
+        try:
+            message = desk.waiting.get(timeout=_IDLE_S)
+        except queue.Empty:
+            os._exit(NOBODY_ASKED)
+        reply = _encoded(message, desk.job)
+        replies.write(HEAD.pack(len(reply)) + reply)
+        replies.flush()
+
+
+def _encoded(message: dict[str, Any], job: Job) -> bytes:
+    try:
+        told = _told(message, job)
+        return json.dumps(told | {"worn": _resident() > _WORN}).encode()
+    except MemoryError:
+        return json.dumps({"error": "MemoryError", "worn": True}).encode()
+
+
+def _told(message: dict[str, Any], job: Job) -> dict[str, Any]:
+    module, _, name = str(message["work"]).partition(":")
+    try:
+        work = getattr(import_module(module), name)
+        _limit(message["limits"])
+        return {"value": work(job, **message["arguments"])}
+    except MemoryError:
+        raise
+    except PlansmithError as error:
+        told = {"message": error.message, "hint": error.hint}
+        return {"error": type(error).__name__, **told}
+    except Exception as error:  # noqa: BLE001 - whatever it is, whoever asked is told
+        return {"error": "Exception", "message": f"{type(error).__name__}: {error}"}
+
+
+def _limit(limits: dict[str, Any]) -> None:
+    """The limits of one call; only the soft ones, so that the next may have others."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    spent = int(used.ru_utime + used.ru_stime) + 1
+    memory = int(limits["memory_bytes"])
+    wanted = {
+        # Memory that can be written, and where a system does not count that, all that is mapped.
+        resource.RLIMIT_DATA: memory + _HEADROOM,
+        resource.RLIMIT_AS: memory + _HEADROOM + _MAPPED,
+        resource.RLIMIT_CPU: spent + int(limits["cpu_s"]),
+        # What a query puts aside on disk; a database that is written may be any size.
+        resource.RLIMIT_FSIZE: resource.RLIM_INFINITY if limits["writes"] else _FILE,
+        resource.RLIMIT_CORE: 0,
+    }
+    for kind, most in wanted.items():
+        hard = resource.getrlimit(kind)[1]
+        unlimited = resource.RLIM_INFINITY in (hard, most)
+        soft = (hard if most == resource.RLIM_INFINITY else most) if unlimited else min(most, hard)
+        resource.setrlimit(kind, (soft, hard))
+
+
+def _resident() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE
+    except OSError:
+        return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+"""Heavy work in child processes with a memory limit: the child may die, this process does not."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from plansmith import errors
+from plansmith.adapters.tools.subprocess_main import CANCEL, HEAD, NOBODY_ASKED
+from plansmith.adapters.tools.toolset import Job
+from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
+from plansmith.plan.data import Json
+
+_MAIN: Final = "plansmith.adapters.tools.subprocess_main"
+_MOST: Final = 4  # at the same time
+_IDLE: Final = 1  # kept for the next call, since a start takes a third of a second
+_LOOK_S: Final = 0.05
+_GRACE_S: Final = 8.0
+_LONGEST: Final = 32 * 1024 * 1024
+_CHUNK: Final = 1 << 20
+# Where libraries and a person's own settings are found; nothing that could be a secret.
+_KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessLimits:
+    """What one call may take; `writes` says that its end matters, should nobody see it."""
+
+    seconds: float
+    memory_bytes: int
+    writes: bool = False
+
+
+class Subprocesses:
+    """Children that are kept warm; each does one call at a time."""
+
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        self._idle: list[_Child] = []
+        self._lock = threading.Lock()
+        self._room = threading.Semaphore(_MOST)
+
+    def call(
+        self, work: str, arguments: Mapping[str, Any], *, limits: ProcessLimits, job: Job | None
+    ) -> Json:
+        """What `module:function`, given a job and the arguments, makes of them in a child."""
+        message = {"work": work, "arguments": dict(arguments), "limits": _told(limits)}
+        data = _packed(message)
+        with self._taken(limits, job):
+            child = self._child()
+            reply = child.ask(data, limits, job)
+            if reply is None and child.ended == NOBODY_ASKED:
+                # It had just gone to rest, and the call never reached it.
+                child = _Child()
+                reply = child.ask(data, limits, job)
+            if reply is None:
+                raise _lost(child, limits)
+            self._keep(child, worn=bool(reply["worn"]))
+        return _value(reply, limits)
+
+    def close(self) -> None:
+        """End the children that wait."""
+        with self._lock:
+            children, self._idle = self._idle, []
+        for each in children if self._owner == os.getpid() else ():
+            each.end()
+
+    @contextmanager
+    def _taken(self, limits: ProcessLimits, job: Job | None) -> Generator[None]:
+        end = time.monotonic() + limits.seconds
+        while not self._room.acquire(timeout=_LOOK_S):
+            if time.monotonic() > end or (job is not None and job.given_up):
+                raise ToolBusy("too many queries are at work", hint="try it again later")
+        try:
+            yield
+        finally:
+            self._room.release()
+
+    def _child(self) -> _Child:
+        with self._lock:
+            if self._owner != os.getpid():
+                # A fork has the parent's pipes, which are not its own to speak through.
+                self._owner, self._idle = os.getpid(), []
+            while self._idle:
+                child = self._idle.pop()
+                if child.lives:
+                    return child
+        return _Child()
+
+    def _keep(self, child: _Child, *, worn: bool) -> None:
+        """Keep a child for the next call, unless it holds much memory of the last one."""
+        with self._lock:
+            if not worn and len(self._idle) < _IDLE:
+                self._idle.append(child)
+                return
+        child.end()
+
+
+class _Child:
+    """One child process."""
+
+    def __init__(self) -> None:
+        self.late = False
+        self._process = subprocess.Popen(  # noqa: S603 - our own module
+            [sys.executable, "-I", "-m", _MAIN],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={name: os.environ[name] for name in _KEPT if name in os.environ}
+            # Each thread would map an arena of its own, and mapped memory is what is limited.
+            | {"MALLOC_ARENA_MAX": "2"},
+            start_new_session=True,
+            bufsize=0,
+        )
+        self._in = cast("Any", self._process.stdin).fileno()
+        self._out = cast("Any", self._process.stdout).fileno()
+        os.set_blocking(self._in, False)
+        os.set_blocking(self._out, False)
+
+    @property
+    def lives(self) -> bool:
+        """Whether it can be given a call."""
+        return self._process.poll() is None
+
+    @property
+    def ended(self) -> int | None:
+        """Its exit code, or the number of the signal that ended it below zero."""
+        return self._process.returncode
+
+    def ask(self, data: bytes, limits: ProcessLimits, job: Job | None) -> dict[str, Any] | None:
+        """Its reply; None when it died. Whoever takes too long or says too much is killed."""
+        try:
+            reply = self._exchange(data, time.monotonic() + limits.seconds + _GRACE_S, job)
+        except BaseException:
+            self.end()
+            raise
+        if reply is None:
+            self.end()
+            return None
+        return cast("dict[str, Any]", json.loads(reply))
+
+    def _exchange(self, data: bytes, deadline: float, job: Job | None) -> bytes | None:
+        """Write and read by turns, so that neither side waits for the other for ever."""
+        left, found, cancelled = memoryview(data), bytearray(), False
+        while (reply := _whole(found)) is None:
+            ready = self._ready(writing=bool(left))
+            if self._in in ready:
+                left = left[self._write(left) :]
+            if self._out in ready and not self._read(found):
+                return None
+            if time.monotonic() > deadline:
+                self.late = True
+                return None
+            if not left and not cancelled and job is not None and job.given_up:
+                cancelled, left = True, memoryview(_packed(CANCEL))
+                deadline = min(deadline, time.monotonic() + _GRACE_S)
+        return reply
+
+    def _ready(self, *, writing: bool) -> set[int]:
+        """Which of its pipes can be used; not by `select`, which knows 1,024 handles only."""
+        poll = select.poll()
+        poll.register(self._out, select.POLLIN)
+        if writing:
+            poll.register(self._in, select.POLLOUT)
+        return {handle for handle, _ in poll.poll(_LOOK_S * 1000)}
+
+    def _write(self, data: memoryview) -> int:
+        try:
+            return os.write(self._in, data[:_CHUNK])
+        except BlockingIOError:
+            return 0
+        except BrokenPipeError:
+            return len(data)  # it is gone: its output ends too, and that tells
+
+    def _read(self, found: bytearray) -> bool:
+        try:
+            data = os.read(self._out, _CHUNK)
+        except BlockingIOError:
+            return True
+        found += data
+        return bool(data)
+
+    def end(self) -> None:
+        """Kill it with all it may have started, and take leave of it."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process.wait()
+
+
+def _whole(found: bytearray) -> bytes | None:
+    """The reply in what was read, once all of it is there."""
+    if len(found) < HEAD.size:
+        return None
+    end = HEAD.size + int(HEAD.unpack_from(found)[0])
+    if end > _LONGEST:
+        raise ToolFailed("the result is too large", hint="ask for fewer columns")
+    return bytes(found[HEAD.size : end]) if len(found) >= end else None
+
+
+def _packed(message: Mapping[str, Any]) -> bytes:
+    text = json.dumps(message).encode()
+    return HEAD.pack(len(text)) + text
+
+
+def _told(limits: ProcessLimits) -> dict[str, Any]:
+    return {
+        "memory_bytes": limits.memory_bytes,
+        # Two threads of an engine, and the time that it takes to be interrupted.
+        "cpu_s": int(2 * limits.seconds) + 10,
+        "writes": limits.writes,
+    }
+
+
+def _value(reply: dict[str, Any], limits: ProcessLimits) -> Json:
+    kind = reply.get("error")
+    if kind is None:
+        return cast("Json", reply["value"])
+    if kind == "MemoryError":
+        raise too_much(limits.memory_bytes)
+    known = getattr(errors, kind, None)
+    if isinstance(known, type) and issubclass(known, PlansmithError):
+        raise known(reply["message"], hint=reply["hint"])
+    raise ToolFailed(reply["message"])
+
+
+def too_much(memory_bytes: int) -> ToolFailed:
+    """What is said of a query that needs more memory than it may have."""
+    size = f"{memory_bytes / 2**30:g} GB" if memory_bytes >= 2**30 else f"{memory_bytes >> 20} MB"
+    hint = "narrow it: fewer rows or columns, a filter, a smaller join"
+    return ToolFailed(f"the query needed more than {size} of memory", hint=hint)
+
+
+def _lost(child: _Child, limits: ProcessLimits) -> PlansmithError:
+    """What is said of a child that died; a write may have been done before."""
+    if limits.writes:
+        return OutcomeUnknown("the process that changed the database ended before it could answer")
+    if child.late:
+        hint = "ask for less: fewer rows, a filter, a LIMIT"
+        return ToolFailed(f"the query took longer than {limits.seconds:g} s", hint=hint)
+    why = too_much(limits.memory_bytes)
+    return ToolFailed(f"{why.message}, or broke its process (code {child.ended})", hint=why.hint)
+
+
+SUBPROCESSES: Final = Subprocesses()
+atexit.register(SUBPROCESSES.close)
