@@ -311,30 +311,6 @@ def test_a_plan_widens_by_a_new_name_host_or_effect_and_never_by_dropping() -> N
 # Early start
 
 
-async def test_reads_start_while_the_plan_is_written_and_are_not_made_twice(
-    scripted: Script,
-) -> None:
-    text = json.dumps(
-        {
-            "steps": [
-                step("a", inputs={"q": "x"}),
-                step("m", "mail", inputs={"to": "bob"}),
-                step("b", inputs={"q": "{{a.seen}}"}),
-            ]
-        }
-    )
-    app, tools = smith(FakeTool("mail", effect=Effect.FINAL), model=scripted(Answer(text, chunk=5)))
-    run = await app.plan("look and mail")
-    await asyncio.sleep(0)
-    assert run.status is RunStatus.REVIEWING
-    assert [call.arguments for call in tools.calls] == [{"q": "x"}]
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash)
-    run = await app.run(run.id)
-    assert run.status is RunStatus.DONE
-    assert [call.tool for call in tools.calls].count("look") == 2
-
-
 async def test_early_start_is_off_with_one_setting(scripted: Script) -> None:
     draft = {"steps": [step("a"), step("m", "mail")]}
     app, tools = smith(

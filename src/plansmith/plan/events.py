@@ -13,6 +13,7 @@ from plansmith.plan.chain import event_text, moment, texts_of
 from plansmith.plan.data import Json, Record
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import Problem
 from plansmith.plan.steps import Inputs, Value
 
@@ -60,16 +61,21 @@ class Triaged(Record):
     record: str = ""
 
 
+PlanOrigin = Literal["model", "rules", "person", "submitted", "program", "template", "rerun"]
+
+
 class PlanProposed(Record):
     """A plan, first or revised, stands with its problems, and with how it was made.
 
+    `origin` is who made it: a model, rules without one, a person's edit, whoever submitted it (a
+    program, where that is one), a template, or an earlier run, which `RunCreated.origin` names.
     `record` is the content hash of what models were asked and said for it.
     """
 
     type: Literal["plan_proposed"] = "plan_proposed"
     plan: Plan
     problems: tuple[Problem, ...] = ()
-    origin: Literal["model", "person", "submitted", "template"] = "model"
+    origin: PlanOrigin = "model"
     cause: str = ""
     estimate: Estimate | None = None
     metrics: Inputs | None = None
@@ -174,13 +180,17 @@ class RunStarted(Record):
 
 
 class StepStarted(Record):
-    """A step is about to be called under this key; durable before the call."""
+    """A step is about to be called under this key; durable before the call.
+
+    `prefetched` is the key of an early read whose result it takes instead of calling again.
+    """
 
     type: Literal["step_started"] = "step_started"
     step: str
     attempt: int = Field(default=1, ge=1)
     key: str
     inputs: str = ""
+    prefetched: str = ""
 
 
 class StepProgressed(Record):
@@ -212,12 +222,13 @@ class StepDone(Record):
 
 
 class StepReused(Record):
-    """A step's result is taken over from an earlier run: nothing before it has changed."""
+    """A step's result is taken over from the earlier run in which it was done, at `done_at`."""
 
     type: Literal["step_reused"] = "step_reused"
     step: str
     result: str
     run: str
+    done_at: Instant | None = None
 
 
 class StepFailed(Record):
@@ -329,6 +340,9 @@ class RunFinished(Record):
 AnyBody = (
     RunCreated
     | Triaged
+    | PrefetchStarted
+    | PrefetchEnded
+    | PlanningFailed
     | PlanProposed
     | ReviewAsked
     | PlanApproved

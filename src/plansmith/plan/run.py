@@ -81,6 +81,22 @@ class StepState:
     reply: StepReplied | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    prefetched: str = ""
+    reused_from: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """A read made before its plan stood; one that a step took over while it ran ends with it."""
+
+    tool: str
+    inputs: str
+    started_at: datetime
+    ended_at: datetime | None = None
+    over: bool = False
+    result: str = ""
+    error: str = ""
+    step: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +130,7 @@ class Run:
     tokens: int = 0
     money: Decimal = Decimal(0)
     started_at: datetime | None = None
+    prefetches: Mapping[str, Prefetch] = field(default_factory=dict[str, Prefetch])
     cancel_asked: bool = False
     steps: Mapping[str, StepState] = field(default_factory=dict[str, StepState])
     questions: Mapping[str, QuestionAsked] = field(default_factory=dict[str, QuestionAsked])

@@ -34,10 +34,19 @@ class Batch:
             if not (isinstance(body, StepStarted) and body.step in steps)
         ]
 
-    def start(self, unit: Unit, *, attempt: int, key: str, inputs: Content) -> None:
+    def start(
+        self, unit: Unit, *, attempt: int, key: str, inputs: Content, prefetched: str = ""
+    ) -> None:
         """A call is intended; its inputs are kept for whoever looks later."""
-        started = StepStarted(step=unit.name, attempt=attempt, key=key, inputs=inputs.digest)
-        self.bodies.append(started)
+        self.bodies.append(
+            StepStarted(
+                step=unit.name,
+                attempt=attempt,
+                key=key,
+                inputs=inputs.digest,
+                prefetched=prefetched,
+            )
+        )
         self.values.append(inputs)
 
     def done(self, unit: Unit, content: Content, usage: Usage) -> None:

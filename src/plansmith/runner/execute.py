@@ -284,12 +284,12 @@ class Conductor:
         return True
 
     def _intend(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> Ready:
-        self._state.attempts[unit.name] += 1
-        attempt = self._state.attempts[unit.name]
+        attempt = self._state.attempts[unit.name] = self._state.attempts[unit.name] + 1
         # The same for the same call, another one for other inputs: so a service can tell.
         content = content_of(inputs)
         key = f"{self._journal.id}/{unit.name}/{content.digest[:16]}"
-        batch.start(unit, attempt=attempt, key=key, inputs=content)
+        early = self._callees.prefetched(unit, inputs)
+        batch.start(unit, attempt=attempt, key=key, inputs=content, prefetched=early)
         self._busy[unit.callee] += 1
         call = Call(
             key=key,

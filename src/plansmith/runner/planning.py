@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
@@ -27,7 +27,8 @@ from plansmith.runner.batch import spending
 from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
 from plansmith.runner.compose import Composer
-from plansmith.runner.early import EarlyReads
+from plansmith.runner.early import EarlyReads, left_open, wanted_by
+from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Entry, Journal
 from plansmith.runner.runs import UNDER_WAY, Runs
 from plansmith.runner.templates import runs_templates, template_problems
@@ -87,20 +88,40 @@ class Planning(Runs):
     async def plan_into(self, journal: Journal, request: PlanRequest) -> None:
         """Plan what a run was created for; also after a crash, and after the person said more."""
         said = _said(journal.events)
-        callees = await self.callees()
-        early = self._early[journal.id] = EarlyReads(callees.tools, callees.specs)
+        await self.settle_early(journal)
         self._planning.add(journal.id)
         try:
             planned = await self.make(
                 replace(request, text="\n\n".join([request.text, *said])),
-                on_step=early.start if self.early_start else _wait_for_the_plan,
+                on_step=await self._starter(journal),
                 triage=len(said) < CLARIFICATIONS,
             )
+            # While a person looks at a plan nothing of it runs.
+            runs_on = planned.plan is not None and not await self.review(planned.plan)
+            keep = wanted_by(planned.plan) if planned.plan and runs_on else ()
+            await self.settle_early(journal, keep)
             await self._take(journal, planned)
         finally:
             self._planning.discard(journal.id)
             if journal.run.plan is None:
                 await self.drop_early(journal.id)
+
+    async def _starter(self, journal: Journal) -> OnStep:
+        """What starts reads early; nothing where a person wants to see every plan first."""
+        if not self.early_start or _sees_first(journal.run) or self.policy.ask == "always":
+            return _wait_for_the_plan
+        early = EarlyReads(journal, await self.callees(), tell=self.tell)
+        self._early[journal.id] = early
+        return early.start
+
+    async def settle_early(self, journal: Journal, keep: Collection[str] | None = None) -> None:
+        """Write how early reads ended, also those of a process that is gone."""
+        early = self._early.get(journal.id)
+        if early is not None:
+            await early.settle(journal, keep)
+        gone = left_open(journal.run, early.keys if early else ())
+        if gone and not journal.run.status.over:
+            await journal.append(*gone)
 
     async def _take(self, journal: Journal, planned: Planned) -> None:
         spent = spending(planned.metrics.usage)
@@ -215,6 +236,11 @@ class Planning(Runs):
         prompts = self._planner.prompts
         composer = Composer(self._report_model, locale=run.locale, prompts=prompts)
         return replace(callees, compose=composer, early=early)
+
+    async def _conductor(self, journal: Journal) -> Conductor:
+        """What conducts a run, once it is written how the reads before it ended."""
+        await self.settle_early(journal)
+        return await super()._conductor(journal)
 
     async def drop_early(self, run_id: str) -> None:
         """Let go of reads that were started early and that no step has asked for."""

@@ -79,6 +79,7 @@ class Revising(Planning):
         self, journal: Journal, *, reason: str = "", results: Mapping[str, Json] | None = None
     ) -> bool:
         """End a run, unless a new plan is called for: then it goes on, or asks."""
+        await self.settle_early(journal, ())
         await self.drop_early(journal.id)
         run = journal.run
         cause = cause_to_revise(run, self.caps) if self._model else None

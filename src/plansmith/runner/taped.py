@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from itertools import dropwhile, takewhile
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import Problem
 from plansmith.plan.schedules import ORIGIN
 from plansmith.planner.draft import OnStep
@@ -74,12 +75,21 @@ class Taped(Revising):
             entries["reviewed"] = standing_on(self._tape)
         await super().propose(journal, plan, problems, **entries)
 
+    async def settle_early(self, journal: Journal, keep: Collection[str] | None = None) -> None:
+        """Write what the tape has next of reads that were made early."""
+        del keep
+        while self._tape.next and isinstance(self._tape.next.body, _EARLY):
+            await journal.append(self._tape.next.body, by=self._tape.next.by)
+
     async def make(
         self, request: PlanRequest, *, on_step: OnStep | None = None, triage: bool = True
     ) -> Planned:
         """What the planner came to, as it stands on the tape."""
         del request, on_step, triage
         return planned_on(self._tape)
+
+
+_EARLY: Final = (PrefetchStarted, PrefetchEnded)
 
 
 class _Silent:
