@@ -256,7 +256,7 @@ async def test_an_agent_that_is_not_available_rejects_the_plan_and_is_named(
     assert plan.tasks == []
     assert name in (plan.guidance_message or "")
     assert "not available" in (plan.guidance_message or "")
-    assert [run.status for run in await smith.runs()] == [RunStatus.CANCELLED]
+    assert [run.status for run in await smith.runs()] == [RunStatus.FAILED]
     assert agents[0].tasks == []
 
 

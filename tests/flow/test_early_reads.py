@@ -100,8 +100,8 @@ class Gate:
 
 
 def app_of(model: Any, source: Any, **options: Any) -> Plansmith:
-    options = {"limits": RunLimits(first_wait_s=0), "settings": NO_TRIAGE} | options
-    return Plansmith(model=model, tools=[source], **options)
+    given: dict[str, Any] = {"limits": RunLimits(first_wait_s=0), "settings": NO_TRIAGE}
+    return Plansmith(model=model, tools=[source], **(given | options))
 
 
 async def bodies(app: Plansmith, run: str) -> list[Any]:

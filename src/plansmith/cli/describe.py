@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from plansmith.cli.board import header, rows
-from plansmith.cli.session import Session, is_unusable
+from plansmith.cli.session import Session, has_no_plan, is_unusable
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.events import Event, PlanProposed, QuestionAsked, ReviewAsked
@@ -60,6 +60,8 @@ def _step_json(state: StepState) -> dict[str, Json]:
 
 def next_commands(run: Run, session: Session) -> Iterator[str]:
     """The commands that bring a run further, as they are typed; the last one runs it."""
+    if has_no_plan(run):
+        yield session.command("retry", run.id)
     if run.status.over or run.plan is None:
         return
     if is_unusable(run):

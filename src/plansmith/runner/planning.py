@@ -12,9 +12,12 @@ from plansmith.errors import JournalDamaged, Misconfigured
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning_events import PlanningFailed
+from plansmith.plan.problem import Severity
 from plansmith.plan.run import Run
 from plansmith.plan.steps import AnyStep
 from plansmith.planner.draft import OnStep
+from plansmith.planner.fallback import only_stands_in
 from plansmith.planner.kit import Kit, Planned, PlanRequest, Tell
 from plansmith.planner.metrics import MetricTotals, PlanMetrics
 from plansmith.planner.pipeline import make_plan
@@ -126,22 +129,22 @@ class Planning(Runs):
     async def _take(self, journal: Journal, planned: Planned) -> None:
         spent = spending(planned.metrics.usage)
         head = {"decision": planned.decision.value, "reason": planned.reason}
-        if planned.decision is Decision.PLAN and planned.plan is not None:
+        plan = planned.plan
+        if planned.decision is Decision.PLAN and plan and not only_stands_in(plan):
             await self.propose_made(journal, planned, start=[e.Triaged.model_validate(head)])
             return
-        said: list[Json] = [[*planned.exchanges]] if planned.exchanges else []
+        said = exchanged(planned)
         record = content_hash(said[0]) if said else ""
+        if planned.decision is Decision.PLAN:
+            failed, ended = failure(planned), _no_plan(planned)
+            await journal.append(e.Triaged.model_validate(head), failed, ended, values=said)
+            return
         triaged = e.Triaged.model_validate(head | spent | {"record": record})
         if planned.decision is Decision.ASK:
             number = sum(isinstance(event.body, e.QuestionAsked) for event in journal.events)
             name = f"request:{number + 1}"
             question = e.QuestionAsked(question=name, text=planned.answer, kind="request")
             await journal.append(triaged, question, values=said)
-            return
-        if planned.decision is Decision.PLAN:
-            why = planned.reason or next((each.message for each in planned.problems), "")
-            ended = e.RunFinished(status="failed", reason=f"no plan could be made: {why}")
-            await journal.append(triaged, ended, values=said)
             return
         made = e.ReportMade(result=content_hash(planned.answer))
         ending = e.RunFinished(status="answered", reason=planned.reason)
@@ -159,7 +162,7 @@ class Planning(Runs):
             "picks": picks,
             **spending(planned.metrics.usage),
         }
-        said: list[Json] = [[*planned.exchanges]] if planned.exchanges else []
+        said = exchanged(planned)
         if said:
             about["record"] = content_hash(said[0])
         given = cast("dict[str, Any]", entries)
@@ -290,6 +293,30 @@ class Planning(Runs):
             if run.metrics is not None:
                 totals.add(PlanMetrics.of(run.metrics))
         return totals.to_json()
+
+
+def exchanged(planned: Planned) -> list[Json]:
+    """What models were asked and said for a plan, as a value to keep."""
+    return [[*planned.exchanges]] if planned.exchanges else []
+
+
+def failure(planned: Planned) -> PlanningFailed:
+    """The event of planning that gave nothing to run, with what it took."""
+    record = content_hash([*planned.exchanges]) if planned.exchanges else ""
+    told = {"reason": why_none(planned), "problems": planned.problems, "record": record}
+    return PlanningFailed.model_validate(told | spending(planned.metrics.usage))
+
+
+def why_none(planned: Planned) -> str:
+    """Why there is no plan, for a person."""
+    if planned.plan is not None and planned.plan.degraded:
+        return planned.plan.degraded
+    worst = sorted(planned.problems, key=lambda each: each.severity is not Severity.ERROR)
+    return worst[0].message if worst else planned.reason or "the model gave none"
+
+
+def _no_plan(planned: Planned) -> e.RunFinished:
+    return e.RunFinished(status="failed", reason=f"no plan could be made: {why_none(planned)}")
 
 
 def _sees_first(run: Run) -> bool:

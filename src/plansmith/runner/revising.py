@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from plansmith.errors import Refused
 from plansmith.plan import events as e
@@ -17,7 +17,7 @@ from plansmith.runner.budget import Purse
 from plansmith.runner.guard import loop_in
 from plansmith.runner.journal import Journal, load_results
 from plansmith.runner.limits import Caps, limit_question
-from plansmith.runner.planning import Planning
+from plansmith.runner.planning import Planning, exchanged, failure
 from plansmith.runner.replan import (
     Cause,
     account,
@@ -26,6 +26,8 @@ from plansmith.runner.replan import (
     keep_finished,
     resets,
 )
+
+_NO_OTHER: Final = "this is the plan before: the planner gave no other one"
 
 
 class Revising(Planning):
@@ -66,8 +68,10 @@ class Revising(Planning):
         planned = await self.make(replace(asked, previous=run.plan, feedback=told))
         if planned.plan is None or planned.plan.degraded:
             assert run.plan is not None  # noqa: S101
-            reasons = ("the planner gave no other plan: this is the one before",)
-            await journal.append(e.ReviewAsked(hash=run.plan.hash, reasons=reasons))
+            failed, said = failure(planned), exchanged(planned)
+            reasons = (f"{_NO_OTHER}: {failed.reason}",)
+            review = e.ReviewAsked(hash=run.plan.hash, reasons=reasons)
+            await journal.append(failed, review, values=said)
             return
         kept = keep_finished(run, planned.plan)
         planned = replace(planned, plan=kept.plan, problems=(*planned.problems, *kept.problems))
@@ -110,6 +114,7 @@ class Revising(Planning):
         purse.spend("replan", planned.metrics.usage)
         purse.settle("replan")
         if planned.plan is None or planned.plan.degraded:
+            await journal.append(failure(planned), values=exchanged(planned))
             return await super().end(journal, reason=f"{cause.text}; no other plan was found")
         return await self._go_on(journal, planned, cause)
 

@@ -12,7 +12,7 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
+from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import Problem
 from plansmith.plan.schedules import ORIGIN
 from plansmith.planner.draft import OnStep
@@ -138,12 +138,13 @@ def planned_on(tape: Tape) -> Planned:
             metrics=PlanMetrics.of(proposed.metrics or {}),
             exchanges=_exchanges(tape, proposed.record),
         )
+    failed = next((body for body in bodies if isinstance(body, PlanningFailed)), None)
+    if failed is not None:
+        return _failed(failed, reason, tape)
     asked = next((body.text for body in bodies if isinstance(body, e.QuestionAsked)), "")
     made = next((body.result for body in bodies if isinstance(body, e.ReportMade)), "")
     answer = str(tape.values[made]) if triaged and made else asked
-    usage = Usage()
-    if triaged is not None and triaged.tokens:
-        usage = Usage(triaged.tokens, cost=Decimal(triaged.cost) if triaged.cost else None)
+    usage = _usage(triaged.tokens, triaged.cost) if triaged and triaged.tokens else Usage()
     return Planned(
         decision,
         reason=reason,
@@ -151,6 +152,23 @@ def planned_on(tape: Tape) -> Planned:
         metrics=PlanMetrics(usage=usage),
         exchanges=_exchanges(tape, triaged.record if triaged else ""),
     )
+
+
+def _failed(body: PlanningFailed, reason: str, tape: Tape) -> Planned:
+    """Planning that gave nothing to run: a stand-in says why."""
+    stand_in = Plan.model_validate({"degraded": body.reason, "steps": []})
+    return Planned(
+        Decision.PLAN,
+        reason=reason,
+        plan=stand_in,
+        problems=body.problems,
+        metrics=PlanMetrics(usage=_usage(body.tokens, body.cost)),
+        exchanges=_exchanges(tape, body.record),
+    )
+
+
+def _usage(tokens: int, cost: str) -> Usage:
+    return Usage(tokens, cost=Decimal(cost) if cost else None)
 
 
 def _exchanges(tape: Tape, record: str) -> tuple[dict[str, Json], ...]:
