@@ -32,6 +32,8 @@ ENGLISH: Final[Words] = {
     "head_failed": "{count} failed",
     "review": "This plan waits for your approval.",
     "degraded": "No usable plan could be made; nothing was run.",
+    "continued": "{done} of {total} steps are done (run {run}) and will not run again.",
+    "read_early": "  read before you were asked: {tool}, at {at}",
     "try_again": "To have it planned again, perhaps with another --model:",
     "hash": "hash {hash}",
     "approve": "Run this plan? y = yes, n = reject it, e = edit it, c TEXT = ask for changes, "
@@ -89,6 +91,8 @@ CHINESE: Final[Words] = {
     "head_failed": "{count} 个失败",
     "review": "这个计划等你批准。",
     "degraded": "没有得到可用的计划；什么都没有运行。",
+    "continued": "{total} 个步骤中有 {done} 个已完成（运行 {run}），不会再次运行。",
+    "read_early": "  在询问你之前已读取：{tool}，{at}",
     "try_again": "重新计划（可用 --model 换一个模型）：",
     "hash": "哈希 {hash}",
     "approve": "运行这个计划吗？y = 是，n = 拒绝，e = 编辑，c 文字 = 要求修改，回车 = 暂不：",

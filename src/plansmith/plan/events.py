@@ -69,7 +69,8 @@ class PlanProposed(Record):
 
     `origin` is who made it: a model, rules without one, a person's edit, whoever submitted it (a
     program, where that is one), a template, or an earlier run, which `RunCreated.origin` names.
-    `record` is the content hash of what models were asked and said for it.
+    `record` is the content hash of what models were asked and said for it. `acts` are the steps
+    that change something, by what was known of their tools then.
     """
 
     type: Literal["plan_proposed"] = "plan_proposed"
@@ -77,6 +78,7 @@ class PlanProposed(Record):
     problems: tuple[Problem, ...] = ()
     origin: PlanOrigin = "model"
     cause: str = ""
+    acts: tuple[str, ...] = ()
     estimate: Estimate | None = None
     metrics: Inputs | None = None
     picks: tuple[Inputs, ...] = ()

@@ -37,6 +37,7 @@ from plansmith.runner.runs import UNDER_WAY, Runs
 from plansmith.runner.templates import runs_templates, template_problems
 
 CLARIFICATIONS: Final = 2
+RULES: Final = "rules"  # the name of the model that is none
 
 
 def _wait_for_the_plan(_: AnyStep) -> None:
@@ -111,7 +112,7 @@ class Planning(Runs):
 
     async def _starter(self, journal: Journal) -> OnStep:
         """What starts reads early; nothing where a person wants to see every plan first."""
-        if not self.early_start or _sees_first(journal.run) or self.policy.ask == "always":
+        if not self.early_start or sees_first(journal.run) or self.policy.ask == "always":
             return _wait_for_the_plan
         early = EarlyReads(journal, await self.callees(), tell=self.tell)
         self._early[journal.id] = early
@@ -157,6 +158,7 @@ class Planning(Runs):
         assert planned.plan is not None  # noqa: S101
         picks = [{"name": each.name, "reason": each.reason} for each in planned.picks]
         about: dict[str, Any] = {
+            "origin": self.maker_of(planned),
             "cause": cause,
             "metrics": planned.metrics.to_json(),
             "picks": picks,
@@ -166,11 +168,16 @@ class Planning(Runs):
         if said:
             about["record"] = content_hash(said[0])
         given = cast("dict[str, Any]", entries)
-        if _sees_first(journal.run) and "reviewed" not in given:
-            given["reviewed"] = await self.review(planned.plan) or [_shown_first(planned.plan)]
+        if sees_first(journal.run) and "reviewed" not in given:
+            given["reviewed"] = await self.review(planned.plan) or [shown_first(planned.plan)]
         await self.propose(
             journal, planned.plan, planned.problems, about=about, values=said, **given
         )
+
+    def maker_of(self, planned: Planned) -> str:
+        """Who made a plan: a model, or rules, where no model took part."""
+        asked = {str(each["model"]) for each in planned.exchanges}
+        return "model" if asked - {RULES} else "rules"
 
     async def answer(self, run_id: str, question: str, value: Json, *, by: e.Who = "") -> Run:
         """A person's answer; one to a question about the request itself leads to a plan."""
@@ -259,7 +266,7 @@ class Planning(Runs):
 
     async def _may_run(self, run: Run) -> bool:
         """Who wants to see a plan first is waited for, also where the policy asks nothing."""
-        if _sees_first(run) and run.phase not in UNDER_WAY and run.plan is not None:
+        if sees_first(run) and run.phase not in UNDER_WAY and run.plan is not None:
             return run.is_approved and await super()._may_run(run)
         return await super()._may_run(run)
 
@@ -319,11 +326,13 @@ def _no_plan(planned: Planned) -> e.RunFinished:
     return e.RunFinished(status="failed", reason=f"no plan could be made: {why_none(planned)}")
 
 
-def _sees_first(run: Run) -> bool:
+def sees_first(run: Run) -> bool:
+    """Whether the person wants to see every plan of a run before anything of it runs."""
     return run.options.get("mode") == "review"
 
 
-def _shown_first(plan: Plan) -> e.ReviewAsked:
+def shown_first(plan: Plan) -> e.ReviewAsked:
+    """The review of a plan that would need none, for whoever wants to see it first."""
     return e.ReviewAsked(hash=plan.hash, reasons=("you wanted to see the plan first",))
 
 

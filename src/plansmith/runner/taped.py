@@ -73,6 +73,10 @@ class Taped(Revising):
         """Put a plan forward; what a schedule's approval came to at a fire is on the tape."""
         if journal.run.plan is None and _is_fire(self._tape):
             entries["reviewed"] = standing_on(self._tape)
+        following = (event.body for event in self._tape.events[self._tape.position :])
+        found = next((body for body in following if isinstance(body, e.PlanProposed)), None)
+        if found is not None:  # what tools do may be another thing today
+            entries["about"] = {**(entries.get("about") or {}), "acts": found.acts}
         await super().propose(journal, plan, problems, **entries)
 
     async def settle_early(self, journal: Journal, keep: Collection[str] | None = None) -> None:
@@ -80,6 +84,12 @@ class Taped(Revising):
         del keep
         while self._tape.next and isinstance(self._tape.next.body, _EARLY):
             await journal.append(self._tape.next.body, by=self._tape.next.by)
+
+    def maker_of(self, planned: Planned) -> str:
+        """Who made the plan, as the tape says."""
+        following = (event.body for event in self._tape.events[self._tape.position :])
+        plans = (body for body in following if isinstance(body, e.PlanProposed))
+        return next((body.origin for body in plans), super().maker_of(planned))
 
     async def make(
         self, request: PlanRequest, *, on_step: OnStep | None = None, triage: bool = True
