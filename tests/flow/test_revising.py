@@ -336,18 +336,18 @@ async def test_a_retry_runs_only_what_failed_and_what_hangs_on_it() -> None:
     assert second.steps["a"].result == first.steps["a"].result
 
 
-async def test_an_identical_repeat_calls_nothing_and_one_from_a_step_calls_its_cone() -> None:
+async def test_continuing_a_done_run_is_refused_and_one_from_a_step_calls_its_cone() -> None:
     app, tools = smith()
     wanted = plan(step("a"), step("b", inputs={"x": "{{a.seen}}"}), step("c"))
     first = await app.run((await app.submit(wanted)).id)
     before = len(tools.calls)
-    again = await app.run((await app.retry(first.id)).id)
-    assert again.status is RunStatus.DONE
+    with pytest.raises(Refused, match="everything is done"):
+        await app.retry(first.id)
     assert len(tools.calls) == before
-    events = [event.body async for event in app.events(again.id)]
-    assert sum(isinstance(body, StepReused) for body in events) == 3
-    await app.run((await app.retry(first.id, from_step="a")).id)
+    again = await app.run((await app.retry(first.id, from_step="a")).id)
     assert len(tools.calls) == before + 2
+    events = [event.body async for event in app.events(again.id)]
+    assert [body.step for body in events if isinstance(body, StepReused)] == ["c"]
     with pytest.raises(Refused, match="no step 'z'"):
         await app.retry(first.id, from_step="z")
 
