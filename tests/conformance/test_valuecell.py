@@ -256,7 +256,7 @@ async def test_an_agent_that_is_not_available_rejects_the_plan_and_is_named(
     assert plan.tasks == []
     assert name in (plan.guidance_message or "")
     assert "not available" in (plan.guidance_message or "")
-    assert [run.status for run in await smith.runs()] == [RunStatus.CANCELLED]
+    assert [run.status for run in await smith.runs()] == [RunStatus.FAILED]
     assert agents[0].tasks == []
 
 
@@ -271,6 +271,40 @@ async def test_malformed_output_is_guidance_with_an_echo(scripted: Script) -> No
     assert plan.tasks == []
     assert "malformed" in (plan.guidance_message or "")
     assert "I would rather sing" in (plan.guidance_message or "")
+
+
+BAD_SCHEDULES: tuple[dict[str, Any], ...] = (
+    {"pattern": "recurring"},
+    {"pattern": "recurring", "schedule_config": {"interval_minutes": "soon"}},
+    {"pattern": "recurring", "schedule_config": {"daily_time": "noon"}},
+    {"pattern": "now and then", "schedule_config": {"interval_minutes": 5}},
+    {},
+)
+
+
+@pytest.mark.parametrize("schedule", BAD_SCHEDULES)
+@pytest.mark.parametrize("fields", [{}, {"reason": ""}, {"guidance_message": "Name a stock."}])
+async def test_an_inadequate_plan_runs_nothing_whatever_its_schedule(
+    schedule: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    worker = Worker("Research")
+    said = answer(task(**schedule), adequate=False, **fields)
+    smith = smith_of(ScriptedModel(*[said] * 3), worker)
+    plan = await planned(smith, asked())
+    assert plan.tasks == []
+    assert plan.guidance_message
+    [run] = await smith.runs()
+    assert (await smith.run(run.id)).status.over
+    assert worker.tasks == []
+
+
+def test_the_tasks_of_an_inadequate_plan_wait_for_an_answer_in_any_dialect_reader() -> None:
+    reading = dialect("valuecell").read(answer(task(), task(), adequate=False))
+    assert reading.plan is not None
+    asks = [step for step in reading.plan.steps if step.kind == "ask"]
+    assert len(asks) == 1
+    for step in reading.plan.steps:
+        assert step.kind == "ask" or asks[0].id in step.needs()
 
 
 async def test_an_inadequate_plan_is_its_guidance(scripted: Script) -> None:

@@ -163,7 +163,8 @@ async def test_a_result_taken_over_and_a_step_switched_off_are_told() -> None:
     first = await app.submit(plan(*CITIES[:2]))
     await app.run(first.id)
     off = {"id": "rome", "tool": "rome", "disabled": True}
-    run = await app.retry(first.id, plan=plan(CITIES[0], off))
+    more = {"id": "again", "tool": "oslo"}
+    run = await app.retry(first.id, plan=plan(CITIES[0], off, more))
     await app.run(run.id)
     report = await load_report(app.store, run.id)
     told = {each.step: each.text for each in report.deviations}
@@ -182,6 +183,9 @@ async def test_an_unknown_price_and_unknown_time_are_called_unknown(scripted: Sc
         "money_usd": None,
         "some_prices_unknown": True,
         "seconds": 0.0,
+        "planning_seconds": 0.0,
+        "running_seconds": 0.0,
+        "waiting_seconds": 0.0,
     }
     plain = await reported(smith(OSLO, ROME), plan(*CITIES))
     assert "Money: $0" in to_markdown(plain)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -316,30 +315,6 @@ def test_a_revision_is_covered_unless_a_name_host_call_or_drop_is_new() -> None:
 # Early start
 
 
-async def test_reads_start_while_the_plan_is_written_and_are_not_made_twice(
-    scripted: Script,
-) -> None:
-    text = json.dumps(
-        {
-            "steps": [
-                step("a", inputs={"q": "x"}),
-                step("m", "mail", inputs={"to": "bob"}),
-                step("b", inputs={"q": "{{a.seen}}"}),
-            ]
-        }
-    )
-    app, tools = smith(FakeTool("mail", effect=Effect.FINAL), model=scripted(Answer(text, chunk=5)))
-    run = await app.plan("look and mail")
-    await asyncio.sleep(0)
-    assert run.status is RunStatus.REVIEWING
-    assert [call.arguments for call in tools.calls] == [{"q": "x"}]
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash)
-    run = await app.run(run.id)
-    assert run.status is RunStatus.DONE
-    assert [call.tool for call in tools.calls].count("look") == 2
-
-
 async def test_early_start_is_off_with_one_setting(scripted: Script) -> None:
     draft = {"steps": [step("a"), step("m", "mail")]}
     app, tools = smith(
@@ -366,18 +341,18 @@ async def test_a_retry_runs_only_what_failed_and_what_hangs_on_it() -> None:
     assert second.steps["a"].result == first.steps["a"].result
 
 
-async def test_an_identical_repeat_calls_nothing_and_one_from_a_step_calls_its_cone() -> None:
+async def test_continuing_a_done_run_is_refused_and_one_from_a_step_calls_its_cone() -> None:
     app, tools = smith()
     wanted = plan(step("a"), step("b", inputs={"x": "{{a.seen}}"}), step("c"))
     first = await app.run((await app.submit(wanted)).id)
     before = len(tools.calls)
-    again = await app.run((await app.retry(first.id)).id)
-    assert again.status is RunStatus.DONE
+    with pytest.raises(Refused, match="everything is done"):
+        await app.retry(first.id)
     assert len(tools.calls) == before
-    events = [event.body async for event in app.events(again.id)]
-    assert sum(isinstance(body, StepReused) for body in events) == 3
-    await app.run((await app.retry(first.id, from_step="a")).id)
+    again = await app.run((await app.retry(first.id, from_step="a")).id)
     assert len(tools.calls) == before + 2
+    events = [event.body async for event in app.events(again.id)]
+    assert [body.step for body in events if isinstance(body, StepReused)] == ["c"]
     with pytest.raises(Refused, match="no step 'z'"):
         await app.retry(first.id, from_step="z")
 

@@ -458,15 +458,14 @@ def test_research_needs_something_to_search_in_and_a_model(tmp_path: Path, libra
             research(settings(tmp_path, documents=wrong), model=Cast())
 
 
-async def test_a_model_that_fails_leaves_a_plan_that_says_so_and_runs_nothing(
+async def test_a_model_that_fails_leaves_a_failed_run_that_says_so_and_runs_nothing(
     library: Path, tmp_path: Path
 ) -> None:
     cast = research_cast(plan=[Answer(ModelRefused("no such key"))])
     async with research(settings(tmp_path, documents=[library]), model=cast) as smith:
         run = await smith.plan("How wet was the spring?")
-    assert run.status is RunStatus.REVIEWING
-    assert run.plan is not None
-    assert run.plan.degraded
+    assert (run.plan, run.status) == (None, RunStatus.FAILED)
+    assert "no such key" in run.reason
     assert any("no such key" in each.message for each in run.problems)
 
 

@@ -19,6 +19,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.estimate import Estimate, Measured
 from plansmith.plan.events import Actor, AnyBody, Event, next_event
+from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import problem
 
 START = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -61,6 +62,8 @@ def whole_story() -> Iterator[tuple[AnyBody, Actor]]:
     yield e.Triaged(decision="ask", reason="vague", tokens=12, cost="0.001"), SYSTEM
     yield e.QuestionAsked(question="request:1", text="Which cities?"), SYSTEM
     yield e.QuestionAnswered(question="request:1", answer="Oslo and Rome"), ADA
+    yield PrefetchStarted(key="early/1", tool="weather", inputs=DIGEST), SYSTEM
+    yield PrefetchEnded(key="early/1", result=DIGEST, seconds=0.25, tokens=2), SYSTEM
     yield e.Triaged(decision="plan", reason="work", query="weather"), SYSTEM
     estimate = Estimate(
         seconds=3.5, tokens=10, effects={"read": 1}, measured={"weather": Measured(seconds=0.5)}
@@ -166,6 +169,11 @@ def short_stories() -> Iterator[list[tuple[AnyBody, Actor]]]:
     yield [
         *(created, (e.Triaged(decision="answer", reason="small talk"), SYSTEM)),
         *((e.ReportMade(result=DIGEST), SYSTEM), (e.RunFinished(status="answered"), SYSTEM)),
+    ]
+    yield [
+        *(created, (e.Triaged(decision="plan"), SYSTEM)),
+        (PlanningFailed(reason="no key", tokens=3, cost="0.1"), SYSTEM),
+        (e.RunFinished(status="failed", reason="no plan could be made: no key"), SYSTEM),
     ]
 
 

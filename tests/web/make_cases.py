@@ -21,6 +21,8 @@ from plansmith.plan.chain import moment
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.fold import fold
+from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
+from plansmith.plan.problem import problem
 from plansmith.plan.run import Run, StepState
 from plansmith.runner.limits import RunLimits
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
@@ -206,6 +208,35 @@ async def made_up() -> list[e.Event]:
     return events
 
 
+async def read_early() -> list[e.Event]:
+    """Reads made while the plan was written: one a step takes, one nobody needs, one that died."""
+    wanted = plan(step("a"), step("b"))
+    bodies: list[e.AnyBody] = [
+        e.RunCreated(request="r"),
+        PrefetchStarted(key="early/1", tool="look", inputs="h"),
+        PrefetchStarted(key="early/2", tool="look", inputs="i"),
+        PrefetchStarted(key="early/3", tool="look", inputs="j"),
+        PrefetchEnded(key="early/1", result="x", seconds=0.250001, tokens=3, cost="0.1"),
+        PrefetchEnded(key="early/2", error="stopped", seconds=62.75),
+        PrefetchEnded(key="early/3", error="not known how it ended"),
+        e.Triaged(decision="plan"),
+        PlanningFailed(reason="no key", problems=(problem("PS015", "no key"),), tokens=4),
+        e.PlanProposed(plan=wanted, origin="rules", acts=("b",)),
+        e.RunStarted(hash=wanted.hash),
+        e.StepStarted(step="a", key="k", inputs="h", prefetched="early/1"),
+        e.StepDone(step="a", result="x", size=1),
+        e.StepReused(step="b", result="y", run="other", done_at=START - timedelta(days=1)),
+        e.ReplanStarted(cause="again", kind="person"),
+        PlanningFailed(reason="no other plan", cost="0.2"),
+        e.RunFinished(status="done"),
+    ]
+    events: list[e.Event] = []
+    for number, body in enumerate(bodies):
+        at, last = START + timedelta(seconds=number), events[-1] if events else None
+        events.append(e.next_event(body, run="early", by=PERSON, at=at, last=last))
+    return events
+
+
 STORIES: tuple[Story, ...] = (
     reads,
     approval,
@@ -214,6 +245,7 @@ STORIES: tuple[Story, ...] = (
     rejected,
     planned,
     made_up,
+    read_early,
 )
 
 
@@ -242,6 +274,17 @@ def state_json(run: Run) -> dict[str, Json]:
         "cost_usd": _plain(run.money),
         "cancel_asked": run.cancel_asked,
         "steps": {name: _step_json(each) for name, each in run.steps.items()},
+        "prefetches": [
+            {
+                "key": key,
+                "tool": each.tool,
+                "started_at": moment(each.started_at),
+                "ended_at": moment(each.ended_at) if each.ended_at else None,
+                "error": each.error,
+                "step": each.step or None,
+            }
+            for key, each in run.prefetches.items()
+        ],
         "questions": {name: each.to_json() for name, each in run.questions.items()},
         "report_hash": run.report_hash,
         "created_at": moment(run.created_at) if run.created_at else None,
@@ -265,6 +308,8 @@ def _step_json(state: StepState) -> dict[str, Json]:
         "tokens": state.tokens,
         "started_at": moment(state.started_at) if state.started_at else None,
         "finished_at": moment(state.finished_at) if state.finished_at else None,
+        "prefetched": bool(state.prefetched),
+        "reused_from": state.reused_from,
     }
 
 

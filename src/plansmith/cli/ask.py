@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from plansmith.adapters.models.demo import NOTICE
-from plansmith.cli.conduct import carry
+from plansmith.cli.conduct import carry, tell_no_plan
 from plansmith.cli.describe import run_json, waiting_lines
 from plansmith.cli.dialects import print_foreign
 from plansmith.cli.exits import Exit
@@ -17,7 +17,7 @@ from plansmith.cli.options import add_parts, add_running, settings_of
 from plansmith.cli.output import print_json, print_lines, print_text
 from plansmith.cli.plans import FileCommand
 from plansmith.cli.schedule_offer import offer_schedule
-from plansmith.cli.session import Session, exit_of, in_session, is_unusable
+from plansmith.cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
 from plansmith.cli.words import CHINESE, own_locale, words_for
 from plansmith.dialects.native import to_yaml
 from plansmith.dialects.table import DIALECTS
@@ -88,6 +88,8 @@ def _plan(args: argparse.Namespace) -> int:
             print_foreign(run.plan, args.dialect, run.problems)
         else:
             _print(run)
+        if has_no_plan(run):
+            tell_no_plan(session, run)
         if run.status.over or is_unusable(run):
             return exit_of(run)
         session.say(*waiting_lines(run, session))

@@ -15,7 +15,7 @@ from plansmith.cli.exits import Exit
 from plansmith.cli.output import print_json, print_text
 from plansmith.cli.progress import View, ticking
 from plansmith.cli.prompt import ask_line, read_answer, read_choice
-from plansmith.cli.session import Session, exit_of, is_unusable
+from plansmith.cli.session import Session, exit_of, has_no_plan, is_unusable
 from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
@@ -315,6 +315,12 @@ async def _ask(session: Session, run: Run) -> bool:
     return True
 
 
+def tell_no_plan(session: Session, run: Run) -> None:
+    """Say that planning failed, why, and how to try again."""
+    session.say(session.words["degraded"], *problem_lines(run.problems))
+    session.say(session.words["try_again"], f"  {session.command('retry', run.id)}")
+
+
 def finish(session: Session, run: Run, *, detached: bool = False) -> None:
     """Print what came of a run: data on stdout, and on stderr what to do next."""
     args = vars(session.args)
@@ -324,6 +330,8 @@ def finish(session: Session, run: Run, *, detached: bool = False) -> None:
         print_text(run.report or run.reason)
     if is_unusable(run):
         session.say(session.words["degraded"], *problem_lines(run.problems))
+    if has_no_plan(run):
+        tell_no_plan(session, run)
     if detached:
         session.say(session.words["detached"], f"  {session.command('resume', run.id)}")
     elif not run.status.over:

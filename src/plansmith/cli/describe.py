@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from plansmith.cli.board import header, rows
-from plansmith.cli.session import Session, is_unusable
+from plansmith.cli.session import Session, has_no_plan, is_unusable
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.events import Event, PlanProposed, QuestionAsked, ReviewAsked
@@ -65,6 +65,8 @@ def next_commands(run: Run, session: Session) -> Iterator[str]:
     if run.damage:
         yield session.command("repair", run.id)
         return
+    if has_no_plan(run):
+        yield session.command("retry", run.id)
     if run.status.over or run.plan is None:
         return
     if is_unusable(run):
@@ -113,10 +115,28 @@ def review_lines(run: Run, events: Sequence[Event], session: Session) -> Iterato
         yield from problem_lines(run.problems)
     if run.folder:
         yield session.words["folder"].format(folder=safe(run.folder))
+    yield from early_lines(run, session)
+    yield from continued_lines(run, session)
     yield session.words["review"]
     asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
     yield from (f"  ! {safe(reason)}" for reason in (asked[-1].reasons if asked else ()))
     yield f"  {session.words['hash'].format(hash=run.plan.hash)}"
+
+
+def continued_lines(run: Run, session: Session) -> Iterator[str]:
+    """How much of a run is done already, in which earlier one, and will not run again."""
+    taken = [step for step in run.steps.values() if step.reused_from]
+    if run.plan is None or not run.origin or not taken:
+        return
+    total = sum(not step.disabled for step in run.plan.steps)
+    yield session.words["continued"].format(done=len(taken), total=total, run=run.origin)
+
+
+def early_lines(run: Run, session: Session) -> Iterator[str]:
+    """What was read before anybody was asked."""
+    for each in run.prefetches.values():
+        at = f"{each.started_at:%H:%M:%S} UTC"
+        yield session.words["read_early"].format(tool=safe(each.tool), at=at)
 
 
 def revision_lines(events: Sequence[Event], session: Session) -> Iterator[str]:

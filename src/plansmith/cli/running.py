@@ -1,4 +1,4 @@
-"""`plansmith run`, `resume`, `retry` and `watch`: plans and runs that go on."""
+"""`plansmith run`, `resume`, `retry`, `rerun` and `watch`: plans and runs that go on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import asyncio
 
 from plansmith.cli.conduct import Watcher, carry, finish, interrupts
-from plansmith.cli.describe import run_json, waiting_lines
+from plansmith.cli.describe import continued_lines, run_json, waiting_lines
 from plansmith.cli.exits import Exit
 from plansmith.cli.options import add_parts, add_running
 from plansmith.cli.output import load_plan, print_json
@@ -43,7 +43,10 @@ def _run(args: argparse.Namespace) -> int:
 
 def _refuse_over(run: Run, session: Session) -> None:
     if run.status.over:
-        hint = f"{session.command('retry', run.id)} repeats it"
+        hint = (
+            f"{session.command('retry', run.id)} continues from what is done, "
+            f"{session.command('rerun', run.id)} runs everything again"
+        )
         raise Refused(f"run {run.id} is over: {run.status}", hint=hint)
 
 
@@ -101,6 +104,24 @@ def _retry(args: argparse.Namespace) -> int:
         if plan is not None:
             await session.refuse_what_cannot_run(plan)
         run = await session.smith.retry(old.id, from_step=args.from_step, plan=plan, by=session.by)
+        session.say(*continued_lines(run, session))
+        return await carry(session, run.id)
+
+    return in_session(args, work)
+
+
+def _configure_rerun(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run that is over: its id, or last")
+    add_parts(parser)
+    add_running(parser)
+
+
+def _rerun(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        old = await session.run(args.run)
+        if old.plan is not None:
+            await session.refuse_what_cannot_run(old.plan)
+        run = await session.smith.rerun(old.id, by=session.by)
         return await carry(session, run.id)
 
     return in_session(args, work)
@@ -161,4 +182,5 @@ def _waits(run: Run) -> bool:
 RUN = FileCommand(_configure_run, _run)
 RESUME = FileCommand(_configure_resume, _resume)
 RETRY = FileCommand(_configure_retry, _retry)
+RERUN = FileCommand(_configure_rerun, _rerun)
 WATCH = FileCommand(_configure_watch, _watch)

@@ -151,6 +151,8 @@ def exit_of(run: Run) -> Exit:
             return Exit.PARTLY
         case RunStatus.CANCELLED if not run.cancel_asked:
             return Exit.REFUSED
+        case RunStatus.FAILED if has_no_plan(run):
+            return Exit.INVALID
         case RunStatus.FAILED | RunStatus.CANCELLED:
             return Exit.FAILED
         case _:
@@ -163,6 +165,11 @@ def _exit_of_open(run: Run) -> Exit:
     if any("budget:" in name for name in run.questions):
         return Exit.BUDGET
     return Exit.WAITING
+
+
+def has_no_plan(run: Run) -> bool:
+    """Whether planning failed: there is nothing that could be run, only another try."""
+    return run.status is RunStatus.FAILED and run.plan is None
 
 
 def is_unusable(run: Run) -> bool:

@@ -152,7 +152,7 @@ async def _sql(session: TeamSession) -> int:
     if session.args.resume:
         return await _carried_through(session)
     run = await _planned(session, _WRITER)
-    if run.status is RunStatus.REVIEWING:
+    if run.status is RunStatus.REVIEWING or run.plan is None:
         return await carry(session, run.id)
     run = await session.smith.run(run.id)
     [step] = run.steps.values()

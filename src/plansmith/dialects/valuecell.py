@@ -42,6 +42,7 @@ STATUSES: Final[Mapping[StepStatus, str]] = {
     StepStatus.SKIPPED: "cancelled",
     StepStatus.CANCELLED: "cancelled",
 }
+_UNCLEAR: Final = "The request is not clear enough to be carried out. What should be done?"
 _HINT: Final = 'give {"tasks": [{"title", "query", "agent_name"}], "adequate", "reason"}'
 _PLAN_FIELDS: Final = frozenset(
     {"tasks", "adequate", "reason", "guidance_message", "plan_id", "orig_query"}
@@ -99,6 +100,10 @@ def read(value: Json) -> Reading:
     guidance = prose_of(head.get("guidance_message"))
     if not steps and not notes.problems and not guidance:
         guidance = prose_of(head.get("reason"))
+    if adequate is False:
+        # Not to be run as it is, whatever else can be read of it: every task waits for an answer.
+        guidance = guidance or prose_of(head.get("reason")) or _UNCLEAR
+        steps = [{**step, "after": [GUIDANCE]} for step in steps]
     if guidance and (adequate is False or not steps):
         steps.append({"id": GUIDANCE, "kind": "ask", "question": escape_text(guidance)})
     document: dict[str, Json] = {
@@ -110,10 +115,16 @@ def read(value: Json) -> Reading:
     if head.get("plan_id"):
         document["id"] = text_of(head["plan_id"])
     document |= _one_schedule(schedules, notes)
+    return _read_as(document, notes)
+
+
+def _read_as(document: dict[str, Json], notes: Notes) -> Reading:
+    """The plan of a document; a schedule that cannot be read takes nothing else with it."""
     made = read_native(document)
-    if isinstance(made, Plan):
-        return Reading(made, tuple(notes.problems))
-    return Reading(None, (*notes.problems, *made))
+    flaws = () if isinstance(made, Plan) else tuple(made)
+    if flaws and "schedule" in document:
+        made = read_native({name: each for name, each in document.items() if name != "schedule"})
+    return Reading(made if isinstance(made, Plan) else None, (*notes.problems, *flaws))
 
 
 def _head(value: Json, notes: Notes) -> dict[str, Json] | None:

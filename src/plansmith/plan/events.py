@@ -13,6 +13,7 @@ from plansmith.plan.chain import event_text, moment, texts_of
 from plansmith.plan.data import Json, Record
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import Problem
 from plansmith.plan.steps import Inputs, Value
 
@@ -65,18 +66,25 @@ class Triaged(Record):
     record: str = ""
 
 
+PlanOrigin = Literal["model", "rules", "person", "submitted", "program", "template", "rerun"]
+
+
 class PlanProposed(Record):
     """A plan, first or revised, stands with its problems, and with how it was made.
 
-    `record` is the content hash of what models were asked and said for it; `templates` are the
-    plans of the templates that it runs, at every depth, by name: the run uses these and no others.
+    `origin` is who made it: a model, rules without one, a person's edit, whoever submitted it (a
+    program, where that is one), a template, or an earlier run, which `RunCreated.origin` names.
+    `record` is the content hash of what models were asked and said for it. `acts` are the steps
+    that change something, by what was known of their tools then. `templates` are the plans of the
+    templates that it runs, at every depth, by name: the run uses these and no others.
     """
 
     type: Literal["plan_proposed"] = "plan_proposed"
     plan: Plan
     problems: tuple[Problem, ...] = ()
-    origin: Literal["model", "person", "submitted", "template"] = "model"
+    origin: PlanOrigin = "model"
     cause: str = ""
+    acts: tuple[str, ...] = ()
     estimate: Estimate | None = None
     metrics: Inputs | None = None
     picks: tuple[Inputs, ...] = ()
@@ -189,6 +197,7 @@ class StepStarted(Record):
     """A step is about to be called under this key; durable before the call.
 
     A part of a map step is known by its `item`, a content hash, wherever that stands in the list.
+    `prefetched` is the key of an early read whose result it takes instead of calling again.
     """
 
     type: Literal["step_started"] = "step_started"
@@ -198,6 +207,7 @@ class StepStarted(Record):
     inputs: str = ""
     callee: str = ""
     item: str = ""
+    prefetched: str = ""
 
 
 class StepProgressed(Record):
@@ -229,7 +239,7 @@ class StepDone(Record):
 
 
 class StepReused(Record):
-    """A step's result is taken over from an earlier run: nothing before it has changed.
+    """A step's result is taken over from the earlier run in which it was done, at `done_at`.
 
     With its own run, a changed plan had the step wait again, and its call is the one made before.
     `program` is the name of the program whose answer the result is, if it is one's.
@@ -240,6 +250,7 @@ class StepReused(Record):
     result: str
     run: str
     program: str = ""
+    done_at: Instant | None = None
 
 
 class StepFailed(Record):
@@ -367,6 +378,9 @@ class RunFinished(Record):
 AnyBody = (
     RunCreated
     | Triaged
+    | PrefetchStarted
+    | PrefetchEnded
+    | PlanningFailed
     | PlanProposed
     | ReviewAsked
     | PlanApproved

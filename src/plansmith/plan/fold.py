@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final, cast
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.graph import needs
-from plansmith.plan.run import Covered, Made, Run, RunStatus, StepState, StepStatus
+from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
+from plansmith.plan.run import (
+    Covered,
+    Made,
+    Prefetch,
+    Run,
+    RunStatus,
+    StepState,
+    StepStatus,
+)
 
 GO_ON: Final = "go_on"
 PLANNING_LIMITS: Final = frozenset({"replans", "iterations"})
@@ -148,6 +158,23 @@ class RunFold:
         self._set(phase=RunStatus.PLANNING, decision=body.decision, reason=body.reason)
         self._spend(body.tokens, body.cost)
 
+    def prefetch_started(self, event: e.Event, body: PrefetchStarted) -> None:
+        begun = Prefetch(body.tool, body.inputs, event.at)
+        self._set(prefetches={**self.run.prefetches, body.key: begun}, calls=self.run.calls + 1)
+
+    def prefetch_ended(self, event: e.Event, body: PrefetchEnded) -> None:
+        begun = self.run.prefetches.get(body.key)
+        if begun is None or begun.over:
+            raise _misfit(event, f"no early read {body.key!r} is under way")
+        took = None if body.seconds is None else begun.started_at + timedelta(seconds=body.seconds)
+        ended = replace(begun, over=True, ended_at=took, result=body.result, error=body.error)
+        self._set(prefetches={**self.run.prefetches, body.key: ended})
+        self._spend(body.tokens, body.cost)
+
+    def planning_failed(self, _: e.Event, body: PlanningFailed) -> None:
+        self._set(problems=body.problems if self.run.plan is None else self.run.problems)
+        self._spend(body.tokens, body.cost)
+
     def plan_proposed(self, event: e.Event, body: e.PlanProposed) -> None:
         known = {**self.run.left, **self.steps}
         self._needs = needs(body.plan)
@@ -263,20 +290,31 @@ class RunFold:
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
         step = self._step(event, body.step, _WAITING)
+        early = self._taken(event, body) if body.prefetched else None
         self.steps[body.step] = StepState(
             status=StepStatus.RUNNING,
             attempts=body.attempt,
             key=body.key,
             inputs=body.inputs,
             reply=step.reply,
-            started_at=event.at,
+            started_at=early.started_at if early else event.at,
+            prefetched=body.prefetched,
             callee=body.callee,
             item=body.item,
             unsure=step.unsure,
             made=step.made,
         )
-        if body.inputs:  # a step that only holds others together calls nothing
+        if body.inputs and not early:  # a step that only holds others together calls nothing
             self._set(calls=self.run.calls + 1)
+
+    def _taken(self, event: e.Event, body: e.StepStarted) -> Prefetch:
+        """The early read whose result a step takes: its times are the step's."""
+        begun = self.run.prefetches.get(body.prefetched)
+        if begun is None or begun.step:
+            raise _misfit(event, f"there is no early read {body.prefetched!r} to take")
+        taken = replace(begun, step=body.step, over=True)
+        self._set(prefetches={**self.run.prefetches, body.prefetched: taken})
+        return taken
 
     def step_progressed(self, event: e.Event, body: e.StepProgressed) -> None:
         step = self._step(event, body.step, _CALLED)
@@ -284,6 +322,7 @@ class RunFold:
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
         step = self._step(event, body.step, _CALLED | _UNSURE)
+        early = self.run.prefetches.get(step.prefetched) if step.prefetched else None
         # Not `replace`, which takes three times as long: this is the most frequent event.
         self.steps[body.step] = StepState(
             status=StepStatus.DONE,
@@ -297,7 +336,8 @@ class RunFold:
             program=_program(event.by),
             reply=step.reply,
             started_at=step.started_at,
-            finished_at=event.at,
+            finished_at=(early.ended_at if early else None) or event.at,
+            prefetched=step.prefetched,
             callee=step.callee,
             item=step.item,
             made=step.made,
@@ -311,7 +351,8 @@ class RunFold:
             status=StepStatus.DONE,
             result_hash=body.result,
             program=body.program,
-            finished_at=event.at,
+            finished_at=body.done_at or event.at,
+            reused_from=body.run,
         )
 
     def step_failed(self, event: e.Event, body: e.StepFailed) -> None:

@@ -99,6 +99,8 @@ class StepState:
     item: str = ""
     unsure: bool = False
     made: tuple[Made, ...] = ()
+    prefetched: str = ""
+    reused_from: str = ""
 
 
 class Covered(NamedTuple):
@@ -106,6 +108,20 @@ class Covered(NamedTuple):
 
     plan: Plan
     templates: Mapping[str, Plan]
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """A read made before its plan stood; one that a step took over while it ran ends with it."""
+
+    tool: str
+    inputs: str
+    started_at: datetime
+    ended_at: datetime | None = None
+    over: bool = False
+    result: str = ""
+    error: str = ""
+    step: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +168,7 @@ class Run:
     tokens: int = 0
     money: Decimal = Decimal(0)
     started_at: datetime | None = None
+    prefetches: Mapping[str, Prefetch] = field(default_factory=dict[str, Prefetch])
     cancel_asked: bool = False
     steps: Mapping[str, StepState] = field(default_factory=dict[str, StepState])
     left: Mapping[str, StepState] = field(default_factory=dict[str, StepState])

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text
+from plansmith.plan.steps import ReplyStep
 
 _MOST_TEXT: Final = 2000
 _NOTHING: Final = {"zh": "（计划不可用）", "en": "(no plan is available)"}
@@ -33,6 +34,14 @@ def fallback(
     steps = _three(request, locale, agent) if kind is Fallback.THREE_STEPS else _reply(text, locale)
     goal = f"Plan for: {request[:50]}{'...' * (len(request) > 50)}"
     return Plan.model_validate({"goal": goal, "locale": locale, "degraded": reason, "steps": steps})
+
+
+def only_stands_in(plan: Plan) -> bool:
+    """Whether a plan does nothing but say that there is none: it is not one to approve.
+
+    A plan by rules that calls tools is degraded too, and is a plan all the same.
+    """
+    return bool(plan.degraded) and all(isinstance(step, ReplyStep) for step in plan.steps)
 
 
 def _reply(text: str, locale: str) -> list[dict[str, Any]]:

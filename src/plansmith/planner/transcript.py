@@ -49,8 +49,10 @@ class _Overheard:
                 match delta:
                     case TextDelta(text) | ArgumentsDelta(_, text):
                         said.append(text)
-                    case ModelDone(usage, _):
+                    case ModelDone(usage, model):
                         exchange["tokens"] = usage.input_tokens + usage.output_tokens
+                        # A model that is chosen when it is first asked has its name only now.
+                        exchange["model"] = model or self.name
                 yield delta
         except ModelFailed as failure:
             exchange["failure"] = failure.message

@@ -63,7 +63,9 @@ class Batch:
             del self.bodies[bodies:], self.values[values:]
             raise
 
-    def start(self, unit: Unit, *, attempt: int, key: str, inputs: Content) -> None:
+    def start(
+        self, unit: Unit, *, attempt: int, key: str, inputs: Content, prefetched: str = ""
+    ) -> None:
         """A call is intended; its inputs are kept for whoever looks later."""
         started = StepStarted(
             step=unit.name,
@@ -72,6 +74,7 @@ class Batch:
             inputs=inputs.digest,
             callee=unit.callee,
             item=unit.item,
+            prefetched=prefetched,
         )
         self.bodies.append(started)
         self.values.append(inputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, cast
+from typing import Final, Literal, Protocol, cast
 
 import jsonschema_rs
 
@@ -15,7 +15,6 @@ from plansmith.plan.data import Json, flaws
 from plansmith.plan.steps import LONGEST_TIMEOUT_S, AgentStep, ReplyStep, ToolStep
 from plansmith.planner.checking.schemas import BadSchema, validator
 from plansmith.ports import Agent, Call, Clock, Secrets, ToolSource
-from plansmith.runner.early import EarlyReads
 from plansmith.runner.sealing import sealed_call, sealed_need, unsealed
 from plansmith.runner.units import Unit, cited
 
@@ -58,6 +57,18 @@ class Asks:
 Outcome = Done | Failed | Unsure | Asks
 
 
+class Early(Protocol):
+    """Calls that were made before their plan stood, and that steps may take."""
+
+    def promise(self, unit: Unit, inputs: Mapping[str, Json]) -> str:
+        """The key of the call that a unit will take instead of making its own, or nothing."""
+        ...
+
+    def take(self, unit: Unit, call: Call) -> Awaitable[Outcome] | None:
+        """The call that was promised to a unit, once."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Callees:
     """What can be called, by name."""
@@ -67,7 +78,7 @@ class Callees:
     specs: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
     agents: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
     compose: MakeComposer | None = None
-    early: EarlyReads | None = None
+    early: Early | None = None
     secrets: Secrets | None = None
     _validators: dict[str, jsonschema_rs.Validator] = field(
         default_factory=dict[str, jsonschema_rs.Validator], repr=False
@@ -97,6 +108,10 @@ class Callees:
             case _:
                 return True
 
+    def prefetched(self, unit: Unit, inputs: Mapping[str, Json]) -> str:
+        """The key of an early read that the unit takes, or nothing: then it calls for itself."""
+        return self.early.promise(unit, inputs) if self.early else ""
+
     def timeout(self, unit: Unit) -> float:
         """The time a call may take."""
         spec = self.specs.get(unit.callee)
@@ -114,6 +129,9 @@ class Callees:
 
         `results` are there for inputs with secrets, which are filled anew.
         """
+        begun = self.early.take(unit, call) if self.early else None
+        if begun is not None:
+            return await begun
         if self.secrets is None:
             return await self._try(unit, inputs, call, results or {})
         try:
@@ -166,8 +184,7 @@ class Callees:
             case ToolStep(tool=name):
                 if name not in self.tools:
                     raise ToolFailed(f"there is no tool called {name!r}")
-                begun = self.early.take(name, inputs, call) if self.early else None
-                return await (begun or self.tools[name].call(name, inputs, call))
+                return await self.tools[name].call(name, inputs, call)
             case AgentStep(agent=name):
                 if name not in self.agents:
                     raise ToolFailed(f"there is no agent called {name!r}")

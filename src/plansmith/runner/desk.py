@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from plansmith.errors import InvalidPlan, JournalDamaged, Misconfigured, OtherFolder
 from plansmith.plan import events as e
-from plansmith.plan.capability import AgentSpec, ToolSpec
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.ids import Ids
 from plansmith.plan.plan import Plan
@@ -25,7 +25,7 @@ from plansmith.planner.lint import lint_plan
 from plansmith.ports import Agent, Clock, PlanStore, Secrets, ToolSource
 from plansmith.review.calls import PlanCalls
 from plansmith.review.definitions import definitions, redefined
-from plansmith.review.policy import ReviewPolicy, reasons_to_ask
+from plansmith.review.policy import ReviewPolicy, active_steps, effects, reasons_to_ask
 from plansmith.runner.answerable import Known
 from plansmith.runner.call import Callees
 from plansmith.runner.journal import SYSTEM, Entry, Journal, whole_run
@@ -46,6 +46,13 @@ from plansmith.runner.templates import (
 )
 
 SUBMITTED: Final = {"origin": "submitted"}
+
+
+def submitted(by: e.Who) -> Mapping[str, str]:
+    """The origin of a ready plan: whoever handed it in, a program where it was one."""
+    return {"origin": "program"} if e.actor(by).kind == "program" else SUBMITTED
+
+
 _MOST_BEGUN: Final = 1000
 
 
@@ -90,7 +97,14 @@ class Desk:
         self.patience = Patience(store, clock)
 
     async def begin(
-        self, created: e.RunCreated, plan: Plan, *, by: e.Who, kept: Sequence[e.StepReused] = ()
+        self,
+        created: e.RunCreated,
+        plan: Plan,
+        *,
+        by: e.Who,
+        kept: Sequence[e.StepReused] = (),
+        about: Mapping[str, Any] | None = None,
+        reviewed: Sequence[Entry] | None = None,
     ) -> Run:
         """A new run with this plan; `kept` are results that count already."""
         plan = await self.pinned(plan)
@@ -103,7 +117,8 @@ class Desk:
             problems,
             start=start,
             then=kept,
-            about={"origin": "submitted"},
+            reviewed=reviewed,
+            about=about or submitted(by),
             by=e.actor(by),
         )
         self._begun[journal.id] = journal
@@ -171,12 +186,27 @@ class Desk:
         )
         # Steps that are done keep the templates they were run with.
         templates = {**journal.run.templates, **await self.contents(plan)}
-        fields = {"problems": tuple(problems), "estimate": expected, **(about or {})}
+        fields = {"problems": tuple(problems), "estimate": expected}
+        fields |= {"acts": await self.acting(plan), **(about or {})}
         if runs_templates(plan):
             fields["templates"] = templates
         body = e.PlanProposed.model_validate({"plan": plan} | fields)
         asked = await self.review(plan, journal.run) if reviewed is None else reviewed
         await journal.append(*start, (body, by), *then, *asked, values=values)
+
+    async def acting(self, plan: Plan) -> tuple[str, ...]:
+        """The steps of a plan that change something, those with such parts too."""
+        tools = (await self.callees()).specs
+        agents = {spec.name: spec for spec in self.agents()}
+        return tuple(
+            step.id
+            for step in plan.steps
+            if any(
+                effect is not Effect.READ
+                for inner in active_steps(Plan(steps=(step,)), self.templates)
+                for _, effect in effects(inner, tools=tools, agents=agents)
+            )
+        )
 
     async def review(
         self, plan: Plan, run: Run | None = None, *, more: Sequence[str] = ()

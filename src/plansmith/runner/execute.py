@@ -279,7 +279,8 @@ class Conductor:
         # The same for the same call, another one for other inputs: so a service can tell.
         content = content_of(inputs)
         key = f"{self._journal.id}/{unit.name}/{content.digest[:16]}"
-        batch.start(unit, attempt=attempt, key=key, inputs=content)
+        early = self._callees.prefetched(unit, inputs)
+        batch.start(unit, attempt=attempt, key=key, inputs=content, prefetched=early)
         self._state.attempts[unit.name] = attempt
         self._busy[unit.callee] += 1
         call = Call(

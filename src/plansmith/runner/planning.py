@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
@@ -12,9 +12,12 @@ from plansmith.errors import JournalDamaged, Misconfigured, RunBusy
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning_events import PlanningFailed
+from plansmith.plan.problem import Severity
 from plansmith.plan.run import Run
 from plansmith.plan.steps import AnyStep
 from plansmith.planner.draft import OnStep
+from plansmith.planner.fallback import only_stands_in
 from plansmith.planner.kit import Kit, Planned, PlanRequest, Tell
 from plansmith.planner.metrics import MetricTotals, PlanMetrics
 from plansmith.planner.pipeline import make_plan
@@ -27,13 +30,15 @@ from plansmith.runner.batch import spending
 from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
 from plansmith.runner.compose import Composer
-from plansmith.runner.early import EarlyReads
+from plansmith.runner.early import EarlyReads, left_open, wanted_by
+from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Entry, Journal
 from plansmith.runner.patience import PatientStore
 from plansmith.runner.runs import UNDER_WAY, Runs
 from plansmith.runner.templates import runs_templates, template_problems
 
 CLARIFICATIONS: Final = 2
+RULES: Final = "rules"  # the name of the model that is none
 
 
 def _wait_for_the_plan(_: AnyStep) -> None:
@@ -94,40 +99,60 @@ class Planning(Runs):
     async def _plan_into(self, journal: Journal, request: PlanRequest) -> None:
         journal.wait_for(PatientStore(self.patience))
         said = _said(journal.events)
-        callees = await self.callees()
-        early = self._early[journal.id] = EarlyReads(callees.tools, callees.specs)
+        await self.settle_early(journal)
         self._planning.add(journal.id)
         try:
             planned = await self.make(
                 replace(request, text="\n\n".join([request.text, *said])),
-                on_step=early.start if self.early_start else _wait_for_the_plan,
+                on_step=await self._starter(journal),
                 triage=len(said) < CLARIFICATIONS,
             )
+            # While a person looks at a plan nothing of it runs.
+            runs_on = planned.plan is not None and not await self.review(planned.plan)
+            keep = wanted_by(planned.plan) if planned.plan and runs_on else ()
+            await self.settle_early(journal, keep)
             await self._take(journal, planned)
         finally:
             self._planning.discard(journal.id)
             if journal.run.plan is None:
                 await self.drop_early(journal.id)
 
+    async def _starter(self, journal: Journal) -> OnStep:
+        """What starts reads early; nothing where a person wants to see every plan first."""
+        if not self.early_start or sees_first(journal.run) or self.policy.ask == "always":
+            return _wait_for_the_plan
+        early = EarlyReads(journal, await self.callees(), tell=self.tell)
+        self._early[journal.id] = early
+        return early.start
+
+    async def settle_early(self, journal: Journal, keep: Collection[str] | None = None) -> None:
+        """Write how early reads ended, also those of a process that is gone."""
+        early = self._early.get(journal.id)
+        if early is not None:
+            await early.settle(journal, keep)
+        gone = left_open(journal.run, early.keys if early else ())
+        if gone and not journal.run.status.over:
+            await journal.append(*gone)
+
     async def _take(self, journal: Journal, planned: Planned) -> None:
         spent = spending(planned.metrics.usage)
         head = {"decision": planned.decision.value, "reason": planned.reason}
-        if planned.decision is Decision.PLAN and planned.plan is not None:
+        plan = planned.plan
+        if planned.decision is Decision.PLAN and plan and not only_stands_in(plan):
             await self.propose_made(journal, planned, start=[e.Triaged.model_validate(head)])
             return
-        said: list[Json] = [[*planned.exchanges]] if planned.exchanges else []
+        said = exchanged(planned)
         record = content_hash(said[0]) if said else ""
+        if planned.decision is Decision.PLAN:
+            failed, ended = failure(planned), _no_plan(planned)
+            await journal.append(e.Triaged.model_validate(head), failed, ended, values=said)
+            return
         triaged = e.Triaged.model_validate(head | spent | {"record": record})
         if planned.decision is Decision.ASK:
             number = sum(isinstance(event.body, e.QuestionAsked) for event in journal.events)
             name = f"request:{number + 1}"
             question = e.QuestionAsked(question=name, text=planned.answer, kind="request")
             await journal.append(triaged, question, values=said)
-            return
-        if planned.decision is Decision.PLAN:
-            why = planned.reason or next((each.message for each in planned.problems), "")
-            ended = e.RunFinished(status="failed", reason=f"no plan could be made: {why}")
-            await journal.append(triaged, ended, values=said)
             return
         made = e.ReportMade(result=content_hash(planned.answer))
         ending = e.RunFinished(status="answered", reason=planned.reason)
@@ -140,20 +165,26 @@ class Planning(Runs):
         assert planned.plan is not None  # noqa: S101
         picks = [{"name": each.name, "reason": each.reason} for each in planned.picks]
         about: dict[str, Any] = {
+            "origin": self.maker_of(planned),
             "cause": cause,
             "metrics": planned.metrics.to_json(),
             "picks": picks,
             **spending(planned.metrics.usage),
         }
-        said: list[Json] = [[*planned.exchanges]] if planned.exchanges else []
+        said = exchanged(planned)
         if said:
             about["record"] = content_hash(said[0])
         given = cast("dict[str, Any]", entries)
-        if _sees_first(journal.run) and "reviewed" not in given:
-            given["reviewed"] = await self.review(planned.plan) or [_shown_first(planned.plan)]
+        if sees_first(journal.run) and "reviewed" not in given:
+            given["reviewed"] = await self.review(planned.plan) or [shown_first(planned.plan)]
         await self.propose(
             journal, planned.plan, planned.problems, about=about, values=said, **given
         )
+
+    def maker_of(self, planned: Planned) -> str:
+        """Who made a plan: a model, or rules, where no model took part."""
+        asked = {str(each["model"]) for each in planned.exchanges}
+        return "model" if asked - {RULES} else "rules"
 
     async def answer(self, run_id: str, question: str, value: Json, *, by: e.Who = "") -> Run:
         """A person's answer; one to a question about the request itself leads to a plan."""
@@ -223,6 +254,11 @@ class Planning(Runs):
         composer = Composer(self._report_model, locale=run.locale, prompts=prompts)
         return replace(callees, compose=composer, early=early)
 
+    async def _conductor(self, journal: Journal) -> Conductor:
+        """What conducts a run, once it is written how the reads before it ended."""
+        await self.settle_early(journal)
+        return await super()._conductor(journal)
+
     async def drop_early(self, run_id: str) -> None:
         """Let go of reads that were started early and that no step has asked for."""
         early = self._early.pop(run_id, None)
@@ -237,7 +273,7 @@ class Planning(Runs):
 
     async def _may_run(self, run: Run) -> bool:
         """Who wants to see a plan first is waited for, also where the policy asks nothing."""
-        if _sees_first(run) and run.phase not in UNDER_WAY and run.plan is not None:
+        if sees_first(run) and run.phase not in UNDER_WAY and run.plan is not None:
             return run.is_approved and await super()._may_run(run)
         return await super()._may_run(run)
 
@@ -279,11 +315,37 @@ class Planning(Runs):
         return totals.to_json()
 
 
-def _sees_first(run: Run) -> bool:
+def exchanged(planned: Planned) -> list[Json]:
+    """What models were asked and said for a plan, as a value to keep."""
+    return [[*planned.exchanges]] if planned.exchanges else []
+
+
+def failure(planned: Planned) -> PlanningFailed:
+    """The event of planning that gave nothing to run, with what it took."""
+    record = content_hash([*planned.exchanges]) if planned.exchanges else ""
+    told = {"reason": why_none(planned), "problems": planned.problems, "record": record}
+    return PlanningFailed.model_validate(told | spending(planned.metrics.usage))
+
+
+def why_none(planned: Planned) -> str:
+    """Why there is no plan, for a person."""
+    if planned.plan is not None and planned.plan.degraded:
+        return planned.plan.degraded
+    worst = sorted(planned.problems, key=lambda each: each.severity is not Severity.ERROR)
+    return worst[0].message if worst else planned.reason or "the model gave none"
+
+
+def _no_plan(planned: Planned) -> e.RunFinished:
+    return e.RunFinished(status="failed", reason=f"no plan could be made: {why_none(planned)}")
+
+
+def sees_first(run: Run) -> bool:
+    """Whether the person wants to see every plan of a run before anything of it runs."""
     return run.options.get("mode") == "review"
 
 
-def _shown_first(plan: Plan) -> e.ReviewAsked:
+def shown_first(plan: Plan) -> e.ReviewAsked:
+    """The review of a plan that would need none, for whoever wants to see it first."""
     return e.ReviewAsked(hash=plan.hash, reasons=("you wanted to see the plan first",))
 
 

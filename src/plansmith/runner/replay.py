@@ -150,7 +150,15 @@ class _Player:
         second = self._tape.events[1].body if len(self._tape.events) > 1 else None
         if isinstance(second, e.PlanProposed):
             kept = [b for b in self._bodies(2) if isinstance(b, e.StepReused)]
-            await self._again.begin(event.body, second.plan, by=event.by, kept=kept)
+            asked = [b for b in self._bodies(2) if isinstance(b, e.ReviewAsked)]
+            await self._again.begin(
+                event.body,
+                second.plan,
+                by=event.by,
+                kept=kept,
+                about={"origin": second.origin},
+                reviewed=asked if second.origin == "rerun" else None,
+            )
             return
         journal = self._again.new_journal()
         await journal.append(event.body, by=event.by)

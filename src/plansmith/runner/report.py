@@ -10,6 +10,7 @@ from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.fold import fold
+from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded
 from plansmith.plan.refs import RESERVED
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
@@ -17,8 +18,10 @@ from plansmith.ports import PlanStore
 from plansmith.runner.journal import load_results, whole_run
 from plansmith.runner.report_claims import check_claims
 from plansmith.runner.report_data import Answer, Evidence, Failure, Report, Took
-from plansmith.runner.report_history import decisions, deviations
+from plansmith.runner.report_history import decisions, deviations, early_reads
 from plansmith.runner.report_markdown import to_markdown
+from plansmith.runner.report_missing import head, missing
+from plansmith.runner.report_times import times_of
 from plansmith.runner.report_words import Words, words_for
 
 LONGEST_ANSWER: Final = 200_000
@@ -26,6 +29,14 @@ ITEMS: Final = 5
 _LONGEST: Final = 2_000
 _SHORTEST: Final = 80
 _ALL_RESULTS: Final = 200_000
+_PRICED: Final = (
+    e.StepDone,
+    e.StepFailed,
+    e.Triaged,
+    e.PlanProposed,
+    PrefetchEnded,
+    PlanningFailed,
+)
 
 
 def report(
@@ -56,19 +67,22 @@ def make_report(
     locale = plan.locale if plan else run.locale
     words = words_for(locale)
     answer, notes = _answer(run, status, results, words)
+    lacks = missing(run, events)
     if plan and plan.degraded:
         notes = (words["degraded"].format(reason=plan.degraded), *notes)
     return Report(
         run=run.id,
-        title=(plan.goal if plan else "") or run.request or words["report"],
+        title=_goal(run, events) or run.request or words["report"],
         request=run.request,
         locale=locale,
         status=status.value,
+        head=head(run, status, lacks, words),
+        made_by=_made_by(events),
         plan=run.running_hash or (plan.hash if plan else ""),
         answer=answer,
         notes=notes,
         evidence=_evidence(run, results),
-        deviations=tuple(deviations(events, words)),
+        deviations=(*early_reads(run, words), *deviations(events, words)),
         assumptions=plan.assumptions if plan else (),
         failures=tuple(
             Failure(name, state.status.value, state.error)
@@ -81,6 +95,24 @@ def make_report(
     )
 
 
+def _goal(run: Run, events: Sequence[e.Event]) -> str:
+    """The goal of the plan that a person approved last: a revision does not change it silently."""
+    plans = {
+        each.body.plan.hash: each.body.plan
+        for each in events
+        if isinstance(each.body, e.PlanProposed)
+    }
+    seen = [each.body.hash for each in events if isinstance(each.body, e.PlanApproved)]
+    plan = plans.get(seen[-1]) if seen else run.plan
+    return plan.goal if plan else ""
+
+
+def _made_by(events: Sequence[e.Event]) -> str:
+    """Who made the plan that stands, in the journal's word."""
+    made = [each.body.origin for each in events if isinstance(each.body, e.PlanProposed)]
+    return made[-1] if made else ""
+
+
 def _answer(
     run: Run, status: RunStatus, results: Mapping[str, Json], words: Words
 ) -> tuple[Answer, tuple[str, ...]]:
@@ -89,6 +121,8 @@ def _answer(
         return Answer(run.report or run.reason), ()
     replies = [step for step in run.plan.steps if isinstance(step, ReplyStep)] if run.plan else []
     made = [step for step in replies if step.id in results]
+    if run.plan is None:
+        return Answer(), (run.reason,) if run.reason else ()
     if not made:
         return Answer(), (words["nothing"] if replies else words["no_reply"],)
     step = made[-1]
@@ -133,6 +167,8 @@ def _shown(run: Run, name: str, state: StepState, value: Json, room: int) -> Evi
         size=len(whole),
         clipped=len(whole) > room,
         at=state.finished_at,
+        taken_from=state.reused_from,
+        early=bool(state.prefetched),
     )
 
 
@@ -164,19 +200,18 @@ def _callee(step: AnyStep | None) -> str:
 
 def _took(run: Run, events: Sequence[e.Event]) -> Took:
     bodies = [event.body for event in events]
-    priced = [each for each in bodies if isinstance(each, e.StepDone | e.Triaged | e.PlanProposed)]
+    priced = [each for each in bodies if isinstance(each, _PRICED)]
     unknown = any(each.tokens and not each.cost for each in priced)
     tokens: int | None = run.tokens
     agents = run.plan.steps if run.plan else ()
     if not tokens and any(isinstance(step, AgentStep) for step in agents):
         tokens = None
-    last = run.updated_at
-    seconds = (last - run.started_at).total_seconds() if last and run.started_at else None
+    times = times_of(events)
     return Took(
-        calls=sum(isinstance(each, e.StepStarted) and bool(each.inputs) for each in bodies)
-        or sum(state.attempts for state in run.steps.values()),
+        calls=run.calls or sum(state.attempts for state in run.steps.values()),
         tokens=tokens,
         money=None if unknown and not run.money else run.money,
         some_unknown=unknown or tokens is None,
-        seconds=seconds,
+        seconds=times.working if events else None,
+        times=times,
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
 from plansmith.plan.data import Json
 from plansmith.runner.report_claims import Claim
 from plansmith.runner.report_history import Entry
+from plansmith.runner.report_times import Times
 from plansmith.runner.report_words import Words, words_for
 
 
@@ -33,6 +34,8 @@ class Evidence:
     size: int
     clipped: bool
     at: datetime | None
+    taken_from: str = ""
+    early: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +49,17 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """What a run took; None is unknown, and `some_unknown` says that `money` is not all."""
+    """What a run took; None is unknown, and `some_unknown` says that `money` is not all.
+
+    `seconds` is planning and running; waiting for a person is told apart, in `times`.
+    """
 
     calls: int
     tokens: int | None
     money: Decimal | None
     some_unknown: bool
     seconds: float | None
+    times: Times = field(default_factory=Times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,8 @@ class Report:
     request: str
     locale: str
     status: str
+    head: tuple[str, ...]
+    made_by: str
     plan: str
     answer: Answer
     notes: tuple[str, ...]
@@ -90,6 +99,8 @@ class Report:
             "locale": self.locale,
             "status": self.status,
             "dropped": list(self.dropped),
+            "head": list(self.head),
+            "made_by": self.made_by,
             "plan": self.plan,
             "answer": {
                 "text": self.answer.text,
@@ -113,6 +124,9 @@ class Report:
                 "money_usd": None if took.money is None else str(took.money),
                 "some_prices_unknown": took.some_unknown,
                 "seconds": took.seconds,
+                "planning_seconds": took.times.planning,
+                "running_seconds": took.times.running,
+                "waiting_seconds": took.times.waiting,
             },
         }
 
@@ -127,6 +141,8 @@ def _evidence_json(each: Evidence) -> Json:
         "characters": each.size,
         "clipped": each.clipped,
         "at": each.at.isoformat() if each.at else None,
+        "taken_from": each.taken_from or None,
+        "read_early": each.early,
     }
 
 

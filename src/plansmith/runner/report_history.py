@@ -12,6 +12,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import value_text
+from plansmith.plan.run import Run
 from plansmith.runner.report_words import Words
 
 _MOST_NAMED: Final = 8
@@ -42,6 +43,15 @@ def deviations(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
     for step in plan.steps if plan else ():
         if step.disabled:
             yield Entry(words["switched_off"], step.id)
+
+
+def early_reads(run: Run, words: Words) -> Iterator[Entry]:
+    """What was read before the plan was complete, and whether a step used it."""
+    for each in run.prefetches.values():
+        key = "read_early" if each.step else "read_early_unused"
+        text = words[key].format(tool=each.tool)
+        told = f"{text}: {_short(each.error)}" if each.error else text
+        yield Entry(told, each.step, "", each.started_at)
 
 
 def _retries(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
@@ -86,7 +96,8 @@ def _told(event: e.Event, words: Words) -> Entry | None:
         case e.ReplanStarted(cause=detail) | e.ChangesAsked(text=detail):
             step = ""
         case e.StepReused(step=step, run=detail):
-            pass
+            done = event.body.done_at or event.at
+            return Entry(words[event.body.type].format(reason=detail), step, "", done)
         case e.StepReset(step=step, reason=detail) | e.StepUnknown(step=step, reason=detail):
             pass
         case e.StepAdvised(step=step, reason=detail):
@@ -131,7 +142,9 @@ def _who(event: e.Event, words: Words) -> str:
     if event.by.kind == "person":
         return event.by.name or words["someone"]
     if event.by.kind == "program":
-        return words["program"].format(name=event.by.name) if event.by.name else words["a_program"]
+        return (
+            words["named_program"].format(name=event.by.name) if event.by.name else words["program"]
+        )
     return event.by.name or words[event.by.kind]
 
 

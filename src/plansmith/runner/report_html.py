@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from plansmith.planner.briefing.fence import visible
 from plansmith.runner.report_data import Evidence, Report
 from plansmith.runner.report_history import Entry
-from plansmith.runner.report_markdown import took_lines, when
+from plansmith.runner.report_markdown import taken_over, took_lines, when
 from plansmith.runner.report_prose import (
     Block,
     Cite,
@@ -81,7 +81,7 @@ def _body(report: Report) -> Iterator[str]:
     yield f"<h1>{text(report.title)}</h1>"
     for call in report.dropped:
         yield f"<p><strong>{text(words['dropped'].format(call=call))}</strong></p>"
-    yield f"<p>{text(words[f'status_{report.status}'])}</p>"
+    yield from (f"<p>{text(each)}</p>" for each in report.head)
     if report.request and report.request != report.title:
         yield f'<p class="soft">{text(words["request"])}: {text(report.request)}</p>'
     yield f"<h2>{text(words['answer'])}</h2>"
@@ -106,7 +106,8 @@ def _body(report: Report) -> Iterator[str]:
     yield from _section(words["decisions"], [_entry(each) for each in report.decisions])
     yield from _section(words["cost"], [text(each) for each in took_lines(report.took, words)])
     yield f'<p class="soft">{text(words["run"])} <code>{text(report.run)}</code> · '
-    yield f"{text(words['plan'])} <code>{text(report.plan[:12])}</code></p>"
+    made = f" · {text(words[f'made_{report.made_by}'])}" if report.made_by else ""
+    yield f"{text(words['plan'])} <code>{text(report.plan[:12])}</code>{made}</p>"
 
 
 def _section(title: str, entries: Sequence[str]) -> Iterator[str]:
@@ -121,9 +122,10 @@ def _evidence(each: Evidence, words: Words) -> str:
     callee = f' <span class="soft">{text(each.callee)}</span>' if each.callee else ""
     clipped = words["clipped"].format(size=f"{each.size:,}") if each.clipped else ""
     note = f'\n<p class="soft">{text(clipped)}</p>' if clipped else ""
+    taken = f'<p class="soft">{text(taken_over(each, words))}</p>\n' if each.taken_from else ""
     return (
         f'<h3 id="{_anchor(each.step)}"><code>{text(each.step)}</code>{title}{callee}</h3>\n'
-        f"<pre><code>{text(each.shown)}</code></pre>{note}"
+        f"{taken}<pre><code>{text(each.shown)}</code></pre>{note}"
     )
 
 

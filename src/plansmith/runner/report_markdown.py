@@ -73,10 +73,10 @@ def listing(text: str) -> str:
 
 def _lines(report: Report) -> Iterator[str]:
     words = report.words
-    yield from (f"# {line(report.title)}", "")
+    yield f"# {line(report.title)}"
     for call in report.dropped:
-        yield from (line(words["dropped"].format(call=call)), "")
-    yield words[f"status_{report.status}"]
+        yield from ("", line(words["dropped"].format(call=call)))
+    yield from (part for told in report.head for part in ("", line(told)))
     if report.request and report.request != report.title:
         yield from ("", f"{words['request']}: {line(report.request)}")
     yield from ("", f"## {words['answer']}", "")
@@ -100,7 +100,9 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _section(words["failures"], failures)
     yield from _section(words["decisions"], [_entry(each) for each in report.decisions])
     yield from _section(words["cost"], list(took_lines(report.took, words)))
-    yield from ("", f"{words['run']} {coded(report.run)} · {words['plan']} {report.plan[:12]}")
+    made = f" · {words[f'made_{report.made_by}']}" if report.made_by else ""
+    yield ""
+    yield f"{words['run']} {coded(report.run)} · {words['plan']} {report.plan[:12]}{made}"
 
 
 def _section(title: str, entries: Sequence[str]) -> Iterator[str]:
@@ -112,7 +114,10 @@ def _section(title: str, entries: Sequence[str]) -> Iterator[str]:
 def _evidence(each: Evidence, words: Words) -> Iterator[str]:
     title = f" — {line(each.title)}" if each.title else ""
     callee = f" ({coded(each.callee)})" if each.callee else ""
-    yield from ("", f"**{line(each.step)}**{title}{callee}", "", listing(each.shown))
+    yield from ("", f"**{line(each.step)}**{title}{callee}", "")
+    if each.taken_from:
+        yield from (f"{line(taken_over(each, words))}", "")
+    yield listing(each.shown)
     if each.clipped:
         yield from ("", words["clipped"].format(size=f"{each.size:,}"))
 
@@ -121,6 +126,12 @@ def _entry(entry: Entry) -> str:
     step = f"{coded(entry.step)}: " if entry.step else ""
     at = f" ({when(entry.at)})" if entry.at else ""
     return f"{step}{line(entry.text)}{at}"
+
+
+def taken_over(each: Evidence, words: Words) -> str:
+    """That a result was made in an earlier run, in which and when."""
+    at = when(each.at) if each.at else words["unknown"]
+    return words["taken_over"].format(run=each.taken_from, at=at)
 
 
 def when(at: datetime) -> str:
@@ -138,10 +149,16 @@ def took_lines(took: Took, words: Words) -> Iterator[str]:
     elif took.some_unknown:
         money = unknown
     seconds = unknown if took.seconds is None else f"{took.seconds:.1f} s"
+    if took.times.planning and took.times.running:
+        parts = {"planning": took.times.planning, "running": took.times.running}
+        shown = {name: f"{each:.1f} s" for name, each in parts.items()}
+        seconds += f" ({words['times'].format(**shown)})"
     for key, value in (("calls", f"{took.calls:,}"), ("tokens", tokens)):
         yield f"{words[key]}: {value}"
     for key, value in (("money", money), ("time", seconds)):
         yield f"{words[key]}: {value}"
+    if took.times.waiting >= 0.05:
+        yield f"{words['waited']}: {took.times.waiting:.1f} s"
 
 
 def _block(block: Block) -> str:

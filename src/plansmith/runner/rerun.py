@@ -36,15 +36,41 @@ def carried_over(old: Run, plan: Plan, *, again: Collection[str] = ()) -> list[S
     graph = needs(plan)
     affected = stale | downstream(graph, [name for name in stale if name in graph])
     return [
-        StepReused(
-            step=step.id,
-            result=old.steps[step.id].result_hash,
-            run=old.id,
-            program=old.steps[step.id].program,
-        )
+        _reused(step.id, old)
         for step in plan.steps
         if step.id not in affected and not step.disabled
     ]
+
+
+def _reused(name: str, old: Run) -> StepReused:
+    """A result with the run in which it really was made, also where it was taken over twice."""
+    state = old.steps[name]
+    return StepReused(
+        step=name,
+        result=state.result_hash,
+        run=state.reused_from or old.id,
+        program=state.program,
+        done_at=state.finished_at,
+    )
+
+
+def everything_done(plan: Plan, kept: Collection[StepReused]) -> bool:
+    """Whether nothing of a plan is left to run."""
+    return len(kept) == sum(not step.disabled for step in plan.steps)
+
+
+def done_again(old: Run, plan: Plan, kept: Collection[StepReused]) -> dict[str, str]:
+    """The steps that were done, or in part, and would run once more: each with how far it was."""
+    names = plan.by_id.keys() - {each.step for each in kept}
+    again: dict[str, str] = {}
+    for name in (step.id for step in plan.steps if step.id in names and not step.disabled):
+        parts = [state for each, state in old.steps.items() if each.startswith(f"{name}/")]
+        done = sum(state.status is StepStatus.DONE for state in parts)
+        if name in old.steps and old.steps[name].status is StepStatus.DONE:
+            again[name] = name
+        elif done:
+            again[name] = f"{name} ({done} of its {len(parts)} parts)"
+    return again
 
 
 def to_repeat(run: Run, plan: Plan) -> list[AnyBody]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from plansmith.errors import Refused
 from plansmith.plan import events as e
@@ -18,7 +18,7 @@ from plansmith.runner.budget import Purse
 from plansmith.runner.guard import loop_in
 from plansmith.runner.journal import Entry, Journal, load_results
 from plansmith.runner.limits import Caps, limit_question
-from plansmith.runner.planning import Planning
+from plansmith.runner.planning import Planning, exchanged, failure
 from plansmith.runner.repeats import repeated_calls
 from plansmith.runner.replan import (
     Cause,
@@ -28,6 +28,8 @@ from plansmith.runner.replan import (
     keep_finished,
     resets,
 )
+
+_NO_OTHER: Final = "this is the plan before: the planner gave no other one"
 
 
 class Revising(Planning):
@@ -69,8 +71,10 @@ class Revising(Planning):
         planned = await self.make(replace(asked, previous=run.plan, feedback=told))
         if planned.plan is None or planned.plan.degraded:
             assert run.plan is not None  # noqa: S101
-            reasons = ("the planner gave no other plan: this is the one before",)
-            await journal.append(*await self.review(run.plan, run, more=reasons))
+            failed, said = failure(planned), exchanged(planned)
+            reasons = (f"{_NO_OTHER}: {failed.reason}",)
+            review = await self.review(run.plan, run, more=reasons)
+            await journal.append(failed, *review, values=said)
             return
         kept = keep_finished(run, planned.plan)
         planned = replace(planned, plan=kept.plan, problems=(*planned.problems, *kept.problems))
@@ -87,6 +91,7 @@ class Revising(Planning):
         self, journal: Journal, *, reason: str = "", results: Mapping[str, Json] | None = None
     ) -> bool:
         """End a run, unless a new plan is called for: then it goes on, or asks."""
+        await self.settle_early(journal, ())
         await self.drop_early(journal.id)
         run = journal.run
         cause = cause_to_revise(run, self.caps) if self._model else None
@@ -117,6 +122,7 @@ class Revising(Planning):
         purse.spend("replan", planned.metrics.usage)
         purse.settle("replan")
         if planned.plan is None or planned.plan.degraded:
+            await journal.append(failure(planned), values=exchanged(planned))
             return await super().end(journal, reason=f"{cause.text}; no other plan was found")
         return await self._go_on(journal, planned, cause)
 

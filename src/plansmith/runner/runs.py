@@ -17,7 +17,7 @@ from plansmith.errors import (
 )
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
-from plansmith.plan.fold import GO_ON, fold
+from plansmith.plan.fold import GO_ON
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import AnyStep
@@ -32,7 +32,7 @@ from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Journal, load_replies, load_results
 from plansmith.runner.limits import RunLimits, limit_of
 from plansmith.runner.patience import PatientStore
-from plansmith.runner.rerun import carried_over, check_unknown, to_repeat
+from plansmith.runner.rerun import check_unknown, to_repeat
 from plansmith.runner.templates import runs_templates
 from plansmith.runner.units import Unit, named_unit
 
@@ -42,7 +42,7 @@ _AT_ONCE: Final = 100
 
 
 class Runs(Desk):
-    """Submits, reviews, runs, stops and repeats plans, and forgets nothing."""
+    """Submits, reviews, runs and stops plans, and forgets nothing."""
 
     def __init__(
         self,
@@ -373,45 +373,6 @@ class Runs(Desk):
                 future.cancel()
             await asyncio.gather(asyncio.shield(future), return_exceptions=True)
             self._interrupted.discard(run_id)
-
-    async def retry(
-        self,
-        run_id: str,
-        *,
-        from_step: str | None = None,
-        plan: Plan | None = None,
-        by: e.Who = "",
-    ) -> Run:
-        """Repeat a run that is over, as a new run: only what failed or has changed runs again.
-
-        `from_step` also repeats this step and all behind it; `plan` is your changed version.
-        """
-        old = await self.get(run_id)
-        self.require_here(f"run {run_id}", old.folder)
-        if old.plan is None or not old.status.over:
-            raise Refused(
-                f"run {run_id} is {old.status}", hint="only a run that is over is repeated"
-            )
-        if from_step is not None and from_step not in old.steps:
-            raise Refused(f"run {run_id} has no step {from_step!r}")
-        wanted = plan or old.plan
-        kept = carried_over(old, wanted, again=[from_step] if from_step else [])
-        created = e.RunCreated(request=old.request, locale=old.locale, origin=run_id)
-        created = created.replace(folder=old.folder)
-        return await self.begin(created, wanted, by=by, kept=kept)
-
-    async def fork(self, run_id: str, *, at: int, plan: Plan | None = None, by: e.Who = "") -> Run:
-        """A new run that begins as this one stood after event `at`, with its plan or yours."""
-        events = [event for event in await self.store.events(run_id) if event.number <= at]
-        old = fold(events) if events else None
-        wanted = plan or (old.plan if old else None)
-        if old is None or wanted is None:
-            hint = "take the number of an event behind plan_proposed"
-            raise Refused(f"run {run_id} has no plan at event {at}", hint=hint)
-        self.require_here(f"run {run_id}", old.folder)
-        created = e.RunCreated(request=old.request, locale=old.locale, origin=f"{run_id}@{at}")
-        created = created.replace(folder=old.folder)
-        return await self.begin(created, wanted, by=by, kept=carried_over(old, wanted))
 
     async def resume_all(self, *, busy: Callable[[RunBusy], None] | None = None) -> list[Run]:
         """After a restart: go on with every run that was under way.

@@ -36,8 +36,8 @@ from plansmith.ports import ScheduleStore
 from plansmith.review.definitions import redefined
 from plansmith.runner.desk import SUBMITTED
 from plansmith.runner.journal import Entry, Journal
+from plansmith.runner.repeating import Repeating
 from plansmith.runner.replan import failed_steps
-from plansmith.runner.revising import Revising
 from plansmith.runner.runs import UNDER_WAY
 from plansmith.runner.templates import TemplateBook
 
@@ -71,7 +71,7 @@ class Hold:
             return True
 
 
-class Firing(Revising):
+class Firing(Repeating):
     """Turns due instants into runs."""
 
     def __init__(self, **revising: Any) -> None:
@@ -290,8 +290,9 @@ class Firing(Revising):
         problems = await self.usable(plan)
         reviewed = await self._standing(schedule, plan)
         start = [(created, by)]
+        about = {"origin": "template"} if schedule.template else SUBMITTED
         await self.propose(
-            journal, plan, problems, start=start, reviewed=reviewed, about=SUBMITTED, by=by
+            journal, plan, problems, start=start, reviewed=reviewed, about=about, by=by
         )
 
     async def plan_of(self, schedule: Schedule) -> Plan | None:

@@ -14,6 +14,7 @@ from typing import cast
 from plansmith.errors import InputNeeded, JournalDamaged, JournalError, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json, canonical_json, content_of
+from plansmith.plan.planning_events import PlanningFailed
 from plansmith.ports import Call, News, PlanStore, Usage
 from plansmith.runner.call import Asks, Callees, Done, Failed, Outcome, Unsure
 from plansmith.runner.units import Unit
@@ -84,6 +85,8 @@ class Tape:
 def _values_of(body: e.AnyBody) -> list[str]:
     match body:
         case e.StepDone(result=digest) | e.StepReused(result=digest) | e.ReportMade(result=digest):
+            return [digest]
+        case PlanningFailed(record=digest) if digest:
             return [digest]
         case (
             e.QuestionAsked(state=digest) | e.PlanProposed(record=digest) | e.Triaged(record=digest)
@@ -185,6 +188,13 @@ class TapeCallees(Callees):
     """Calls that end as they ended on the tape; nothing is ever called."""
 
     tape: Tape = field(kw_only=True)
+
+    def prefetched(self, unit: Unit, inputs: Mapping[str, Json]) -> str:
+        """The early read that the unit took, as it stands on the tape."""
+        del inputs
+        following = (event.body for event in self.tape.events[self.tape.position :])
+        starts = (body for body in following if isinstance(body, e.StepStarted))
+        return next((body.prefetched for body in starts if body.step == unit.name), "")
 
     async def call(
         self,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from itertools import dropwhile, takewhile
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import Problem
 from plansmith.plan.schedules import ORIGIN
 from plansmith.planner.draft import OnStep
@@ -72,7 +73,23 @@ class Taped(Revising):
         """Put a plan forward; what a schedule's approval came to at a fire is on the tape."""
         if journal.run.plan is None and _is_fire(self._tape):
             entries["reviewed"] = standing_on(self._tape)
+        following = (event.body for event in self._tape.events[self._tape.position :])
+        found = next((body for body in following if isinstance(body, e.PlanProposed)), None)
+        if found is not None:  # what tools do may be another thing today
+            entries["about"] = {**(entries.get("about") or {}), "acts": found.acts}
         await super().propose(journal, plan, problems, **entries)
+
+    async def settle_early(self, journal: Journal, keep: Collection[str] | None = None) -> None:
+        """Write what the tape has next of reads that were made early."""
+        del keep
+        while self._tape.next and isinstance(self._tape.next.body, _EARLY):
+            await journal.append(self._tape.next.body, by=self._tape.next.by)
+
+    def maker_of(self, planned: Planned) -> str:
+        """Who made the plan, as the tape says."""
+        following = (event.body for event in self._tape.events[self._tape.position :])
+        plans = (body for body in following if isinstance(body, e.PlanProposed))
+        return next((body.origin for body in plans), super().maker_of(planned))
 
     async def make(
         self, request: PlanRequest, *, on_step: OnStep | None = None, triage: bool = True
@@ -80,6 +97,9 @@ class Taped(Revising):
         """What the planner came to, as it stands on the tape."""
         del request, on_step, triage
         return planned_on(self._tape)
+
+
+_EARLY: Final = (PrefetchStarted, PrefetchEnded)
 
 
 class _Silent:
@@ -128,12 +148,13 @@ def planned_on(tape: Tape) -> Planned:
             metrics=PlanMetrics.of(proposed.metrics or {}),
             exchanges=_exchanges(tape, proposed.record),
         )
+    failed = next((body for body in bodies if isinstance(body, PlanningFailed)), None)
+    if failed is not None:
+        return _failed(failed, reason, tape)
     asked = next((body.text for body in bodies if isinstance(body, e.QuestionAsked)), "")
     made = next((body.result for body in bodies if isinstance(body, e.ReportMade)), "")
     answer = str(tape.values[made]) if triaged and made else asked
-    usage = Usage()
-    if triaged is not None and triaged.tokens:
-        usage = Usage(triaged.tokens, cost=Decimal(triaged.cost) if triaged.cost else None)
+    usage = _usage(triaged.tokens, triaged.cost) if triaged and triaged.tokens else Usage()
     return Planned(
         decision,
         reason=reason,
@@ -141,6 +162,23 @@ def planned_on(tape: Tape) -> Planned:
         metrics=PlanMetrics(usage=usage),
         exchanges=_exchanges(tape, triaged.record if triaged else ""),
     )
+
+
+def _failed(body: PlanningFailed, reason: str, tape: Tape) -> Planned:
+    """Planning that gave nothing to run: a stand-in says why."""
+    stand_in = Plan.model_validate({"degraded": body.reason, "steps": []})
+    return Planned(
+        Decision.PLAN,
+        reason=reason,
+        plan=stand_in,
+        problems=body.problems,
+        metrics=PlanMetrics(usage=_usage(body.tokens, body.cost)),
+        exchanges=_exchanges(tape, body.record),
+    )
+
+
+def _usage(tokens: int, cost: str) -> Usage:
+    return Usage(tokens, cost=Decimal(cost) if cost else None)
 
 
 def _exchanges(tape: Tape, record: str) -> tuple[dict[str, Json], ...]:

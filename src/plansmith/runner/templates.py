@@ -97,8 +97,15 @@ class Desk(Protocol):
         """The cards of all agents."""
         ...
 
-    async def begin(self, created: e.RunCreated, plan: Plan, *, by: e.Who) -> Run:
-        """A new run with this plan."""
+    async def begin(
+        self,
+        created: e.RunCreated,
+        plan: Plan,
+        *,
+        by: e.Who,
+        about: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """A new run with this plan; `about` is more of how it came to be."""
         ...
 
 
@@ -221,7 +228,7 @@ class TemplateBook:
             locale=plan.locale,
             origin=f"template:{template.full_name}",
         )
-        return await self._desk.begin(created, plan, by=by)
+        return await self._desk.begin(created, plan, by=by, about={"origin": "template"})
 
 
 def keeps_templates(store: PlanStore) -> bool:

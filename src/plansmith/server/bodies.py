@@ -79,7 +79,7 @@ class ReasonBody(Input):
 
 
 class RetryBody(Input):
-    """What to repeat: all that failed, also from a step on, or a changed plan."""
+    """What to continue with: all that is not done, also from a step on, or a changed plan."""
 
     from_step: Short | None = None
     plan: PlanJson | None = None

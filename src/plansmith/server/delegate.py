@@ -14,7 +14,6 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.planner.kit import PlanRequest
 from plansmith.runner.answerable import ONLY_PERSONS, answerable
-from plansmith.runner.desk import SUBMITTED
 from plansmith.runner.journal import Journal
 from plansmith.runner.runs import Runs
 from plansmith.runner.templates import TemplateBook
@@ -60,7 +59,8 @@ class Delegate:
         )
         journal = self._journal(run_id)
         start = [(created, self.who)]
-        await smith.propose(journal, plan, problems, start=start, about=SUBMITTED, by=self.who)
+        about = {"origin": "template" if origin.startswith("template:") else "program"}
+        await smith.propose(journal, plan, problems, start=start, about=about, by=self.who)
         self.office.conducting.go_on(journal.id)
         return journal.id
 

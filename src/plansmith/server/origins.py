@@ -1,87 +1,164 @@
-"""Origins: where each argument of a plan came from: person, program, model, step, default."""
+"""Origins: who made each argument of a plan: person, request, model, rules, template, program."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, cast
 
+from plansmith.app import Plansmith
+from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FROM, find
 from plansmith.plan.steps import AnyStep, MapStep, ToolStep
+from plansmith.runner.templates import TemplateBook, keeps_templates
 
 PERSON: Final = "person"
+REQUEST: Final = "request"
 PROGRAM: Final = "program"
-MODEL: Final = "model"
+PARAMETER: Final = "parameter"
+EARLIER: Final = "rerun"
 DEFAULT: Final = "default"
 _SHORTEST: Final = 2
+_DEEPEST: Final = 20
+_TEMPLATE: Final = "template:"
+_MAKERS: Final = ("model", "rules")
 Leaves = dict[str, Json]
 Origins = dict[str, dict[str, str]]
 
 
-def origins(events: Sequence[e.Event], tools: Mapping[str, ToolSpec]) -> Origins:
-    """The origin of every argument of the current plan, by step and place."""
-    found, before = Origins(), dict[str, Leaves]()
-    said = {PERSON: "", PROGRAM: ""}
+@dataclass(slots=True)
+class Known:
+    """What is known of a plan's arguments before its next version."""
+
+    leaves: dict[str, Leaves] = field(default_factory=dict[str, Leaves])
+    marks: Origins = field(default_factory=Origins)
+
+
+async def run_origins(
+    smith: Plansmith, events: Sequence[e.Event], tools: Mapping[str, ToolSpec]
+) -> Origins:
+    """The origins in a run's plan; one that came from an earlier run keeps those it had there."""
+    return (await _known_of(smith, events, tools, 0)).marks
+
+
+def origins(
+    events: Sequence[e.Event], tools: Mapping[str, ToolSpec], before: Known | None = None
+) -> Origins:
+    """The origin of every argument of the current plan, by step and place.
+
+    `before` is what is known of the plan that the first one was taken from.
+    """
+    return _known(events, tools, before or Known()).marks
+
+
+def _known(events: Sequence[e.Event], tools: Mapping[str, ToolSpec], known: Known) -> Known:
+    said = {REQUEST: "", PROGRAM: ""}
     for event in events:
-        speaker = PROGRAM if event.by.kind == "program" else PERSON
+        speaker = PROGRAM if event.by.kind == "program" else REQUEST
         match event.body:
             case e.RunCreated(request=text) | e.ChangesAsked(text=text):
                 said[speaker] += f"\n{text.casefold()}"
             case e.QuestionAnswered(answer=answer) if answer is not None:
                 said[speaker] += f"\n{_text(answer)}"
-            case e.PlanProposed(plan=plan, origin=origin):
-                leaves = {step.id: dict(_leaves(step)) for step in plan.steps}
-                writer = speaker if origin in ("person", "submitted") else ""
-                found = _carried(plan, leaves, before, found, (said, writer, tools))
-                before = leaves
+            case e.PlanProposed(plan=plan):
+                known = _next(plan, known, _maker(event, event.body, known), said, tools)
             case _:
                 pass
-    return found
+    return known
+
+
+def _maker(event: e.Event, body: e.PlanProposed, known: Known) -> str:
+    """Whose the values are that are new in a plan."""
+    hand = PROGRAM if event.by.kind == "program" else PERSON
+    match body.origin:
+        case "person":
+            return hand
+        case "rerun":  # what differs from the earlier plan was changed when it was repeated
+            return hand if known.leaves else EARLIER
+        case "template":
+            return PARAMETER if known.leaves else "template"
+        case _:
+            return body.origin
+
+
+async def _known_of(
+    smith: Plansmith, events: Sequence[e.Event], tools: Mapping[str, ToolSpec], depth: int
+) -> Known:
+    created = events[0].body if events else None
+    first = next((each.body for each in events if isinstance(each.body, e.PlanProposed)), None)
+    before = Known()
+    if isinstance(created, e.RunCreated) and first is not None and depth < _DEEPEST:
+        if first.origin == "rerun":
+            before = await _earlier(smith, created.origin, tools, depth + 1)
+        elif first.origin == "template":
+            before = await _template(smith, created.origin, tools)
+    return _known(events, tools, before)
+
+
+async def _earlier(
+    smith: Plansmith, origin: str, tools: Mapping[str, ToolSpec], depth: int
+) -> Known:
+    """What is known of the plan of the run that this one repeats, if that is still there."""
+    run, _, at = origin.partition("@")
+    events = await smith.store.events(run) if run else ()
+    wanted = [each for each in events if not at.isdigit() or each.number <= int(at)]
+    return await _known_of(smith, wanted, tools, depth)
+
+
+async def _template(smith: Plansmith, origin: str, tools: Mapping[str, ToolSpec]) -> Known:
+    """The template's own words: what differs from them was put in as a parameter."""
+    if not origin.startswith(_TEMPLATE) or not keeps_templates(smith.store):
+        return Known()
+    try:
+        template = await TemplateBook(smith).get(origin.removeprefix(_TEMPLATE))
+    except PlansmithError:
+        return Known()
+    return _next(template.plan, Known(), "template", {}, tools)
 
 
 def plan_origins(plan: Plan, known: Plan | None, origins_: Origins) -> Origins:
     """The origins in a plan that a person is editing: what differs is the person's."""
     before = {step.id: dict(_leaves(step)) for step in known.steps} if known else {}
-    leaves = {step.id: dict(_leaves(step)) for step in plan.steps}
-    return _carried(plan, leaves, before, origins_, ({}, PERSON, {}))
+    return _next(plan, Known(before, origins_), PERSON, {}, {}).marks
 
 
-def _carried(
+def _next(
     plan: Plan,
-    leaves: Mapping[str, Leaves],
-    before: Mapping[str, Leaves],
-    known: Origins,
-    about: tuple[Mapping[str, str], str, Mapping[str, ToolSpec]],
-) -> Origins:
+    known: Known,
+    maker: str,
+    said: Mapping[str, str],
+    tools: Mapping[str, ToolSpec],
+) -> Known:
     """What is as it was keeps its origin; what is new has one of its own."""
-    said, writer, tools = about
-    result: Origins = {}
+    leaves = {step.id: dict(_leaves(step)) for step in plan.steps}
+    marks: Origins = {}
     for step in plan.steps:
-        old, marks = before.get(step.id, {}), known.get(step.id, {})
-        result[step.id] = {
-            place: marks[place]
-            if place in marks and place in old and same(old[place], value)
-            else _origin(value, said, writer=writer, default=_default(step, place, tools))
+        old, before = known.leaves.get(step.id, {}), known.marks.get(step.id, {})
+        marks[step.id] = {
+            place: before[place]
+            if place in before and place in old and same(old[place], value)
+            else _origin(value, said, maker, _default(step, place, tools))
             for place, value in leaves[step.id].items()
         }
-    return result
+    return Known(leaves, marks)
 
 
-def _origin(value: Json, said: Mapping[str, str], *, writer: str, default: Json) -> str:
+def _origin(value: Json, said: Mapping[str, str], maker: str, default: Json) -> str:
     refs = [found.ref for found in find(value) if found.ref is not None]
     if refs:
         return f"step:{refs[0].step}"
-    if writer:
-        return writer
+    if maker not in _MAKERS:
+        return maker
     text = _text(value)
     speaker = next((who for who, words in said.items() if text in words), "")
     if len(text) >= _SHORTEST and speaker:
         return speaker
-    return DEFAULT if default is not None and same(default, value) else MODEL
+    return DEFAULT if default is not None and same(default, value) else maker
 
 
 def _default(step: AnyStep, place: str, tools: Mapping[str, ToolSpec]) -> Json:

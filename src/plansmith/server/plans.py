@@ -12,7 +12,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.diff import PlanDiff, diff_plans
 from plansmith.planner.estimate import estimate
 from plansmith.server import bodies as b
-from plansmith.server.origins import origins, plan_origins
+from plansmith.server.origins import plan_origins, run_origins
 from plansmith.server.problems import HttpProblem, problem_json
 from plansmith.server.route import Answer, Ask, Nothing
 from plansmith.server.runs import EDITED, plan_of
@@ -50,7 +50,7 @@ async def check(ask: Ask, given: b.PlanBody) -> Answer:
     run = await ask.office.run(ask.run)
     plan = await smith.pinned(plan_of(given.plan))
     specs = (await smith.callees()).specs
-    known = origins(await smith.store.events(ask.run), specs)
+    known = await run_origins(smith, await smith.store.events(ask.run), specs)
     expected = estimate(
         plan,
         list(specs.values()),

@@ -11,7 +11,7 @@ from plansmith.errors import InvalidPlan, Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import RunStatus
+from plansmith.plan.run import Run, RunStatus
 from plansmith.planner.kit import PlanRequest
 from plansmith.runner.halting import pause_at_once, skip_step
 from plansmith.runner.report import load_report
@@ -183,13 +183,33 @@ async def repair(ask: Ask, _: Nothing) -> Answer:
 
 
 async def retry(ask: Ask, given: b.RetryBody) -> Answer:
-    """Repeat a run that is over, as a new run: only what failed or has changed runs again."""
+    """Continue from what is done, as a new run; one that came to no plan is planned again."""
     office = ask.office
-    await office.journal(ask.run)
+    old = await office.run(ask.run)
     plan = plan_of(given.plan) if given.plan is not None else None
+    if old.plan is None and plan is None and old.status.over:
+        return await _plan_again(ask, old)
     run = await office.smith.retry(ask.run, from_step=given.from_step, plan=plan, by=ask.by)
-    await office.ask_for_review(run.id, "this repeats an earlier run")
+    await office.ask_for_review(run.id, f"this continues run {ask.run}")
     return await run_view(office.smith, run.id)
+
+
+async def rerun(ask: Ask, _: Nothing) -> Answer:
+    """Run everything of a run that is over again, as a new run: no result is taken over."""
+    office = ask.office
+    old = await office.run(ask.run)
+    if old.plan is None and old.status.over:
+        return await _plan_again(ask, old)
+    run = await office.smith.rerun(ask.run, by=office.by)
+    await office.ask_for_review(run.id, f"this runs everything of run {ask.run} again")
+    return await run_view(office.smith, run.id)
+
+
+async def _plan_again(ask: Ask, old: Run) -> Answer:
+    """The same request once more; planning goes on without the client."""
+    journal = await ask.office.smith.ask_again(old, by=ask.office.by)
+    ask.office.conducting.go_on(journal.id)
+    return await run_view(ask.office.smith, journal.id)
 
 
 async def skip(ask: Ask, given: b.SkipBody) -> Answer:

@@ -18,7 +18,8 @@ from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.steps import MapStep, PlanStep
 from plansmith.review.policy import active_steps, effects
 from plansmith.runner.journal import load_results
-from plansmith.server.origins import origins
+from plansmith.runner.rerun import carried_over, everything_done
+from plansmith.server.origins import run_origins
 from plansmith.server.problems import problem_json
 
 CLIP: Final = 20_000
@@ -41,11 +42,13 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
         "problems": [problem_json(each) for each in run.problems],
         "estimate": run.estimate.to_json() if run.estimate else None,
         "effects": await effects_view(smith, run.plan),
-        "origins": _plain(origins(events, specs)),
+        "origins": _plain(await run_origins(smith, events, specs)),
         "review": _review(run, events),
         "steps": steps,
         "questions": [question_view(each) for each in run.questions.values()],
         "report": str(report),
+        "prefetches": await _prefetches(smith, run),
+        "continues": _continues(run),
     }
 
 
@@ -55,6 +58,32 @@ async def known_tools(smith: Plansmith) -> Mapping[str, ToolSpec]:
         return (await smith.callees()).specs
     except PlansmithError:
         return {}
+
+
+async def _prefetches(smith: Plansmith, run: Run) -> list[Json]:
+    """What was read before the plan stood, with what came of it."""
+    return [
+        {
+            "key": key,
+            "tool": each.tool,
+            "inputs": clip(await smith.store.get(each.inputs), CLIP),
+            "started_at": moment(each.started_at),
+            "ended_at": moment(each.ended_at),
+            "error": each.error,
+            "step": each.step or None,
+        }
+        for key, each in run.prefetches.items()
+    ]
+
+
+def _continues(run: Run) -> Json:
+    """What continuing this run would take over and run; nothing when there is none of both."""
+    if run.plan is None or not run.status.over:
+        return None
+    kept = carried_over(run, run.plan)
+    if everything_done(run.plan, kept):
+        return None
+    return {"done": len(kept), "total": sum(not step.disabled for step in run.plan.steps)}
 
 
 def _head(run: Run) -> dict[str, Json]:
@@ -146,6 +175,8 @@ def step_view(state: StepState, result: Json, inputs: Json, room: int) -> dict[s
         "tokens": state.tokens,
         "started_at": moment(state.started_at),
         "finished_at": moment(state.finished_at),
+        "prefetched": bool(state.prefetched),
+        "reused_from": state.reused_from,
     }
 
 

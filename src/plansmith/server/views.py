@@ -38,6 +38,27 @@ class StepView(BaseModel):
     tokens: int
     started_at: datetime | None
     finished_at: datetime | None
+    prefetched: bool = Field(description="read before its plan stood")
+    reused_from: str = Field(description="the earlier run in which it was done, if not in this one")
+
+
+class PrefetchView(BaseModel):
+    """A read that was made before its plan stood; `step` is the one that took its result."""
+
+    key: str
+    tool: str
+    inputs: Json
+    started_at: datetime
+    ended_at: datetime | None
+    error: str
+    step: str | None
+
+
+class ContinuesView(BaseModel):
+    """How many steps are done and would not run again if the run were continued."""
+
+    done: int
+    total: int
 
 
 class QuestionView(BaseModel):
@@ -106,6 +127,8 @@ class RunView(PlanView):
     tokens: int
     cost_usd: str
     report: str
+    prefetches: list[PrefetchView]
+    continues: ContinuesView | None
     origin: str
     folder: str
     created_at: datetime | None

@@ -270,14 +270,32 @@ def test_the_editor_is_used_and_nothing_written_in_it_is_lost(
 
 def test_a_retry_repeats_only_what_it_has_to(cli: Cli, write: Write) -> None:
     cli("run", write(LOOK, {"id": "b", "tool": "look", "inputs": {"name": "{{a.name}}"}}), *PY)
-    code, out, err = cli("retry", "last", *PY, "--json")
-    assert code == 0
-    assert "running" not in err
-    assert json.loads(out)["steps"]["b"]["result"] == {"name": "x"}
+    code, _, err = cli("retry", "last", *PY)
+    assert code == 4
+    assert "everything is done" in err
+    assert "plansmith rerun" in err
     code, _, err = cli("retry", "last", *PY, "--from", "b")
+    assert code == 0
+    assert "1 of 2 steps are done" in err
+    assert "will not run again" in err
     assert "▶ b running" in err
     assert "▶ a running" not in err
     assert cli("retry", "last", *PY, "--from", "nobody")[0] == 4
+
+
+def test_a_rerun_runs_everything_again_and_asks_again(cli: Cli, write: Write, desk: Path) -> None:
+    cli("run", write(LOOK, NOTE), *PY)
+    run = shown(cli)
+    cli("approve", "last", run["hash"], *PY, "--run")
+    assert (desk / "notes.txt").read_text() == "hello\n"
+    code, _, err = cli("rerun", "last", *PY)
+    assert code == 5
+    assert "was done in run" in err
+    assert (desk / "notes.txt").read_text() == "hello\n"
+    code, _, err = cli("rerun", run["id"], *PY, "--approve-plan", run["hash"])
+    assert code == 0
+    assert "▶ a running" in err
+    assert (desk / "notes.txt").read_text() == "hello\n" * 2
 
 
 def test_events_are_lines_of_json(cli: Cli, write: Write) -> None:
@@ -397,6 +415,7 @@ JSON_OF: dict[str, list[str]] = {
     "pause": ["last"],
     "resume": ["last", *PY],
     "retry": ["last", *PY],
+    "rerun": ["last", *PY],
     "cancel": ["last"],
     "repair": ["last"],
     "runs": [],
@@ -426,7 +445,7 @@ def test_the_json_of_every_command_parses(name: str, cli: Cli, write: Write) -> 
     steps = [ASK] if name == "answer" else [NOTE]
     cli("run", write(*steps), *PY)
     run = shown(cli)
-    if name == "retry":
+    if name in ("retry", "rerun"):
         cli("reject", "last")
     if name == "undo":
         cli("edit", "last", *PY, "--file", write(LOOK, name="other.json"))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith import Plan, ToolSpec
 from plansmith.plan import events as e
-from plansmith.server.origins import origins, plan_origins
+from plansmith.server.origins import Known, origins, plan_origins
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 TOOLS = {
@@ -47,7 +48,7 @@ def test_what_the_person_said_is_theirs_and_the_rest_the_models_or_a_default() -
     found = origins(journal(e.RunCreated(request="weather in OSLO"), proposed(made)), TOOLS)
     assert found == {
         "a": {
-            "inputs.city": "person",
+            "inputs.city": "request",
             "inputs.days": "default",
             "inputs.unit": "model",
             "inputs.of": "step:b",
@@ -75,7 +76,33 @@ def test_answers_and_wishes_count_as_said() -> None:
         e.ChangesAsked(text="in kelvin please"),
         proposed(plan(city="Paris", unit="kelvin")),
     )
-    assert set(origins(events, {})["a"].values()) == {"person"}
+    assert set(origins(events, {})["a"].values()) == {"request"}
+
+
+@pytest.mark.parametrize("origin", ["rules", "submitted", "program", "template", "rerun"])
+def test_a_value_that_no_model_wrote_is_never_called_the_models_or_the_persons(
+    origin: str,
+) -> None:
+    events = journal(e.RunCreated(request="weather in Oslo"), proposed(plan(city="Rome"), origin))
+    assert origins(events, {}) == {"a": {"inputs.city": origin}}
+
+
+def test_rules_copy_values_out_of_the_request() -> None:
+    made = proposed(plan(city="Oslo", unit="celsius"), "rules")
+    events = journal(e.RunCreated(request="weather in Oslo"), made)
+    assert origins(events, {}) == {"a": {"inputs.city": "request", "inputs.unit": "rules"}}
+
+
+def test_a_repeated_plan_keeps_its_origins_and_what_was_changed_is_the_persons() -> None:
+    made = plan(city="Oslo", unit="celsius", days=5)
+    first = journal(e.RunCreated(request="weather in Oslo"), proposed(made))
+    known = Known({"a": {"inputs.city": "Oslo", "inputs.unit": "celsius", "inputs.days": 5}})
+    known.marks = origins(first, {})
+    changed = plan(city="Oslo", unit="kelvin", days=5)
+    again = journal(e.RunCreated(request="weather in Oslo", origin="r"), proposed(changed, "rerun"))
+    assert origins(again, {}, known) == {
+        "a": {"inputs.city": "request", "inputs.unit": "person", "inputs.days": "model"}
+    }
 
 
 VALUES = st.recursive(

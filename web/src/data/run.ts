@@ -3,7 +3,7 @@
 
 import { needs } from "./graph";
 import { RUN_STATUSES } from "./types";
-import type { Estimate, Event, Plan, Problem, Question, RunStatus, RunView, StepState, StepStatus } from "./types";
+import type { Estimate, Event, Plan, Prefetch, Problem, Question, RunStatus, RunView, StepState, StepStatus } from "./types";
 
 export interface RunState {
   id: string;
@@ -27,6 +27,7 @@ export interface RunState {
   cost_usd: string;
   cancel_asked: boolean;
   steps: Record<string, StepState>;
+  prefetches: Prefetch[];
   questions: Record<string, Question>;
   report_hash: string;
   created_at: string | null;
@@ -43,7 +44,7 @@ export function isOver(status: RunStatus): boolean {
 export function newStep(): StepState {
   return {
     status: "waiting", attempts: 0, result_hash: "", error: "", error_kind: "", progress: "",
-    tokens: 0, started_at: null, finished_at: null,
+    tokens: 0, started_at: null, finished_at: null, prefetched: false, reused_from: "",
   };
 }
 
@@ -52,7 +53,7 @@ function newRun(id: string): RunState {
     id, request: "", locale: "en", origin: "", phase: "triaging", decision: "", reason: "",
     plan: null, problems: [], estimate: null, revisions: 0, approved: "", running_hash: "",
     paused: false, replans: 0, iterations: 0, rejections: 0, tokens: 0, cost_usd: "0",
-    cancel_asked: false, steps: {}, questions: {}, report_hash: "", created_at: null,
+    cancel_asked: false, steps: {}, prefetches: [], questions: {}, report_hash: "", created_at: null,
     updated_at: null, last: 0,
   };
 }
@@ -66,7 +67,7 @@ export function stateOf(view: RunView): RunState {
   return {
     id, request, locale, origin, phase, decision, reason, plan, problems, estimate, revisions,
     approved, running_hash, paused, replans, iterations, rejections, tokens, cost_usd,
-    cancel_asked, steps: view.steps, questions, report_hash: "", created_at, updated_at, last,
+    cancel_asked, steps: view.steps, prefetches: view.prefetches, questions, report_hash: "", created_at, updated_at, last,
   };
 }
 
@@ -195,6 +196,42 @@ function closed(run: RunState, body: Body): Partial<RunState> {
   return { questions };
 }
 
+// A moment some seconds later, to the microsecond as journals write it.
+export function later(at: string, seconds: number): string {
+  const micros = Number(at.slice(20, 26).replace(/\D.*/, "").padEnd(6, "0")) + Math.round(seconds * 1e6);
+  const whole = new Date(Date.parse(`${at.slice(0, 19)}Z`) + Math.floor(micros / 1e6) * 1000).toISOString();
+  return `${whole.slice(0, 19)}.${String(micros % 1e6).padStart(6, "0")}Z`;
+}
+
+function changed(run: RunState, key: string, change: (known: Prefetch) => Partial<Prefetch>): Partial<RunState> {
+  return { prefetches: run.prefetches.map((each) => (each.key === key ? { ...each, ...change(each) } : each)) };
+}
+
+function prefetchEnded(run: RunState, body: Body): Partial<RunState> {
+  const seconds = body["seconds"] as number | undefined;
+  const told = changed(run, text(body, "key"), (known) => ({
+    error: text(body, "error"), ended_at: seconds === undefined ? null : later(known.started_at, seconds),
+  }));
+  return { ...told, ...spend(run, body) };
+}
+
+// A step that takes an early read began when the read did.
+function started(run: RunState, body: Body, event: Event): Partial<RunState> {
+  const key = text(body, "prefetched");
+  const early = key ? run.prefetches.find((each) => each.key === key) : undefined;
+  const step = setStep(run, body, {
+    ...newStep(), status: "running", attempts: (body["attempt"] as number | undefined) ?? 1,
+    started_at: early?.started_at ?? event.at, prefetched: Boolean(key),
+  });
+  return early ? { ...step, ...changed(run, key, () => ({ step: text(body, "step") })) } : step;
+}
+
+function finishedAt(run: RunState, body: Body, event: Event): string {
+  const name = text(body, "step");
+  const early = run.steps[name]?.prefetched ? run.prefetches.filter((each) => each.step === name).pop() : undefined;
+  return early?.ended_at ?? event.at;
+}
+
 const ended = (status: StepStatus, field = "reason"): Apply => (run, body, event) =>
   setStep(run, body, { status, error: text(body, field), finished_at: event.at });
 
@@ -205,6 +242,15 @@ const APPLY: Record<string, Apply> = {
   }),
   triaged: (run, body) => ({
     phase: "planning", decision: text(body, "decision"), reason: text(body, "reason"), ...spend(run, body),
+  }),
+  prefetch_started: (run, body, event) => ({
+    prefetches: [...run.prefetches, {
+      key: text(body, "key"), tool: text(body, "tool"), started_at: event.at, ended_at: null, error: "", step: null,
+    }],
+  }),
+  prefetch_ended: prefetchEnded,
+  planning_failed: (run, body) => ({
+    problems: run.plan ? run.problems : (body["problems"] as Problem[] | undefined) ?? [], ...spend(run, body),
   }),
   plan_proposed: proposed,
   review_asked: (run, body) => ({
@@ -219,19 +265,20 @@ const APPLY: Record<string, Apply> = {
   question_answered: closed,
   question_withdrawn: closed,
   run_started: (_, body) => ({ phase: "running", running_hash: text(body, "hash") }),
-  step_started: (run, body, event) => setStep(run, body, {
-    ...newStep(), status: "running", attempts: (body["attempt"] as number | undefined) ?? 1, started_at: event.at,
-  }),
+  step_started: started,
   step_progressed: (run, body) => setStep(run, body, { progress: text(body, "text") }),
   step_done: (run, body, event) => ({
     ...setStep(run, body, {
       status: "done", result_hash: text(body, "result"), error: "",
-      tokens: (body["tokens"] as number | undefined) ?? 0, finished_at: event.at,
+      tokens: (body["tokens"] as number | undefined) ?? 0, finished_at: finishedAt(run, body, event),
     }),
     ...spend(run, body),
   }),
   step_reused: (run, body, event) =>
-    setStep(run, body, { status: "done", result_hash: text(body, "result"), finished_at: event.at }),
+    setStep(run, body, {
+      status: "done", result_hash: text(body, "result"), finished_at: body["done_at"] ? later(text(body, "done_at"), 0) : event.at,
+      reused_from: text(body, "run"),
+    }),
   step_failed: (run, body, event) => ({
     ...setStep(run, body, {
       status: body["again"] ? "waiting" : "failed", error: text(body, "error"),

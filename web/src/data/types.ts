@@ -96,6 +96,20 @@ export interface StepState {
   tokens: number;
   started_at: string | null;
   finished_at: string | null;
+  // Read before the plan was complete; done in an earlier run, which this names.
+  prefetched: boolean;
+  reused_from: string;
+}
+
+// A read that was made before its plan was complete; `step` is the one that took its result.
+export interface Prefetch {
+  key: string;
+  tool: string;
+  started_at: string;
+  ended_at: string | null;
+  error: string;
+  step: string | null;
+  inputs?: Json;
 }
 
 // What the server knows beyond the journal: resolved inputs and results.
@@ -144,6 +158,9 @@ export interface RunView {
   tokens: number;
   cost_usd: string;
   report: string;
+  prefetches: Prefetch[];
+  // How many steps are done and would not run again, if the run were continued.
+  continues: { done: number; total: number } | null;
   origin: string;
   created_at: string;
   updated_at: string;

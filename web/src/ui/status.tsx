@@ -21,11 +21,13 @@ export function EffectChip({ effect }: { effect: Effect | undefined }): JSX.Elem
   return effect ? <span class={`chip effect-${effect}`}>{t(`effect.${effect}`)}</span> : null;
 }
 
+const ORIGINS = ["person", "request", "model", "rules", "template", "parameter", "submitted", "program", "rerun", "default", "edited"] as const;
+
 export function Origin({ origin }: { origin: string | undefined }): JSX.Element | null {
   if (!origin) return null;
   const step = origin.startsWith("step:") ? origin.slice(5) : "";
   if (step) return <span class="chip origin-step">{t("origin.step", { step })}</span>;
-  const known = origin === "person" || origin === "program" || origin === "model" || origin === "default" || origin === "edited" ? origin : null;
+  const known = ORIGINS.find((each) => each === origin);
   return known ? <span class={`chip origin-${known}`}>{t(`origin.${known}`)}</span> : null;
 }
 

@@ -13,12 +13,12 @@ export function Controls({ run, reload }: { run: RunView; reload: () => void }):
   const action = useAction();
   const [sure, setSure] = useState(false);
   const send = (verb: string): void => action.act(async () => { await post(runPath(run.id, `/${verb}`)); reload(); });
-  const again = (): void => action.act(async () => {
-    const next = await post<RunView>(runPath(run.id, "/retry"));
-    go(["runs", next.id]);
+  const next = (verb: "retry" | "rerun"): void => action.act(async () => {
+    const made = await post<RunView>(runPath(run.id, `/${verb}`));
+    go(["runs", made.id]);
   });
   const over = isOver(run.status);
-  const failed = run.status === "failed" || run.status === "partly_done";
+  const noPlan = over && !run.plan && run.status === "failed";
   return (
     <div class="actions">
       {!over && run.running_hash && !run.paused && <Button icon="paused" disabled={action.busy} onClick={() => send("pause")}>{t("go.pause")}</Button>}
@@ -28,7 +28,9 @@ export function Controls({ run, reload }: { run: RunView; reload: () => void }):
           {run.cancel_asked ? t("go.stopping") : run.running_hash ? t("go.cancel") : t("planning.stop")}
         </Button>
       )}
-      {over && run.plan && <Button icon="replanning" disabled={action.busy} onClick={again}>{failed ? t("go.retryFailed") : t("go.retry")}</Button>}
+      {noPlan && <Button icon="replanning" kind="primary" disabled={action.busy} onClick={() => next("retry")}>{t("go.planAgain")}</Button>}
+      {over && run.continues && <Button icon="ready" disabled={action.busy} hint={t("go.continueWhy", run.continues)} onClick={() => next("retry")}>{t("go.continue", run.continues)}</Button>}
+      {over && run.plan && <Button icon="replanning" disabled={action.busy} hint={t("go.rerunWhy")} onClick={() => next("rerun")}>{t("go.rerun")}</Button>}
       {over && run.plan && <Button icon="planning" onClick={() => go(["runs", run.id, "plan"], { edit: "1" })}>{t("go.edit")}</Button>}
       <ErrorNote error={action.error} />
       {sure && <Confirm title={t("go.cancelSure")} yes={t("go.cancel")} onNo={() => setSure(false)} onYes={() => { setSure(false); send("cancel"); }} />}

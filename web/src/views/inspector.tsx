@@ -28,6 +28,8 @@ export function StepInspector({ run, step, part }: { run: RunView; step: Step; p
       <p class="facts">{state && <StepBadge status={state.status} />}<span>{t(`kind.${step.kind}`)}</span><code>{callee(step) || step.id}</code><EffectChip effect={run.effects.by_step[step.id]} /></p>
       {step.why && <p class="dim">{step.why}</p>}
       {state && <StepActions run={run} name={name} state={state} />}
+      {state?.prefetched && <p class="dim small">{t("inspect.prefetched")}</p>}
+      {state?.reused_from && <p class="dim small">{t("inspect.reused", { at: moment(state.finished_at) })} <a href={link(["runs", state.reused_from])}>{t("go.original")}</a></p>}
       {state?.progress && state.status === "running" && <p><b>{t("inspect.progress")}:</b> {state.progress}</p>}
       {state?.error && <div class="note bad"><div><b>{t("inspect.error")}</b><p class="pre">{state.error}</p></div></div>}
       {problems.length > 0 && <section><h4>{t("inspect.problems")}</h4><ul>{problems.map((each, index) => <li key={index}><code>{each.code}</code> {each.message}</li>)}</ul></section>}

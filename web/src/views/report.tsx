@@ -18,14 +18,16 @@ import { argumentsOf } from "./steplist";
 interface Entry { text: string; step: string | null; by: string; at: string | null }
 interface ReportJson {
   title: string;
+  status: string;
+  head: string[];
   answer: { text: string; sources: string[] };
   notes: string[];
-  evidence: { step: string; title: string; callee: string; result: string; characters: number; clipped: boolean }[];
+  evidence: { step: string; title: string; callee: string; result: string; characters: number; clipped: boolean; at: string | null; taken_from: string | null }[];
   deviations: Entry[];
   assumptions: string[];
   failures: { step: string; status: string; reason: string }[];
   decisions: Entry[];
-  took: { calls: number; tokens: number | null; money_usd: string | null; some_prices_unknown: boolean; seconds: number | null };
+  took: { calls: number; tokens: number | null; money_usd: string | null; some_prices_unknown: boolean; seconds: number | null; planning_seconds: number; running_seconds: number; waiting_seconds: number };
 }
 
 const TAGS = ["p", "br", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5", "h6", "a", "table", "thead", "tbody", "tr", "th", "td", "hr"];
@@ -78,6 +80,7 @@ function Whole({ run, report }: { run: RunView; report: ReportJson }): JSX.Eleme
         <span class="dim small">{t("report.export")}</span>
         {(["md", "html", "json"] as const).map((format) => <a key={format} class="button quiet" download={`report-${run.id}.${format}`} href={runPath(run.id, `/report?format=${format}`)}>{format.toUpperCase()}</a>)}
       </div>
+      {report.status !== "answered" && <div class={`head ${report.status === "done" ? "" : "bad"}`}>{report.head.map((each) => <p key={each}>{each}</p>)}</div>}
       <section class="answer-box" aria-label={t("report.answer")}>
         {report.answer.text ? <Prose text={report.answer.text} /> : <p class="dim">{run.reason || t("report.noEvidence")}</p>}
         {report.notes.map((each) => <p key={each} class="dim small">{each}</p>)}
@@ -92,6 +95,7 @@ function Whole({ run, report }: { run: RunView; report: ReportJson }): JSX.Eleme
           <details key={each.step} class="evidence">
             <summary>{each.title || each.step} <code>{each.callee}</code></summary>
             <pre class="json" tabIndex={0} role="group" aria-label={each.title || each.step}>{each.result}</pre>
+            {each.taken_from && <p class="dim small">{t("inspect.reused", { at: moment(each.at) })} <a href={link(["runs", each.taken_from])}>{t("go.original")}</a></p>}
             <p class="small"><a href={stepLink(each.step)}>{t("inspect.title")} {each.step}</a></p>
             {each.clipped && <p class="dim small">{t("report.characters", { count: number(each.characters) })}</p>}
           </details>
@@ -121,6 +125,8 @@ function Took({ took }: { took: ReportJson["took"] }): JSX.Element {
       <span>{took.tokens === null ? t("app.unknown") : number(took.tokens)} {t("usage.tokens")}</span>
       <span>{cost}</span>
       {took.seconds !== null && <span>{duration(took.seconds)}</span>}
+      {took.planning_seconds > 0 && took.running_seconds > 0 && <span class="dim">{t("report.times", { planning: duration(took.planning_seconds), running: duration(took.running_seconds) })}</span>}
+      {took.waiting_seconds >= 1 && <span class="dim">{t("report.waited", { time: duration(took.waiting_seconds) })}</span>}
     </p>
   );
 }

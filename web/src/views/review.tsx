@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import { useId, useState } from "preact/hooks";
+import { readable } from "../data/json";
 import { isOver } from "../data/run";
 import type { Checked, Plan, Problem, RunView } from "../data/types";
 import { ApiError, post, runPath } from "../live/api";
@@ -9,7 +10,7 @@ import { go, link, useRoute } from "../route";
 import { Icon } from "../ui/icons";
 import { Button, Confirm, ErrorNote, Field, Grow, Tabs, useAction } from "../ui/parts";
 import { Origin } from "../ui/status";
-import { duration, money, number, short, t } from "../words/words";
+import { duration, moment, money, number, short, t } from "../words/words";
 import { Changed } from "./changed";
 import { DiffView } from "./diffview";
 import { mayEdit, useEditor } from "./editing";
@@ -40,6 +41,7 @@ export function Review({ run, reload, onStale, step, mode }: Props): JSX.Element
       {run.status === "reviewing" && (run.review?.reasons.length ?? 0) > 0 && (
         <div class="note ask"><Icon name="reviewing" /><div><b>{t("review.why")}</b><ul>{run.review!.reasons.map((each) => <li key={each}>{each}</li>)}</ul></div></div>
       )}
+      <Before run={run} />
       {run.status === "reviewing" && run.revisions > 1 && !editor.dirty && <Changed run={run} title={t("diff.title")} />}
       <Summary plan={plan} checked={checked} />
       <Problems problems={checked.problems} hrefOf={hrefOf} />
@@ -59,7 +61,7 @@ export function Review({ run, reload, onStale, step, mode }: Props): JSX.Element
                 critical={new Set(checked.estimate?.critical_path ?? [])} />
             : <StepList plan={plan} selected={step} hrefOf={hrefOf} checked={checked} />}
           {editable && <AddStep editor={editor} onAdded={select} />}
-          <p class="legend">{t("review.origins")}: <Origin origin="person" /> <Origin origin="model" /> <Origin origin="step:…" /> <Origin origin="default" /></p>
+          <p class="legend">{t("review.origins")}: <Origin origin="request" /> <Origin origin="person" /> <Origin origin="model" /> <Origin origin="step:…" /> <Origin origin="default" /></p>
         </div>
         {selected && (
           <Side step={selected.id} closes={link(["runs", run.id, "plan"], keep)}>
@@ -70,6 +72,20 @@ export function Review({ run, reload, onStale, step, mode }: Props): JSX.Element
       </div>
       {run.status === "reviewing" && run.approved !== run.hash && <Decision run={run} editor={editor} reload={reload} onStale={onStale} />}
     </div>
+  );
+}
+
+// What happened before anybody was asked: results taken over, and reads made early.
+function Before({ run }: { run: RunView }): JSX.Element | null {
+  const taken = Object.values(run.steps).filter((step) => step.reused_from).length;
+  if (isOver(run.status) || (taken === 0 && run.prefetches.length === 0)) return null;
+  const total = run.plan!.steps.filter((step) => !step.disabled).length;
+  return (
+    <div class="note"><Icon name="done" /><div>
+      {taken > 0 && <p>{t("go.continueWhy", { done: taken, total })} <a href={link(["runs", run.origin.split("@")[0]!])}>{t("go.original")}</a></p>}
+      {run.prefetches.length > 0 && <><p>{t("review.readEarly")}</p><ul>{run.prefetches.map((each) => (
+        <li key={each.key}><code>{each.tool}</code> {readable(each.inputs ?? null)} <small class="dim">{moment(each.started_at)} {each.error}</small></li>))}</ul></>}
+    </div></div>
   );
 }
 

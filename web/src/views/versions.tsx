@@ -10,7 +10,7 @@ import { Field, Shown } from "../ui/parts";
 import { moment, short, t } from "../words/words";
 import { DiffView } from "./diffview";
 
-const ORIGINS = ["model", "person", "submitted", "template"] as const;
+const ORIGINS = ["model", "rules", "person", "submitted", "program", "template", "rerun"] as const;
 
 export function usePlans(run: RunView): ReturnType<typeof useResource<PlanVersion[] | { items: PlanVersion[] }>> {
   return useResource(runPath(run.id, "/plans"), (event) => event.run === run.id && event.body.type === "plan_proposed");

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from plansmith.adapters.models.local.brief import Brief, read_brief
 from plansmith.adapters.models.local.calls import HAN
-from plansmith.adapters.models.local.unfold import plan_of_calls, plan_of_reply
+from plansmith.adapters.models.local.unfold import no_plan, plan_of_calls
 from plansmith.adapters.models.local.wording import lead, read_task, said_exactly, worded
 from plansmith.adapters.models.rules_fill import calls_for
 from plansmith.errors import ModelRefused
@@ -75,7 +75,7 @@ def _plan(brief: Brief) -> dict[str, Json]:
     calls = calls_for(brief.request, brief.tools)
     tools = {tool.name: tool for tool in brief.tools}
     if not calls:
-        return plan_of_reply(_NOTHING[language], brief.request) | {"degraded": _MARK[language]}
+        return no_plan(_NOTHING[language], brief.request)
     return plan_of_calls(calls, tools, brief.request) | {"degraded": _MARK[language]}
 
 

@@ -256,5 +256,7 @@ def _goto(run: Run) -> Goto:
 def _errors(run: Run) -> tuple[str, ...]:
     """What went wrong: planning that came to nothing, and steps that failed."""
     planning = [run.plan.degraded] if run.plan is not None and run.plan.degraded else []
+    if run.plan is None and run.status is RunStatus.FAILED:
+        planning = [run.reason]
     steps = [f"{name}: {state.error}" for name, state in run.steps.items() if state.error]
     return (*planning, *steps)

@@ -119,9 +119,9 @@ class ExecutionPlanner:
     async def _no_tasks(self, run: Run) -> str:
         """Why a run has no tasks that may run, or nothing."""
         plan = run.plan
-        if plan is None:
+        if plan is None and run.status is not RunStatus.FAILED:
             return run.report or run.reason or "Planner gave no plan."
-        if plan.degraded:
+        if plan is None or plan.degraded:
             return _told(run)
         if plan.schedule is not None and not asked_in(plan):
             try:
@@ -166,8 +166,8 @@ def _told(run: Run) -> str:
     if missing:
         names = "; ".join(dict.fromkeys(each.message for each in missing))
         return f"The plan was rejected, since it names agents that are not available: {names}"
-    assert run.plan is not None  # noqa: S101 - the caller looked
-    return f"The plan was rejected: {run.plan.degraded}"
+    why = run.plan.degraded if run.plan is not None else run.reason
+    return f"The plan was rejected: {why}"
 
 
 def tasks_of(run: Run, place: Place) -> list[Task]:

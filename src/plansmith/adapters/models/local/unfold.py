@@ -25,6 +25,11 @@ def plan_of_reply(text: str, request: str) -> dict[str, Json]:
     return {"goal": request, "steps": steps}
 
 
+def no_plan(text: str, request: str) -> dict[str, Json]:
+    """What stands where no plan can be made, marked so that nobody takes it for one."""
+    return plan_of_reply(text, request) | {"degraded": text}
+
+
 def plan_of_calls(
     calls: Sequence[Mapping[str, Any]], tools: Mapping[str, Offered], request: str
 ) -> dict[str, Json]:

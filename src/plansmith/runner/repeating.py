@@ -1,0 +1,120 @@
+"""Repeating: run again with everything anew, or continue from what is done; each a new run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from plansmith.errors import Refused
+from plansmith.plan import events as e
+from plansmith.plan.fold import fold
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run
+from plansmith.planner.kit import PlanRequest
+from plansmith.runner.journal import Journal
+from plansmith.runner.planning import sees_first, shown_first
+from plansmith.runner.rerun import carried_over, done_again, everything_done
+from plansmith.runner.revising import Revising
+
+
+class Repeating(Revising):
+    """Repeats runs that are over."""
+
+    async def rerun(self, run_id: str, *, by: e.Who = "") -> Run:
+        """Run the same plan again from the start, as a new run: no result is taken over."""
+        old = await self._over(run_id)
+        if old.plan is None:
+            return await self.plan_again(old, by=by)
+        return await self._repeat(old, old.plan, kept=(), by=by)
+
+    async def retry(
+        self,
+        run_id: str,
+        *,
+        from_step: str | None = None,
+        plan: Plan | None = None,
+        by: e.Who = "",
+    ) -> Run:
+        """Continue from what is done, as a new run: only what is not done or has changed runs.
+
+        `from_step` also repeats this step and all behind it; `plan` is your changed version. A run
+        that never had a plan is planned anew.
+        """
+        old = await self._over(run_id)
+        wanted = plan or old.plan
+        if wanted is None:
+            return await self.plan_again(old, by=by)
+        if from_step is not None and from_step not in old.steps:
+            raise Refused(f"run {run_id} has no step {from_step!r}")
+        kept = carried_over(old, wanted, again=[from_step] if from_step else [])
+        if everything_done(wanted, kept):
+            hint = f"plansmith rerun {run_id} runs it again"
+            raise Refused("everything is done: there is nothing to continue", hint=hint)
+        return await self._repeat(old, wanted, kept=kept, by=by)
+
+    async def fork(self, run_id: str, *, at: int, plan: Plan | None = None, by: e.Who = "") -> Run:
+        """A new run that begins as this one stood after event `at`, with its plan or yours."""
+        events = [event for event in await self.store.events(run_id) if event.number <= at]
+        old = fold(events) if events else None
+        wanted = plan or (old.plan if old else None)
+        if old is None or wanted is None:
+            hint = "take the number of an event behind plan_proposed"
+            raise Refused(f"run {run_id} has no plan at event {at}", hint=hint)
+        self.require_here(f"run {run_id}", old.folder)
+        kept = carried_over(old, wanted)
+        return await self._repeat(old, wanted, kept=kept, by=by, origin=f"{run_id}@{at}")
+
+    async def plan_again(self, old: Run, *, by: e.Who = "") -> Run:
+        """A new run of a request that came to no plan."""
+        journal = await self.ask_again(old, by=by)
+        await self.plan_into(journal, PlanRequest.of(old.request, old.options))
+        return await self.whole(journal)
+
+    async def ask_again(self, old: Run, *, by: e.Who = "") -> Journal:
+        """A new run with the same request, not planned yet."""
+        self.need_model()
+        journal = self.new_journal()
+        await journal.append(_created(old), by=e.actor(by))
+        return journal
+
+    async def _over(self, run_id: str) -> Run:
+        old = await self.get(run_id)
+        self.require_here(f"run {run_id}", old.folder)
+        if not old.status.over:
+            hint = "only a run that is over is repeated"
+            raise Refused(f"run {run_id} is {old.status}", hint=hint)
+        return old
+
+    async def _repeat(
+        self,
+        old: Run,
+        plan: Plan,
+        *,
+        kept: Sequence[e.StepReused],
+        by: e.Who,
+        origin: str = "",
+    ) -> Run:
+        """A new run of an earlier one's plan, reviewed like any other and told what it repeats."""
+        plan = await self.pinned(plan)
+        again = done_again(old, plan, kept)
+        acting = await self.acting(plan)
+        reasons = [
+            f"{told} was done in run {old.id} and is done again"
+            for name, told in again.items()
+            if name in acting
+        ]
+        asked = await self.review(plan) or ([shown_first(plan)] if sees_first(old) else [])
+        reviewed = [each.replace(reasons=(*each.reasons, *reasons)) for each in asked]
+        created = _created(old, origin)
+        about = {"origin": "rerun"}
+        return await self.begin(created, plan, by=by, kept=kept, about=about, reviewed=reviewed)
+
+
+def _created(old: Run, origin: str = "") -> e.RunCreated:
+    """The same request with the same options and limits, in the same folder."""
+    return e.RunCreated(
+        request=old.request,
+        locale=old.locale,
+        options=dict(old.options),
+        origin=origin or old.id,
+        folder=old.folder,
+    )
