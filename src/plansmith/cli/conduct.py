@@ -25,6 +25,7 @@ from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.steps import StepFields
 from plansmith.review.policy import active_steps, effects
 from plansmith.review.render import problem_lines, safe
+from plansmith.runner.requested import missing_in
 
 # A read that is cut off is made again: long enough to press Ctrl-C twice is long enough.
 _DETACH_S: Final = 2.0
@@ -170,6 +171,13 @@ async def _has_effects_under_way(watcher: Watcher) -> bool:
     return await _change_something(watcher.session, steps)
 
 
+async def _is_known_to_read(session: Session, run: Run) -> bool:
+    """Whether a word given beforehand for reads covers the plan: not where a deed is missing."""
+    if run.plan is None or missing_in(run.problems):
+        return False
+    return await _only_reads(session, run.plan)
+
+
 async def _only_reads(session: Session, plan: Plan) -> bool:
     steps = list(active_steps(plan, session.smith.templates))
     return not await _change_something(session, steps)
@@ -265,7 +273,7 @@ async def _review(session: Session, run: Run) -> bool:
         return True
     if given:
         session.say("--approve-plan names another plan: this one is not approved")
-    elif vars(session.args).get("yes_read_only") and await _only_reads(session, run.plan):
+    elif vars(session.args).get("yes_read_only") and await _is_known_to_read(session, run):
         # A plan by rules is reviewed whatever it does; the flag is the person's word for reads.
         await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
         return True

@@ -9,6 +9,7 @@ from plansmith.plan.data import Json, content_hash
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.runner.journal import Journal
 from plansmith.runner.report import report
+from plansmith.runner.requested import missing_in
 
 _WAITS = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
 _OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
@@ -28,7 +29,7 @@ def goes_on(run: Run) -> bool:
 
 
 def verdict(run: Run) -> RunStatus:
-    """The status a run ends with: a failed step is never called done."""
+    """The status a run ends with: a failed step is never called done, nor a deed left out."""
     if run.cancel_asked:
         return RunStatus.CANCELLED
     active = {step.id for step in run.plan.steps if not step.disabled} if run.plan else set[str]()
@@ -37,7 +38,7 @@ def verdict(run: Run) -> RunStatus:
     skipped = sum(status is StepStatus.SKIPPED for status in states)
     met = _is_met(run) and done > 0 and done + skipped == len(states)
     if met or done == len(states):
-        return RunStatus.DONE
+        return RunStatus.PARTLY_DONE if missing_in(run.problems) else RunStatus.DONE
     return RunStatus.PARTLY_DONE if done else RunStatus.FAILED
 
 
@@ -81,6 +82,7 @@ async def conclude(
     text = report(run, status, results, journal.events)
     names = [name for name, step in run.steps.items() if step.status is StepStatus.FAILED]
     reason = reason or (f"failed: {', '.join(names[:5])}" if names else "")
+    reason = reason or "; ".join(missing_in(run.problems))
     await journal.append(
         e.ReportStarted(),
         e.ReportMade(result=content_hash(text)),

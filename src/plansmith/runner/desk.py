@@ -25,6 +25,7 @@ from plansmith.review.policy import ReviewPolicy, reasons_to_ask
 from plansmith.runner.call import Callees
 from plansmith.runner.journal import SYSTEM, Entry, Journal, whole_run
 from plansmith.runner.past import RUNS, Past
+from plansmith.runner.requested import asking_about_missing, left_out
 from plansmith.runner.sealing import secret_problems
 from plansmith.runner.templates import (
     Template,
@@ -156,11 +157,27 @@ class Desk:
             past=(await self.past()).costs,
             price_per_million=self.price_per_million,
         )
+        found = (*problems, *await self._left_out(journal, plan, start))
         body = e.PlanProposed.model_validate(
-            {"plan": plan, "problems": tuple(problems), "estimate": expected, **(about or {})}
+            {"plan": plan, "problems": found, "estimate": expected, **(about or {})}
         )
-        asked = await self.review(plan) if reviewed is None else reviewed
+        asked = reviewed
+        if asked is None:
+            asked = asking_about_missing(await self.review(plan), plan, found)
         await journal.append(*start, (body, by), *then, *asked, values=values)
+
+    async def _left_out(
+        self, journal: Journal, plan: Plan, start: Sequence[Entry]
+    ) -> list[Problem]:
+        """What the person asked for, up to now, and no step of the plan does."""
+        begun = (entry[0] if isinstance(entry, tuple) else entry for entry in start)
+        return left_out(
+            [*(event.body for event in journal.events), *begun],
+            plan,
+            tools=(await self.callees()).specs,
+            agents=self.agents(),
+            templates=self.templates,
+        )
 
     async def review(self, plan: Plan) -> list[e.AnyBody]:
         """The request for a review, or nothing when the plan may run at once."""

@@ -20,6 +20,7 @@ from plansmith.runner.report_data import Answer, Evidence, Failure, Report, Took
 from plansmith.runner.report_history import decisions, deviations
 from plansmith.runner.report_markdown import to_markdown
 from plansmith.runner.report_words import Words, words_for
+from plansmith.runner.requested import missing_in
 
 LONGEST_ANSWER: Final = 200_000
 ITEMS: Final = 5
@@ -66,6 +67,7 @@ def make_report(
         status=status.value,
         plan=run.running_hash or (plan.hash if plan else ""),
         answer=answer,
+        missing=tuple(missing_in(run.problems)),
         notes=notes,
         evidence=_evidence(run, results),
         deviations=tuple(deviations(events, words)),

@@ -66,6 +66,7 @@ class Report:
     status: str
     plan: str
     answer: Answer
+    missing: tuple[str, ...]
     notes: tuple[str, ...]
     evidence: tuple[Evidence, ...]
     deviations: tuple[Entry, ...]
@@ -96,6 +97,7 @@ class Report:
                 ],
                 "sources": list(self.answer.sources),
             },
+            "missing": list(self.missing),
             "notes": list(self.notes),
             "evidence": [_evidence_json(each) for each in self.evidence],
             "deviations": [_entry_json(each) for each in self.deviations],

@@ -79,6 +79,8 @@ def text(given: str) -> str:
 def _body(report: Report) -> Iterator[str]:
     words = report.words
     yield f"<h1>{text(report.title)}</h1>"
+    for each in report.missing:
+        yield f"<p><strong>{text(words['not_done'])}: {text(each)}.</strong></p>"
     yield f"<p>{text(words[f'status_{report.status}'])}</p>"
     if report.request and report.request != report.title:
         yield f'<p class="soft">{text(words["request"])}: {text(report.request)}</p>'

@@ -73,7 +73,10 @@ def listing(text: str) -> str:
 
 def _lines(report: Report) -> Iterator[str]:
     words = report.words
-    yield from (f"# {line(report.title)}", "", words[f"status_{report.status}"])
+    yield from (f"# {line(report.title)}", "")
+    for missing in report.missing:
+        yield from (f"**{words['not_done']}: {line(missing)}.**", "")
+    yield words[f"status_{report.status}"]
     if report.request and report.request != report.title:
         yield from ("", f"{words['request']}: {line(report.request)}")
     yield from ("", f"## {words['answer']}", "")

@@ -27,6 +27,7 @@ from plansmith.runner.desk import Desk
 from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Journal, load_replies, load_results
 from plansmith.runner.limits import RunLimits, limit_of
+from plansmith.runner.requested import missing_in
 from plansmith.runner.rerun import carried_over, to_repeat
 from plansmith.runner.templates import runs_templates
 
@@ -166,7 +167,7 @@ class Runs(Desk):
             return True
         if run.is_approved:
             return True
-        return not await self.review(run.plan)
+        return not missing_in(run.problems) and not await self.review(run.plan)
 
     async def _expire(self, journal: Journal) -> None:
         """Close questions whose time is up: no answer is an answer of its own, never a choice."""
