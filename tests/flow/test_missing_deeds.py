@@ -11,7 +11,7 @@ from plansmith import Plan, RunStatus
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
-from plansmith.testing import MemoryStore, ScriptedModel
+from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
 
 REQUEST = "Sort people.csv by age and save as sorted.csv"
 TOLD = "You asked to save sorted.csv; no step saves it"
@@ -135,3 +135,28 @@ async def test_a_missing_deed_is_told_in_chinese_where_the_plan_is() -> None:
     assert [each.message for each in run.problems if each.code == "PS504"] == [
         "你要求保存 sorted.csv，但没有步骤保存它"
     ]
+
+
+@tool(effect="write")
+def refund(order_id: str) -> str:
+    """Pay an order back."""
+    return order_id
+
+
+@pytest.mark.parametrize("made_up", ["2026-01-01", "00:00:00", "W-4711"])
+async def test_the_clock_and_invented_values_are_shown_as_made_up_in_review(made_up: str) -> None:
+    steps = [{"id": "back", "tool": "refund", "inputs": {"order_id": made_up}}]
+    model = ScriptedModel(decided("plan"), {"goal": "g", "enough_context": True, "steps": steps})
+    run = await Plansmith(tools=[refund], model=model, clock=FakeClock()).plan(
+        "Refund my last order"
+    )
+    assert run.status is RunStatus.REVIEWING
+    (found,) = [each for each in run.problems if each.code == "PS505"]
+    assert (found.step, found.path) == ("back", ("inputs", "order_id"))
+
+
+async def test_a_value_that_the_person_wrote_is_not_called_made_up() -> None:
+    steps = [{"id": "back", "tool": "refund", "inputs": {"order_id": "W-4711"}}]
+    model = ScriptedModel(decided("plan"), {"goal": "g", "enough_context": True, "steps": steps})
+    run = await Plansmith(tools=[refund], model=model).plan("Refund order W-4711")
+    assert [each.code for each in run.problems if each.code == "PS505"] == []
