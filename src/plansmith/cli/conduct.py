@@ -9,12 +9,13 @@ from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from plansmith.cli.describe import question_lines, review_lines, run_json, waiting_lines
+from plansmith.cli.describe import review_lines, run_json, waiting_lines
 from plansmith.cli.editing import edit_in_editor
 from plansmith.cli.exits import Exit
 from plansmith.cli.output import print_json, print_text
 from plansmith.cli.progress import View, ticking
 from plansmith.cli.prompt import ask_line, read_answer, read_choice
+from plansmith.cli.questions import ALL, consent_values, question_lines, whole_lines
 from plansmith.cli.session import Session, exit_of, is_unusable
 from plansmith.errors import Refused
 from plansmith.plan import events as e
@@ -305,11 +306,15 @@ async def _ask(session: Session, run: Run) -> bool:
     if not session.has_person:
         return False
     for name, asked in run.questions.items():
-        session.say(*question_lines(asked, session))
+        values = await consent_values(session, asked)
+        session.say(*question_lines(asked, session, run, values))
         while True:
-            typed = ask_line(session.words["answer"])
+            typed = ask_line(session.words["answer" if values is None else "answer_consent"])
             if not (typed or "").strip():
                 return False
+            if values is not None and (typed or "").strip() in ALL:
+                session.say(*whole_lines(values))
+                continue
             try:
                 await session.smith.answer(
                     run.id, name, read_answer(asked, typed or ""), by=session.by

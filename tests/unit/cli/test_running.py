@@ -150,7 +150,7 @@ def test_a_question_waits_and_its_answer_goes_on(cli: Cli, write: Write) -> None
     code, _, err = cli("run", write(ASK, use), *PY)
     assert code == 5
     assert "Which colour?" in err
-    assert "  2. blue" in err
+    assert "│ 2. blue" in err
     run = shown(cli)
     assert f"plansmith answer {run['id']} q ANSWER" in err
     assert cli("answer", "last")[0] == 5
