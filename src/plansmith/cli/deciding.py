@@ -196,9 +196,15 @@ def _changes(args: argparse.Namespace) -> int:
     return _do(args, deed)
 
 
+def _configure_undo(parser: argparse.ArgumentParser) -> None:
+    _configure(parser)
+    parser.add_argument("--redo", action="store_true", help="go forward again instead")
+
+
 def _undo(args: argparse.Namespace) -> int:
     async def deed(session: Session, run: Run) -> Run:
-        undone = await session.smith.undo(run.id, by=session.by)
+        go = session.smith.redo if args.redo else session.smith.undo
+        undone = await go(run.id, by=session.by)
         events = list(await session.smith.store.events(run.id))
         session.say(*revision_lines(events, session))
         return undone
@@ -232,6 +238,6 @@ REJECT = FileCommand(_configure, _reject)
 ANSWER = FileCommand(_configure_answer, _answer)
 EDIT = FileCommand(_configure_edit, _edit)
 CHANGES = FileCommand(_configure_changes, _changes)
-UNDO = FileCommand(_configure, _undo)
+UNDO = FileCommand(_configure_undo, _undo)
 PAUSE = FileCommand(_configure_pause, _pause)
 CANCEL = FileCommand(_configure, _cancel)

@@ -63,7 +63,8 @@ class Triaged(Record):
 class PlanProposed(Record):
     """A plan, first or revised, stands with its problems, and with how it was made.
 
-    `record` is the content hash of what models were asked and said for it.
+    `record` is the content hash of what models were asked and said for it, `restores` the number
+    of the event whose plan stands again.
     """
 
     type: Literal["plan_proposed"] = "plan_proposed"
@@ -77,6 +78,7 @@ class PlanProposed(Record):
     tokens: int = Field(default=0, ge=0)
     cost: str = ""
     record: str = ""
+    restores: int = Field(default=0, ge=0)
 
 
 class ReviewAsked(Record):

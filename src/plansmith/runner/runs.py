@@ -30,6 +30,7 @@ from plansmith.runner.limits import RunLimits, limit_of
 from plansmith.runner.requested import missing_in
 from plansmith.runner.rerun import carried_over, to_repeat
 from plansmith.runner.templates import runs_templates
+from plansmith.runner.undoing import versions
 
 UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.REPLANNING})
 
@@ -93,6 +94,11 @@ class Runs(Desk):
 
     async def edit(self, run_id: str, plan: Plan, *, by: e.Who = "") -> Run:
         """A person's own version of the plan: checked at once, approved like any other."""
+        return await self._edited(run_id, plan, by=by)
+
+    async def _edited(
+        self, run_id: str, plan: Plan, *, by: e.Who, restores: int = 0, why: str = ""
+    ) -> Run:
         journal = await self.journal(run_id)
         run = journal.run
         busy = not run.paused and any(s.status is StepStatus.RUNNING for s in run.steps.values())
@@ -103,24 +109,39 @@ class Runs(Desk):
         problems = await self.usable(plan)
         edited = plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
         again = to_repeat(run, edited)
+        about = {"origin": "person", "restores": restores}
+        more = await self.review(edited) if why else []
+        reasons = [why, *(each for body in more for each in getattr(body, "reasons", ()))]
+        reviewed = [e.ReviewAsked(hash=edited.hash, reasons=tuple(reasons))] if why else None
         try:
             await self.propose(
-                journal, edited, problems, then=again, about={"origin": "person"}, by=e.actor(by)
+                journal,
+                edited,
+                problems,
+                then=again,
+                about=about,
+                reviewed=reviewed,
+                by=e.actor(by),
             )
         except StaleWriter:
             raise StaleDecision(f"someone else changed run {run_id} first") from None
         return await self.whole(journal)
 
     async def undo(self, run_id: str, *, by: e.Who = "") -> Run:
-        """Go back to the plan before the current one."""
-        plans = [
-            event.body.plan
-            for event in await self.store.events(run_id)
-            if isinstance(event.body, e.PlanProposed)
-        ]
-        if len(plans) < 2:
+        """Go back to the plan before the current one; again, to the one before that."""
+        found = versions(await self.store.events(run_id)).before
+        if found is None:
             raise Refused(f"run {run_id} has no earlier plan")
-        return await self.edit(run_id, plans[-2], by=by)
+        why = "you went back to an earlier plan"
+        return await self._edited(run_id, found.plan, by=by, restores=found.number, why=why)
+
+    async def redo(self, run_id: str, *, by: e.Who = "") -> Run:
+        """Go forward again to the plan that was undone last."""
+        found = versions(await self.store.events(run_id)).after
+        if found is None:
+            raise Refused(f"run {run_id} has no undone plan")
+        why = "you went forward to a later plan"
+        return await self._edited(run_id, found.plan, by=by, restores=found.number, why=why)
 
     async def answer(self, run_id: str, question: str, value: Json, *, by: e.Who = "") -> Run:
         """A person's answer to an open question; the second answer is refused."""
@@ -167,6 +188,8 @@ class Runs(Desk):
             return True
         if run.is_approved:
             return True
+        if run.phase is RunStatus.REVIEWING:  # somebody was asked, whatever the policy says now
+            return False
         return not missing_in(run.problems) and not await self.review(run.plan)
 
     async def _expire(self, journal: Journal) -> None:

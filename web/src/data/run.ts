@@ -163,6 +163,7 @@ function proposed(run: RunState, body: Body): Partial<RunState> {
     estimate: wholeEstimate(body["estimate"] as Partial<Estimate> | undefined),
     revisions: run.revisions + 1,
     phase: run.phase === "replanning" ? "replanning" : "planning",
+    ...(body["restores"] ? { approved: "" } : {}), // whoever goes back decides anew
     ...spend(run, body),
   };
 }
