@@ -7,14 +7,15 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
 
 from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.sql_guard import select
-from plansmith.adapters.tools.sql_rows import RowLimits, told
+from plansmith.adapters.tools.sql_rows import Found, RowLimits, told
+from plansmith.adapters.tools.sql_sums import exact_cell, exact_mean, is_decimal
 from plansmith.adapters.tools.tables_names import ENDINGS, meant_files, named_files
 from plansmith.adapters.tools.tables_query import Question, ask, known, memory
 from plansmith.adapters.tools.tables_read import (
@@ -109,6 +110,7 @@ class TableTools(ToolSet):
         with memory(tables, job, self._rows) as database:
             rows, offset = given.get("limit", self._rows.rows), given.get("offset", 0)
             found, total = ask(database, question, rows, offset)
+        _without_dust(found, tables)
         found.notes += [*left.notes, *(right.notes if right else [])]
         return told(found, self._rows) | {"total": total}
 
@@ -121,6 +123,7 @@ class TableTools(ToolSet):
             raise ToolFailed("the query names no file of this folder", hint=hint)
         with memory(tables, job, self._rows) as database:
             found = select(database, query, [], given.get("limit", self._rows.rows))
+        _without_dust(found, tables)
         found.notes += [note for each in tables.values() for note in each.notes]
         return told(found, self._rows)
 
@@ -155,6 +158,14 @@ class TableTools(ToolSet):
             "changed": done.changed,
         }
         return noted(result, notes)
+
+
+def _without_dust(found: Found, tables: Mapping[str, Data]) -> None:
+    """Arithmetic on columns of written decimals gives decimals; other numbers stay as they are."""
+    if all(is_decimal(value) for row in found.rows for value in row):
+        return
+    if all(is_decimal(value) for data in tables.values() for row in data.rows for value in row):
+        found.rows = [[exact_cell(value) for value in row] for row in found.rows]
 
 
 def _told_columns(data: Data) -> Iterator[str]:
@@ -202,7 +213,7 @@ def _column(name: str, kind: str, values: Sequence[Any]) -> Json:
     if present and kind in ("integer", "number", "date", "datetime"):
         found |= {"min": min(present), "max": max(present)}
     if present and kind in ("integer", "number"):
-        found["mean"] = sum(cast("list[float]", present)) / len(present)
+        found["mean"] = exact_mean(cast("list[float]", present))
     top = [[_short(value), count] for value, count in counts.most_common(_TOP)]
     return found | {"top": cast("Json", [{"value": v, "count": n} for v, n in top])}
 
