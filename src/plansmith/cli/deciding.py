@@ -53,6 +53,8 @@ def _do(args: argparse.Namespace, deed: Deed) -> int:
     async def work(session: Session) -> int:
         run = await deed(session, await session.run(args.run))
         if run is None:
+            if args.json:
+                print_json(run_json(await session.run(args.run), session))
             return Exit.WAITING
         if vars(args).get("go_on") and not run.status.over:
             return await carry(session, run.id, fresh=False)
