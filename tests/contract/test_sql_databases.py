@@ -372,3 +372,16 @@ async def test_postgres_values_keep_their_meaning(
         "f": 1.1,
         "g": True,
     }
+
+
+async def test_sums_of_cents_are_exact_in_an_sqlite_file(tmp_path: Path) -> None:
+    place = sqlite_place(tmp_path)
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        database.execute("CREATE TABLE paid (amount REAL)")
+        cents = [number * 7919 % 99_991 for number in range(1, 3_001)]
+        database.executemany("INSERT INTO paid VALUES (?)", [(cent / 100,) for cent in cents])
+    database.close()
+    query = "SELECT sum(amount) AS s, sum(amount * 3) AS t, avg(amount) AS m FROM paid"
+    found = await use(tools_of(place), "query", query=query)
+    whole = sum(cents)
+    assert found["rows"] == [{"s": whole / 100, "t": whole * 3 / 100, "m": whole / 300_000}]

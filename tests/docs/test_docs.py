@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 
 from plansmith import Plan, Problem, check_plan, read_plan
+from plansmith.plan.capability import tool_specs
 from plansmith.plan.problem import CODES
 from plansmith.planner.checking.constraints import Constraint
+from plansmith.planner.checking.made_up import MADE_UP, made_up_values
+from plansmith.planner.checking.missing import MISSING, missing_deeds
+from plansmith.planner.deeds import asked_deeds
 from plansmith.planner.lint import lint_plan
 from plansmith.planner.mend import mend
 
@@ -117,6 +121,12 @@ CONSTRAINTS = [
 def problems_of(plan: Plan, code: str) -> list[Problem]:
     if code in ("PS205", "PS206", "PS207"):
         return mend(plan, TOOLS).problems
+    if code == MISSING:
+        asked = asked_deeds("Get the forecast for Oslo and save it as oslo.txt")
+        tools = {spec.name: spec for spec in tool_specs(TOOLS)}
+        return missing_deeds(asked, plan, tools=tools, agents={}, templates={})
+    if code == MADE_UP:
+        return made_up_values(plan, TOOLS, "Gossip about my last order")
     if code.startswith("PS4"):
         return lint_plan(plan, TOOLS)
     return check_plan(

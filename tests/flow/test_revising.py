@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from plansmith import Effect, Plan, RunStatus
+from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.config import Settings
@@ -395,3 +397,57 @@ async def test_a_run_without_any_usable_plan_has_failed(scripted: Script) -> Non
     run = await app.plan("do something")
     assert run.status is RunStatus.FAILED
     assert run.reason.startswith("no plan could be made: ")
+
+
+async def test_undo_goes_back_version_by_version_and_each_is_approved_anew() -> None:
+    app, tools = smith(FakeTool("mail", effect=Effect.FINAL))
+    first = plan(step("m", "mail", inputs={"to": "bob"}))
+    run = await app.submit(first)
+    second = change_step(first, "m", inputs={"to": "eve"})
+    third = change_step(first, "m", inputs={"to": "joe"})
+    await app.decide(run.id, approve=first.hash, by="ada")
+    await app.edit(run.id, second, by="ada")
+    await app.edit(run.id, third, by="ada")
+    for wanted in (second, first):
+        run = await app.undo(run.id, by="ada")
+        assert run.plan is not None
+        assert (run.plan.hash, run.status) == (wanted.hash, RunStatus.REVIEWING)
+        assert not run.is_approved
+        assert (await app.run(run.id)).status is RunStatus.REVIEWING
+        assert tools.calls == []
+    with pytest.raises(Refused, match="no earlier plan"):
+        await app.undo(run.id)
+    run = await app.redo(run.id, by="ada")
+    assert run.plan is not None
+    assert run.plan.hash == second.hash
+    fourth = change_step(first, "m", inputs={"to": "kim"})
+    await app.edit(run.id, fourth, by="ada")
+    with pytest.raises(Refused, match="no undone plan"):
+        await app.redo(run.id)
+    run = await app.undo(run.id, by="ada")
+    assert run.plan is not None
+    assert run.plan.hash == second.hash
+    await app.decide(run.id, approve=second.hash, by="ada")
+    await app.run(run.id)
+    assert [call.arguments for call in tools.calls] == [{"to": "eve"}]
+
+
+async def test_undo_of_a_plan_that_only_reads_is_shown_before_it_runs_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    store = tmp_path / "runs.db"
+    first, second = plan(step("a")), plan(step("b"))
+    source = FakeTools(FakeTool("look", [{"seen": 1}]))
+    app = Plansmith(tools=[source], store=SqliteStore(store))
+    run = await app.submit(first)
+    await app.edit(run.id, second)
+    await app.edit(run.id, plan(step("c")))
+    await app.undo(run.id)
+    await app.close()
+    later = Plansmith(tools=[source], store=SqliteStore(store))
+    run = await later.undo(run.id)
+    assert run.plan is not None
+    assert run.plan.hash == first.hash
+    assert (await later.run(run.id)).status is RunStatus.REVIEWING
+    assert source.calls == []
+    await later.close()

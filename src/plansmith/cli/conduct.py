@@ -9,12 +9,13 @@ from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from plansmith.cli.describe import question_lines, review_lines, run_json, waiting_lines
+from plansmith.cli.describe import review_lines, run_json, waiting_lines
 from plansmith.cli.editing import edit_in_editor
 from plansmith.cli.exits import Exit
 from plansmith.cli.output import print_json, print_text
 from plansmith.cli.progress import View, ticking
 from plansmith.cli.prompt import ask_line, read_answer, read_choice
+from plansmith.cli.questions import ALL, consent_values, question_lines, whole_lines
 from plansmith.cli.session import Session, exit_of, has_no_plan, is_unusable
 from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
@@ -24,6 +25,7 @@ from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.steps import StepFields
 from plansmith.review.policy import active_steps, effects
 from plansmith.review.render import problem_lines, safe
+from plansmith.runner.requested import missing_in
 
 # A read that is cut off is made again: long enough to press Ctrl-C twice is long enough.
 _DETACH_S: Final = 2.0
@@ -168,6 +170,11 @@ async def _has_effects_under_way(watcher: Watcher) -> bool:
     return await _change_something(watcher.session, steps)
 
 
+async def _is_known_to_read(session: Session, run: Run) -> bool:
+    """Whether a word given beforehand for reads covers the plan: not where a deed is missing."""
+    return not missing_in(run.problems) and await _only_reads(session, run)
+
+
 async def _only_reads(session: Session, run: Run) -> bool:
     """Whether a plan changes nothing and lets go of no change that was approved."""
     if run.plan is None or run.drops:
@@ -268,7 +275,7 @@ async def _review(session: Session, run: Run) -> bool:
         return True
     if given:
         session.say("--approve-plan names another plan: this one is not approved")
-    elif vars(session.args).get("yes_read_only") and await _only_reads(session, run):
+    elif vars(session.args).get("yes_read_only") and await _is_known_to_read(session, run):
         # A plan by rules is reviewed whatever it does; the flag is the person's word for reads.
         await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
         return True
@@ -300,11 +307,15 @@ async def _ask(session: Session, run: Run) -> bool:
     if not session.has_person:
         return False
     for name, asked in run.questions.items():
-        session.say(*question_lines(asked, session))
+        values = await consent_values(session, asked)
+        session.say(*question_lines(asked, session, run, values))
         while True:
-            typed = ask_line(session.words["answer"])
+            typed = ask_line(session.words["answer" if values is None else "answer_consent"])
             if not (typed or "").strip():
                 return False
+            if values is not None and (typed or "").strip() in ALL:
+                session.say(*whole_lines(values))
+                continue
             try:
                 await session.smith.answer(
                     run.id, name, read_answer(asked, typed or ""), by=session.by

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from plansmith.cli.conduct import carry
 from plansmith.cli.describe import (
-    question_lines,
     review_lines,
     revision_lines,
     run_json,
@@ -17,11 +16,20 @@ from plansmith.cli.describe import (
 from plansmith.cli.editing import edit_from, edit_in_editor
 from plansmith.cli.exits import Exit
 from plansmith.cli.options import add_json, add_parts
-from plansmith.cli.output import print_json
+from plansmith.cli.output import print_json, print_lines
 from plansmith.cli.plans import FileCommand
 from plansmith.cli.prompt import ask_line, read_answer, read_choice
+from plansmith.cli.questions import (
+    ALL,
+    consent_values,
+    head_line,
+    question_lines,
+    quoted,
+    whole_lines,
+)
 from plansmith.cli.session import Session, in_session
 from plansmith.errors import Refused
+from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run, RunStatus
 from plansmith.review.render import safe
@@ -46,6 +54,8 @@ def _do(args: argparse.Namespace, deed: Deed) -> int:
     async def work(session: Session) -> int:
         run = await deed(session, await session.run(args.run))
         if run is None:
+            if args.json:
+                print_json(run_json(await session.run(args.run), session))
             return Exit.WAITING
         if vars(args).get("go_on") and not run.status.over:
             return await carry(session, run.id, fresh=False)
@@ -94,18 +104,25 @@ def _configure_answer(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words", nargs="*", metavar="[QUESTION] ANSWER", help="which question, and the answer"
     )
+    parser.add_argument(
+        "--show", action="store_true", help="print the question and its values, whole"
+    )
 
 
 def _answer(args: argparse.Namespace) -> int:
+    if args.show:
+        return in_session(args, lambda session: _shown(session, args))
+
     async def deed(session: Session, run: Run) -> Run | None:
         if len(args.words) > 2:
             raise Refused("too many words", hint="put the answer in quotes")
         name = args.words[0] if len(args.words) == 2 else None
         asked = _asked(run, name)
         typed = args.words[-1] if args.words else None
+        values = await consent_values(session, asked)
         if typed is None:
-            session.say(*question_lines(asked, session))
-            typed = ask_line(session.words["answer"]) if session.has_person else None
+            session.say(*question_lines(asked, session, run, values))
+            typed = _typed(session, values) if session.has_person else None
         if not (typed or "").strip():
             session.say(*waiting_lines(run, session))
             return None
@@ -113,6 +130,28 @@ def _answer(args: argparse.Namespace) -> int:
         return await session.smith.answer(run.id, asked.question, value, by=session.by)
 
     return _do(args, deed)
+
+
+def _typed(session: Session, values: Mapping[str, Json] | None) -> str | None:
+    """What the person answers, after looking at the whole values as often as they like."""
+    if values is None:
+        return ask_line(session.words["answer"])
+    while (typed := ask_line(session.words["answer_consent"])) and typed.strip() in ALL:
+        session.say(*whole_lines(values))
+    return typed
+
+
+async def _shown(session: Session, args: argparse.Namespace) -> int:
+    """Print a question with every value it is about, whole, and answer nothing."""
+    run = await session.run(args.run)
+    asked = _asked(run, args.words[0] if args.words else None)
+    values = await consent_values(session, asked)
+    if args.json:
+        print_json(asked.to_json() | {"kind": asked.asks, "values": values})
+        return Exit.OK
+    print_lines([head_line(asked, session, run), *quoted(asked.text)])
+    print_lines(whole_lines(values or {}))
+    return Exit.OK
 
 
 def _asked(run: Run, name: str | None) -> QuestionAsked:
@@ -160,9 +199,15 @@ def _changes(args: argparse.Namespace) -> int:
     return _do(args, deed)
 
 
+def _configure_undo(parser: argparse.ArgumentParser) -> None:
+    _configure(parser)
+    parser.add_argument("--redo", action="store_true", help="go forward again instead")
+
+
 def _undo(args: argparse.Namespace) -> int:
     async def deed(session: Session, run: Run) -> Run:
-        undone = await session.smith.undo(run.id, by=session.by)
+        go = session.smith.redo if args.redo else session.smith.undo
+        undone = await go(run.id, by=session.by)
         events = list(await session.smith.store.events(run.id))
         session.say(*revision_lines(events, session))
         return undone
@@ -206,7 +251,7 @@ REJECT = FileCommand(_configure, _reject)
 ANSWER = FileCommand(_configure_answer, _answer)
 EDIT = FileCommand(_configure_edit, _edit)
 CHANGES = FileCommand(_configure_changes, _changes)
-UNDO = FileCommand(_configure, _undo)
+UNDO = FileCommand(_configure_undo, _undo)
 PAUSE = FileCommand(_configure_pause, _pause)
 CANCEL = FileCommand(_configure, _cancel)
 REPAIR = FileCommand(_configure, _repair)

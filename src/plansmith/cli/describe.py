@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from plansmith.cli.board import header, rows
+from plansmith.cli.questions import question_lines
 from plansmith.cli.session import Session, has_no_plan, is_unusable
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
-from plansmith.plan.events import Event, PlanProposed, QuestionAsked, ReviewAsked
+from plansmith.plan.events import Event, PlanProposed, ReviewAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.review.render import (
@@ -39,7 +40,7 @@ def run_json(run: Run, session: Session) -> dict[str, Json]:
         "problems": [each.to_json() | {"name": each.name} for each in run.problems],
         "estimate": run.estimate.to_json() if run.estimate else None,
         "steps": {name: _step_json(state) for name, state in run.steps.items()},
-        "questions": [each.to_json() for each in run.questions.values()],
+        "questions": [each.to_json() | {"kind": each.asks} for each in run.questions.values()],
         "tokens": run.tokens,
         "cost_usd": str(run.money),
         "report": run.report,
@@ -74,7 +75,9 @@ def next_commands(run: Run, session: Session) -> Iterator[str]:
         return
     if run.status is RunStatus.REVIEWING and not run.is_approved:
         yield session.command_for(run, "approve", run.id, run.plan.hash)
-    for name in run.questions:
+    for name, asked in run.questions.items():
+        if asked.asks == "consent":
+            yield session.command_for(run, "answer", run.id, name, "--show")
         yield session.command_for(run, "answer", run.id, name, "ANSWER")
     yield session.command_for(run, "resume", run.id)
 
@@ -87,19 +90,11 @@ def waiting_lines(run: Run, session: Session) -> Iterator[str]:
     waits = len(commands) > 1
     yield session.words["waits"] if waits else session.words["go_on"]
     for asked in run.questions.values():
-        yield from question_lines(asked, session)
+        yield from question_lines(asked, session, run)
     yield from (f"  {safe(each)}" for each in commands[:-1])
     if waits:
         yield session.words["then"]
     yield f"  {safe(commands[-1])}"
-
-
-def question_lines(asked: QuestionAsked, session: Session) -> Iterator[str]:
-    """A question with its options."""
-    text = clip(safe(asked.text), 1000)
-    yield session.words["question"].format(name=safe(asked.question), text=text)
-    for number, option in enumerate(asked.options, start=1):
-        yield f"  {number}. {clip(safe(option))}"
 
 
 def review_lines(run: Run, events: Sequence[Event], session: Session) -> Iterator[str]:

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import Final, NamedTuple, Protocol, cast
 
 from plansmith.cli.exits import Exit
+from plansmith.cli.failing import Output, Parser
 from plansmith.errors import (
     InvalidPlan,
     JournalError,
@@ -111,10 +112,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[0] in ("-V", "--version"):
         sys.stdout.write(f"plansmith {version('plansmith')}\n")
         return Exit.OK
+    flags = words[: words.index("--")] if "--" in words else words
+    output = Output(wants_json="--json" in flags)
     if words[0] not in COMMANDS:
-        sys.stderr.write(f"plansmith: there is no command {words[0]!r}; try plansmith --help\n")
-        return Exit.USAGE
-    return _guarded(words[0], words[1:])
+        message = f"there is no command {words[0]!r}; try plansmith --help"
+        return output.failed(PlansmithError(message), Exit.USAGE)
+    return _guarded(words[0], words[1:], output)
 
 
 def _elsewhere(words: Sequence[str]) -> int:
@@ -124,42 +127,51 @@ def _elsewhere(words: Sequence[str]) -> int:
             return main(words[1:])
     except OSError as error:
         folder = words[0] if words else "-C"
-        sys.stderr.write(f"plansmith: cannot work in {folder!r}: {error.strerror}\n")
-        return Exit.USAGE
+        told = PlansmithError(f"cannot work in {folder!r}: {error.strerror}")
+        return Output(wants_json="--json" in words).failed(told, Exit.USAGE)
 
 
-def _guarded(name: str, words: Sequence[str]) -> int:
+def _guarded(name: str, words: Sequence[str], output: Output) -> int:
     try:
-        code = _run(name, words)
+        with output.watched():
+            code = _run(name, words)
+        output.owed(code, _ENDS.get(code, "the command has nothing more to tell"))
         sys.stdout.flush()
-    except InvalidPlan as error:
-        return _fail(error, Exit.INVALID)
-    except (ModelFailed, ToolFailed, JournalError) as error:
-        return _fail(error, Exit.FAILED)
-    except RunBusy as error:
-        return _fail(error, Exit.WAITING)
-    except Refused as error:
-        return _fail(error, Exit.REFUSED)
-    except PlansmithError as error:
-        return _fail(error, Exit.USAGE)
     except KeyboardInterrupt:
         sys.stderr.write("plansmith: interrupted\n")
+        output.owed(Exit.INTERRUPTED, "interrupted")
         return Exit.INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has gone; writing the rest of the buffer would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
+    except PlansmithError as error:
+        return output.failed(error, _exit_of(error))
+    except Exception as error:  # noqa: BLE001 - told whole, and as JSON where that is wanted
+        return output.crashed(error)
     return code
+
+
+_ENDS: Final[dict[int, str]] = {Exit.WAITING: "a person is needed: stderr says for what"}
+
+
+def _exit_of(error: PlansmithError) -> Exit:
+    match error:
+        case InvalidPlan():
+            return Exit.INVALID
+        case ModelFailed() | ToolFailed() | JournalError():
+            return Exit.FAILED
+        case RunBusy():
+            return Exit.WAITING
+        case Refused():
+            return Exit.REFUSED
+        case _:
+            return Exit.USAGE
 
 
 def _run(name: str, words: Sequence[str]) -> int:
     entry = COMMANDS[name]
     command = cast("Command", load(entry.dotted))
-    parser = argparse.ArgumentParser(prog=f"plansmith {name}", description=entry.summary)
+    parser = Parser(prog=f"plansmith {name}", description=entry.summary)
     command.configure(parser)
     return command.main(parser.parse_args(words))
-
-
-def _fail(error: PlansmithError, code: Exit) -> int:
-    sys.stderr.write(f"plansmith: {error}\n")
-    return code

@@ -9,18 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from plansmith.cli.checking import HERE, Known, known_tools
 from plansmith.cli.exits import Exit
 from plansmith.cli.output import load_plan, print_json, print_lines, read_file
 from plansmith.dialects.native import read_plan, schema, to_json, to_yaml
-from plansmith.dialects.tools import read_tools
 from plansmith.errors import Misconfigured
-from plansmith.plan.capability import ToolSpec
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import CODES, Problem, has_errors
 from plansmith.planner.check import check_plan
 from plansmith.review.draw import mermaid, tree
-from plansmith.review.render import diff_lines, plan_lines, problem_lines
+from plansmith.review.render import diff_lines, plan_lines, problem_lines, safe
 from plansmith.wiring import load
 
 _RUN_NAME: Final = re.compile(r"last|[0-9a-fA-F]{4}[0-9a-fA-F-]*")
@@ -65,34 +64,53 @@ def _show(args: argparse.Namespace) -> int:
 
 def _configure_check(parser: argparse.ArgumentParser) -> None:
     _plan_argument(parser)
-    parser.add_argument("--tools", metavar="FILE", help="the tools there are, as JSON")
+    what = "the tools there are, as JSON or Python; without it, those of this folder"
+    parser.add_argument("--tools", metavar="FILE", help=what)
     parser.add_argument("--json", action="store_true", help="print the problems as JSON")
 
 
 def _check(args: argparse.Namespace) -> int:
     plan = read_plan(read_file(args.plan))
-    tools = read_tools(read_file(args.tools).decode("utf-8", "replace")) if args.tools else None
-    problems = _problems(plan, tools) if isinstance(plan, Plan) else plan
+    known = known_tools(args.tools)
+    problems = _problems(plan, known) if isinstance(plan, Plan) else plan
     bad = has_errors(problems)
+    unchecked = f"tools were not checked: {known.flaw}; give --tools FILE" if known.flaw else ""
     if args.json:
         print_json(
             {
                 "ok": not bad,
                 "hash": plan.hash if isinstance(plan, Plan) else None,
+                "checked_against": known.source,
+                "not_checked": unchecked,
                 "problems": [each.to_json() | {"name": each.name} for each in problems],
             }
         )
     elif problems:
         print_lines(problem_lines(problems))
     else:
-        print_lines(["no problems"])
-    return Exit.INVALID if bad else Exit.OK
+        against = f" (checked against {safe(known.source)})" if known.source else " in its form"
+        print_lines([f"no problems{against}"])
+    if unchecked and not args.json:
+        print_lines([safe(unchecked)])
+    if bad:
+        return Exit.INVALID
+    return Exit.FAILED if unchecked else Exit.OK
 
 
-def _problems(plan: Plan, tools: list[ToolSpec] | None) -> list[Problem]:
-    """Without a list of tools nothing can be said of a tool's name, so nothing is."""
-    found = check_plan(plan, tools or [])
-    return found if tools is not None else [each for each in found if each.code != "PS101"]
+def _problems(plan: Plan, known: Known) -> list[Problem]:
+    """Where the tools are not known, nothing can be said of their names and arguments."""
+    found = check_plan(plan, known.tools or [], agents=known.agents)
+    if known.tools is None:
+        return [each for each in found if each.code != "PS101"]
+    return [_elsewhere(each) if known.source == HERE else each for each in found]
+
+
+def _elsewhere(found: Problem) -> Problem:
+    """An unknown tool may be one that this folder does not know."""
+    if found.code != "PS101":
+        return found
+    hint = "; ".join(filter(None, (found.hint, "other tools: --tools FILE")))
+    return found.model_copy(update={"hint": hint})
 
 
 def _configure_diff(parser: argparse.ArgumentParser) -> None:

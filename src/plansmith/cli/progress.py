@@ -20,6 +20,7 @@ from plansmith.wiring import load
 
 _TICK_S: Final = 0.25
 _LONGEST: Final = 200
+_SHORTEST: Final = 40
 
 
 class View(Protocol):
@@ -75,7 +76,8 @@ def line_of(run: Run, event: e.Event, words: Words) -> str:
         case e.StepProgressed(step=name, text=text):
             return f"{ICONS[StepStatus.RUNNING]} {name}: {clip(text, _LONGEST)}"
         case e.QuestionAsked(question=name, text=text):
-            return f"{ICONS[StepStatus.ASKING]} {name}: {clip(text, _LONGEST)}"
+            # Short enough to stay on its line: what it says stands quoted where it is answered.
+            return f"{ICONS[StepStatus.ASKING]} {name}: {clip(text, _SHORTEST)}"
         case e.ReplanStarted(cause=cause):
             return f"{words['replanning']}: {clip(cause, _LONGEST)}"
         case e.RunPaused(reason=reason):

@@ -76,7 +76,8 @@ class PlanProposed(Record):
     program, where that is one), a template, or an earlier run, which `RunCreated.origin` names.
     `record` is the content hash of what models were asked and said for it. `acts` are the steps
     that change something, by what was known of their tools then. `templates` are the plans of the
-    templates that it runs, at every depth, by name: the run uses these and no others.
+    templates that it runs, at every depth, by name: the run uses these and no others. `restores`
+    is the number of the event whose plan stands again.
     """
 
     type: Literal["plan_proposed"] = "plan_proposed"
@@ -92,6 +93,7 @@ class PlanProposed(Record):
     cost: str = ""
     record: str = ""
     templates: dict[str, Plan] = Field(default_factory=dict)
+    restores: int = Field(default=0, ge=0)
 
 
 class ReviewAsked(Record):

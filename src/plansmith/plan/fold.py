@@ -203,6 +203,8 @@ class RunFold:
             phase=RunStatus.REPLANNING if replanning else RunStatus.PLANNING,
             running_hash="",
         )
+        if body.restores:  # whoever goes back decides anew
+            self._set(approved="")
         self._spend(body.tokens, body.cost)
 
     def _spend(self, tokens: int, cost: str) -> None:

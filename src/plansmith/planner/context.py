@@ -21,6 +21,11 @@ from plansmith.planner.briefing.profile import Profile
 from plansmith.planner.briefing.room import Count, Part, fit, rendered, rough_count
 from plansmith.ports import Clock, ContextBlock, ContextSource, Message, Usage
 
+_TIME: Final = "current time"
+_PREVIOUS: Final = "previous plan"
+_PROBLEMS: Final = "problems of the previous plan"
+# Blocks that help to plan and are no source of values: the clock, and what a model wrote before.
+NO_SOURCES: Final = frozenset({_TIME, _PREVIOUS, _PROBLEMS})
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _LEAST_SHARE: Final = 24  # tokens; with less nothing useful can be said
 _MUST, _SHOULD, _MAY = 0, 1, 2
@@ -118,10 +123,10 @@ def _changing(known: Known, clock: Clock) -> list[Part]:
     plan = plan_text(known.previous) if known.previous else ""
     problems = "\n".join(f"- {indented(str(each))}" for each in known.problems)
     return [
-        *_parts("previous plan", plan, _MUST),
-        *_parts("problems of the previous plan", problems, _MUST),
+        *_parts(_PREVIOUS, plan, _MUST),
+        *_parts(_PROBLEMS, problems, _MUST),
         *_parts("changes the person asks for", known.feedback, _MUST),
-        *_parts("current time", time_text(clock, known.timezone), _SHOULD),
+        *_parts(_TIME, time_text(clock, known.timezone), _SHOULD),
     ]
 
 

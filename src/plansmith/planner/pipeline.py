@@ -11,7 +11,7 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.planner.briefing.history import Summariser
 from plansmith.planner.briefing.locales import locale_of
 from plansmith.planner.check import check_plan
-from plansmith.planner.context import Context, Known, Limits, gather_context
+from plansmith.planner.context import NO_SOURCES, Context, Known, Limits, gather_context
 from plansmith.planner.draft import Offer, OnStep, OnText
 from plansmith.planner.kit import Kit, Planned, PlanRequest, Tell, Watch
 from plansmith.planner.listen import total
@@ -46,7 +46,8 @@ async def make_plan(
         context = await _context(request, decided.query, kit, tell)
     with watch("shortlist", f"of {len(kit.tools)} tools and {len(kit.agents)} agents"):
         picks, offer = _shortlist(decided.query, request, kit)
-    rounds = Rounds(request, decided.query, locale, kit, offer, context.text, watch)
+    told = _given(request, context)
+    rounds = Rounds(request, decided.query, locale, kit, offer, context.text, watch, told)
     planned = await rounds.run(on_step, on_text)
     usage = total(decided.usage, context.usage, planned.metrics.usage)
     plan = planned.plan
@@ -140,6 +141,13 @@ def _without_model(decided: Triage, kit: Kit, watch: Watch) -> Planned:
 def _without_plan(decided: Triage, locale: str, watch: Watch) -> Planned:
     metrics = PlanMetrics(usage=decided.usage, seconds=watch.seconds)
     return Planned(decided.decision, decided.reason, decided.answer, locale=locale, metrics=metrics)
+
+
+def _given(request: PlanRequest, context: Context) -> str:
+    """What values may come from: the person's words and what was looked up, never the clock."""
+    said = [each.text for each in request.history]
+    found = [block.text for block in context.blocks if block.title not in NO_SOURCES]
+    return "\n".join([request.text, request.feedback, *said, *found])
 
 
 def _told(note: str) -> Problem:

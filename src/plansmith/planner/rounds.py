@@ -11,6 +11,7 @@ from plansmith.plan.problem import Problem, Severity, has_errors, problem
 from plansmith.planner.briefing.profile import Profile
 from plansmith.planner.check import check_plan
 from plansmith.planner.checking.constraints import Constraint, read_constraint
+from plansmith.planner.checking.made_up import made_up_values
 from plansmith.planner.draft import Offer, OnStep, OnText, draft, draft_messages
 from plansmith.planner.estimate import estimate
 from plansmith.planner.fallback import fallback
@@ -39,6 +40,7 @@ class Rounds:
     offer: Offer
     context: str
     watch: Watch
+    told: str = ""
     text: str = ""
     usage: Usage = field(default_factory=Usage)
     repairs: int = 0
@@ -110,7 +112,8 @@ class Rounds:
             return
         with self.watch("check", f"{len(parsed.plan.steps)} steps"):
             self.plan, found = check(parsed.plan, self.kit, self.request.profile)
-            self.problems = (*parsed.problems, *found)
+            made_up = made_up_values(self.plan, self.kit.tools, self.told)
+            self.problems = (*parsed.problems, *found, *made_up)
 
     async def _repair(self) -> None:
         self.repairs += 1

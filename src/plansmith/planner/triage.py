@@ -14,6 +14,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text
 from plansmith.plan.timing import Timing
 from plansmith.planner.briefing.fence import fence
+from plansmith.planner.deeds import asked_deeds
 from plansmith.planner.jsontext.read import read_json
 from plansmith.planner.listen import Heard, listen
 from plansmith.planner.prompting import render
@@ -95,9 +96,13 @@ async def _asked(
     ]
     try:
         heard = await listen(model.stream(messages, schema=SCHEMA))
-        return _decided(heard, request)
+        decided = _decided(heard, request)
     except (ModelFailed, UnreadableText) as error:
         return Triage(Decision.PLAN, f"triage failed: {error}", request)
+    if decided.decision is Decision.ANSWER and asked_deeds(request):
+        reason = "words alone do not do what the request asks for"
+        return decided._replace(decision=Decision.PLAN, reason=reason, answer="")
+    return decided
 
 
 def _fixed(

@@ -12,6 +12,7 @@ from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.steps import AnyStep, MapStep, PlanStep
 from plansmith.runner.journal import Journal
 from plansmith.runner.report import report
+from plansmith.runner.requested import missing_in
 
 _WAITS = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
 _OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
@@ -72,7 +73,7 @@ def verdict(run: Run, *, acting: Collection[str] = ()) -> RunStatus:
     needless = {name for name in missing if run.steps[name].status is StepStatus.SKIPPED}
     met = _is_met(run) and some and missing == needless and not missing & set(acting)
     if not run.dropped and (met or not missing):
-        return RunStatus.DONE
+        return RunStatus.PARTLY_DONE if missing_in(run.problems) else RunStatus.DONE
     if some:
         return RunStatus.PARTLY_DONE
     by_person = {name for name in missing if run.steps[name].error_kind == "person"}
@@ -173,6 +174,7 @@ async def conclude(
     text = report(run, status, results, journal.events)
     reason = reason or reason_for(run, status, journal.events)
     reason = reason or (f"not done: {', '.join(run.dropped)}" if run.dropped else "")
+    reason = reason or "; ".join(missing_in(run.problems))
     await journal.append(
         e.ReportStarted(),
         e.ReportMade(result=content_hash(text)),

@@ -33,6 +33,7 @@ from plansmith.runner.owners import Owners
 from plansmith.runner.past import RUNS, Past
 from plansmith.runner.patience import Patience
 from plansmith.runner.repair import repair
+from plansmith.runner.requested import asking_about_missing, left_out
 from plansmith.runner.sealing import secret_problems
 from plansmith.runner.templates import (
     Template,
@@ -186,13 +187,29 @@ class Desk:
         )
         # Steps that are done keep the templates they were run with.
         templates = {**journal.run.templates, **await self.contents(plan)}
-        fields = {"problems": tuple(problems), "estimate": expected}
+        found = (*problems, *await self._left_out(journal, plan, start))
+        fields = {"problems": found, "estimate": expected}
         fields |= {"acts": await self.acting(plan), **(about or {})}
         if runs_templates(plan):
             fields["templates"] = templates
         body = e.PlanProposed.model_validate({"plan": plan} | fields)
-        asked = await self.review(plan, journal.run) if reviewed is None else reviewed
+        asked = reviewed
+        if asked is None:
+            asked = asking_about_missing(await self.review(plan, journal.run), plan, found)
         await journal.append(*start, (body, by), *then, *asked, values=values)
+
+    async def _left_out(
+        self, journal: Journal, plan: Plan, start: Sequence[Entry]
+    ) -> list[Problem]:
+        """What the person asked for, up to now, and no step of the plan does."""
+        begun = (entry[0] if isinstance(entry, tuple) else entry for entry in start)
+        return left_out(
+            [*(event.body for event in journal.events), *begun],
+            plan,
+            tools=(await self.callees()).specs,
+            agents=self.agents(),
+            templates=self.templates,
+        )
 
     async def acting(self, plan: Plan) -> tuple[str, ...]:
         """The steps of a plan that change something, those with such parts too."""

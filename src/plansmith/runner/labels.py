@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -70,5 +71,7 @@ def settle_data(asked: QuestionAsked, value: Json) -> list[AnyBody]:
 
 
 def _shown(value: Json) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if len(text) <= _SHOWN:
+        return text
+    return f"{text[:_SHOWN]}… (only the first {_SHOWN:,} of {len(text):,} characters)"

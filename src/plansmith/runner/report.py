@@ -23,6 +23,7 @@ from plansmith.runner.report_markdown import to_markdown
 from plansmith.runner.report_missing import head, missing
 from plansmith.runner.report_times import times_of
 from plansmith.runner.report_words import Words, words_for
+from plansmith.runner.requested import missing_in
 
 LONGEST_ANSWER: Final = 200_000
 ITEMS: Final = 5
@@ -80,6 +81,7 @@ def make_report(
         made_by=_made_by(events),
         plan=run.running_hash or (plan.hash if plan else ""),
         answer=answer,
+        missing=tuple(missing_in(run.problems)),
         notes=notes,
         evidence=_evidence(run, results),
         deviations=(*early_reads(run, words), *deviations(events, words)),

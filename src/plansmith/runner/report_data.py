@@ -75,6 +75,7 @@ class Report:
     made_by: str
     plan: str
     answer: Answer
+    missing: tuple[str, ...]
     notes: tuple[str, ...]
     evidence: tuple[Evidence, ...]
     deviations: tuple[Entry, ...]
@@ -109,6 +110,7 @@ class Report:
                 ],
                 "sources": list(self.answer.sources),
             },
+            "missing": list(self.missing),
             "notes": list(self.notes),
             "evidence": [_evidence_json(each) for each in self.evidence],
             "deviations": [_entry_json(each) for each in self.deviations],

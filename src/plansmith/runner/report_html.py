@@ -79,8 +79,6 @@ def text(given: str) -> str:
 def _body(report: Report) -> Iterator[str]:
     words = report.words
     yield f"<h1>{text(report.title)}</h1>"
-    for call in report.dropped:
-        yield f"<p><strong>{text(words['dropped'].format(call=call))}</strong></p>"
     yield from (f"<p>{text(each)}</p>" for each in report.head)
     if report.request and report.request != report.title:
         yield f'<p class="soft">{text(words["request"])}: {text(report.request)}</p>'

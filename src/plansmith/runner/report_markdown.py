@@ -74,8 +74,6 @@ def listing(text: str) -> str:
 def _lines(report: Report) -> Iterator[str]:
     words = report.words
     yield f"# {line(report.title)}"
-    for call in report.dropped:
-        yield from ("", line(words["dropped"].format(call=call)))
     yield from (part for told in report.head for part in ("", line(told)))
     if report.request and report.request != report.title:
         yield from ("", f"{words['request']}: {line(report.request)}")

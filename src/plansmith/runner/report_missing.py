@@ -6,13 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from plansmith.plan import events as e
-from plansmith.plan.data import canonical_json
-from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
-from plansmith.plan.steps import AnyStep
 from plansmith.runner.report_words import Words
-
-DROPPED = "dropped"
+from plansmith.runner.requested import missing_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,56 +21,19 @@ class Missing:
 
 
 def missing(run: Run, events: Sequence[e.Event]) -> tuple[Missing, ...]:
-    """The acting steps that are not done, and those of approved plans that were dropped since."""
-    return (*_undone(run, events), *_dropped(run, events))
+    """The steps of the plan that would have changed something and are not done."""
+    return tuple(_undone(run, events))
 
 
 def _undone(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
-    acts = {name for body in _proposed(events) for name in body.acts}
+    proposed = [each.body for each in events if isinstance(each.body, e.PlanProposed)]
+    acts = {name for body in proposed for name in body.acts}
     for step in run.plan.steps if run.plan else ():
         state = run.steps.get(step.id)
         if step.disabled or state is None or state.status is StepStatus.DONE:
             continue
         if step.id in acts or state.status is StepStatus.UNKNOWN:
             yield Missing(step.id, state.status.value, step.title)
-
-
-def _dropped(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
-    """What a person approved and no plan since has kept; the same call by another name counts."""
-    plans = {body.plan.hash: body for body in _proposed(events)}
-    approved = [plans[each.body.hash] for each in events if isinstance(each.body, e.PlanApproved)]
-    left = {_call(step) for step in run.plan.steps if not step.disabled} if run.plan else set()
-    names = run.plan.by_id if run.plan else {}
-    told: set[str] = set()
-    for body in approved:
-        for step in body.plan.steps:
-            gone = step.id not in names and _call(step) not in left and step.id not in told
-            if gone and step.id in body.acts and not _removed_by_a_person(step, events):
-                told.add(step.id)
-                yield Missing(step.id, DROPPED, step.title)
-
-
-def _removed_by_a_person(step: AnyStep, events: Sequence[e.Event]) -> bool:
-    """Whether a person's own edit took a step out: then nobody misses it."""
-    before: Plan | None = None
-    for event in events:
-        if isinstance(event.body, e.PlanProposed):
-            had = before is not None and step.id in before.by_id
-            by_person = event.body.origin == "person"
-            if had and by_person and step.id not in event.body.plan.by_id:
-                return True
-            before = event.body.plan
-    return False
-
-
-def _call(step: AnyStep) -> bytes:
-    given = step.to_json()
-    prose = ("id", "title", "why", "after")
-    return canonical_json({key: each for key, each in given.items() if key not in prose})
-
-
-def _proposed(events: Sequence[e.Event]) -> list[e.PlanProposed]:
-    return [each.body for each in events if isinstance(each.body, e.PlanProposed)]
 
 
 def head(run: Run, status: RunStatus, lacks: Sequence[Missing], words: Words) -> tuple[str, ...]:
@@ -88,7 +47,9 @@ def head(run: Run, status: RunStatus, lacks: Sequence[Missing], words: Words) ->
         lines = [words["status_done_continued"].format(done=len(taken), total=total)]
     sure = [each for each in lacks if each.status != StepStatus.UNKNOWN.value]
     unsure = [each for each in lacks if each.status == StepStatus.UNKNOWN.value]
-    told = [words["not_known"].format(step=_named(each)) for each in unsure]
+    told = [words["dropped"].format(call=call) for call in run.dropped]
+    told += [words["left_out"].format(deed=deed) for deed in missing_in(run.problems)]
+    told += [words["not_known"].format(step=_named(each)) for each in unsure]
     if sure:
         each = ", ".join(f"{_named(one)} ({words[f'is_{one.status}']})" for one in sure)
         told.append(words["not_done"].format(steps=each))

@@ -32,8 +32,10 @@ from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Journal, load_replies, load_results
 from plansmith.runner.limits import RunLimits, limit_of
 from plansmith.runner.patience import PatientStore
+from plansmith.runner.requested import missing_in
 from plansmith.runner.rerun import check_unknown, to_repeat
 from plansmith.runner.templates import runs_templates
+from plansmith.runner.undoing import versions
 from plansmith.runner.units import Unit, named_unit
 
 UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.REPLANNING})
@@ -104,6 +106,11 @@ class Runs(Desk):
 
     async def edit(self, run_id: str, plan: Plan, *, by: e.Who = "") -> Run:
         """A person's own version of the plan: checked at once, approved like any other."""
+        return await self._edited(run_id, plan, by=by)
+
+    async def _edited(
+        self, run_id: str, plan: Plan, *, by: e.Who, restores: int = 0, why: str = ""
+    ) -> Run:
         journal = await self.own_journal(run_id)
         run = journal.run
         busy = not run.paused and run.calls_open
@@ -113,26 +120,35 @@ class Runs(Desk):
         plan = await self.pinned(plan)
         problems = await self.usable(plan)
         who = e.actor(by)
-        about = {"origin": "person" if who.kind == "person" else "submitted"}
         edited = plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
         check_unknown(run, edited)
         again = to_repeat(run, edited)
+        origin = "person" if who.kind == "person" else "submitted"
+        about = {"origin": origin, "restores": restores}
+        reviewed = await self.review(edited, run, more=(why,)) if why else None
         try:
-            await self.propose(journal, edited, problems, then=again, about=about, by=who)
+            await self.propose(
+                journal, edited, problems, then=again, about=about, reviewed=reviewed, by=who
+            )
         except StaleWriter:
             raise StaleDecision(f"someone else changed run {run_id} first") from None
         return await self.whole(journal)
 
     async def undo(self, run_id: str, *, by: e.Who = "") -> Run:
-        """Go back to the plan before the current one."""
-        plans = [
-            event.body.plan
-            for event in await self.store.events(run_id)
-            if isinstance(event.body, e.PlanProposed)
-        ]
-        if len(plans) < 2:
+        """Go back to the plan before the current one; again, to the one before that."""
+        found = versions(await self.store.events(run_id)).before
+        if found is None:
             raise Refused(f"run {run_id} has no earlier plan")
-        return await self.edit(run_id, plans[-2], by=by)
+        why = "you went back to an earlier plan"
+        return await self._edited(run_id, found.plan, by=by, restores=found.number, why=why)
+
+    async def redo(self, run_id: str, *, by: e.Who = "") -> Run:
+        """Go forward again to the plan that was undone last."""
+        found = versions(await self.store.events(run_id)).after
+        if found is None:
+            raise Refused(f"run {run_id} has no undone plan")
+        why = "you went forward to a later plan"
+        return await self._edited(run_id, found.plan, by=by, restores=found.number, why=why)
 
     async def answer(self, run_id: str, question: str, value: Json, *, by: e.Who = "") -> Run:
         """An answer to an open question; the second is refused, and a program's where it decides.
@@ -195,7 +211,9 @@ class Runs(Desk):
         if run.phase in UNDER_WAY or run.is_approved:
             return True
         # What was asked about once waits for an answer, whatever the policy says by itself.
-        return run.phase is not RunStatus.REVIEWING and not await self.review(run.plan)
+        if run.phase is RunStatus.REVIEWING or missing_in(run.problems):
+            return False
+        return not await self.review(run.plan)
 
     async def _expire(self, journal: Journal) -> None:
         """Close questions whose time is up: no answer is an answer of its own, never a choice."""

@@ -14,6 +14,7 @@ from plansmith.ports import PlanStore
 from plansmith.runner.runs import Runs
 from plansmith.server import bodies as b
 from plansmith.server.office import Office
+from plansmith.server.problems import not_found
 from plansmith.server.route import Answer, Ask, Nothing
 from plansmith.server.telling import awaits_review, moment, question_view, run_view
 from plansmith.server.tools import waiting_tools
@@ -57,6 +58,17 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
     await Runs.answer(office.smith, ask.run, given.question, value, by=ask.by)
     office.conducting.go_on(ask.run)
     return await run_view(office.smith, ask.run)
+
+
+async def question(ask: Ask, _: Nothing) -> Answer:
+    """A question; one that asks for consent has the values of the call, never cut."""
+    run, name = await ask.office.run(ask.run), ask.path("question")
+    asked = run.questions.get(name)
+    if asked is None:
+        raise not_found("question", name)
+    is_consent = asked.asks == "consent" and bool(asked.state)
+    values = await ask.office.smith.store.get(asked.state) if is_consent else None
+    return {**question_view(asked), "values": values}
 
 
 def _left_to_you(run: Run, asked: e.QuestionAsked) -> Json:

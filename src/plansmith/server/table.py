@@ -46,6 +46,8 @@ ROUTES: Final[tuple[Route, ...]] = (
           given=b.DiffQuery, answer=v.Difference),
     route("POST /v1/runs/{id}/decision", "approve", decisions.decide,
           "Approve, reject or ask for changes", given=b.Decision, answer=v.RunView),
+    route("GET /v1/runs/{id}/questions/{question:path}", "look", decisions.question,
+          "A question, with all it is about", answer=v.QuestionWhole),
     route("POST /v1/runs/{id}/answers", "answer", decisions.answer, "Answer a question",
           given=b.AnswerBody, answer=v.RunView),
     route("POST /v1/runs/{id}/cancel", "propose", runs.cancel, "Stop a run for good",

@@ -193,6 +193,7 @@ def question_view(asked: e.QuestionAsked) -> dict[str, Json]:
     """A question as a person is shown it; the state a call left is none of their business."""
     return {
         "question": asked.question,
+        "kind": asked.asks,
         "text": asked.text,
         "options": list(asked.options),
         "answer_schema": asked.answer_schema,

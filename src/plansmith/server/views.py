@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, RootModel
 
 from plansmith.plan.data import Json
+from plansmith.plan.events import QuestionKind
 
 
 class ProblemView(BaseModel):
@@ -65,12 +66,19 @@ class QuestionView(BaseModel):
     """A question that waits for a person."""
 
     question: str
+    kind: QuestionKind
     text: str
     options: list[str]
     answer_schema: dict[str, Any] | None
     step: str | None
     expires_at: datetime | None
     link: str
+
+
+class QuestionWhole(QuestionView):
+    """A question with the values that a call would be made with, to their last letter."""
+
+    values: dict[str, Any] | None
 
 
 class ReviewView(BaseModel):

@@ -88,8 +88,7 @@ def test_a_good_plan_checks_with_0_and_a_bad_one_with_3(write: Write, capsys: Ca
     plan = write("plan.json", PLAN)
     tools = write("tools.json", {"weather": {"description": "d", "input_schema": {}}})
     assert main(["check", plan, "--tools", tools]) == 0
-    assert main(["check", plan]) == 0
-    assert capsys.readouterr().out == "no problems\n" * 2
+    assert capsys.readouterr().out == f"no problems (checked against {tools})\n"
     assert main(["check", plan, "--tools", write("none.json", {})]) == 3
     assert "PS101" in capsys.readouterr().out
     assert main(["check", write("broken.json", "{"), "--json"]) == 3
@@ -98,16 +97,50 @@ def test_a_good_plan_checks_with_0_and_a_bad_one_with_3(write: Write, capsys: Ca
 
 
 def test_check_as_json_has_the_hash_an_approval_needs(write: Write, capsys: Capture) -> None:
-    assert main(["check", write("plan.json", PLAN), "--json"]) == 0
+    tools = write("tools.json", {"weather": {"description": "d", "input_schema": {}}})
+    assert main(["check", write("plan.json", PLAN), "--tools", tools, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["ok"] is True
     assert len(told["hash"]) == 64
 
 
 def test_a_warning_does_not_fail_a_check(write: Write, capsys: Capture) -> None:
-    plan = {"steps": [{"id": "a", "tool": "t", "inputs": {"x": "{{ 1 + 1 }}"}}]}
+    plan = {"steps": [{"id": "a", "tool": "note.tell", "inputs": {"text": "{{ 1 + 1 }}"}}]}
     assert main(["check", write("p.json", plan)]) == 0
     assert "PS311" in capsys.readouterr().out
+
+
+def test_check_without_a_list_of_tools_knows_those_of_the_folder(
+    write: Write, capsys: Capture
+) -> None:
+    known = {"id": "a", "tool": "files.read", "inputs": {"path": "a.txt"}}
+    assert main(["check", write("p.json", {"goal": "g", "steps": [known]})]) == 0
+    assert capsys.readouterr().out == "no problems (checked against the tools of this folder)\n"
+    for step, code, ends in (
+        (known | {"tool": "files.reed"}, "PS101", 3),
+        (known | {"inputs": {"path": "a.txt", "colour": "red"}}, "PS203", 0),
+        (known | {"inputs": {}}, "PS202", 3),
+        (known | {"toll": "files.read"}, "PS003", 3),
+        ({"id": "m", "over": [1], "each": {"id": "e", "tool": "nothing"}}, "PS101", 3),
+    ):
+        assert main(["check", write("p.json", {"goal": "g", "steps": [step]})]) == ends
+        assert code in capsys.readouterr().out
+    assert main(["check", write("plan.json", PLAN), "--json"]) == 3
+    told = json.loads(capsys.readouterr().out)
+    assert (told["ok"], told["checked_against"]) == (False, "the tools of this folder")
+    assert "--tools FILE" in told["problems"][0]["hint"]
+
+
+def test_check_says_so_when_the_tools_of_the_folder_cannot_be_known(
+    write: Write, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plansmith.toml").write_text('tools = ["gone.json"]\n', encoding="utf-8")
+    plan = write("plan.json", PLAN)
+    assert main(["check", plan]) != 0
+    assert "tools were not checked" in capsys.readouterr().out
+    assert main(["check", plan, "--json"]) != 0
+    assert "give --tools FILE" in json.loads(capsys.readouterr().out)["not_checked"]
 
 
 def test_a_diff_is_told_and_whether_it_matters(write: Write, capsys: Capture) -> None:

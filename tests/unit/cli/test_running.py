@@ -154,7 +154,7 @@ def test_a_question_waits_and_its_answer_goes_on(cli: Cli, write: Write) -> None
     code, _, err = cli("run", write(ASK, use), *PY)
     assert code == 5
     assert "Which colour?" in err
-    assert "  2. blue" in err
+    assert "│ 2. blue" in err
     run = shown(cli)
     assert f"plansmith answer {run['id']} q ANSWER" in err
     assert cli("answer", "last")[0] == 5
@@ -455,3 +455,16 @@ def test_the_json_of_every_command_parses(name: str, cli: Cli, write: Write) -> 
     code, out, err = cli(name, *words, "--json")
     assert code in (0, 5), err
     assert json.loads(out) is not None
+
+
+def test_a_missing_deed_waits_for_a_person_and_ends_with_a_code_of_its_own(
+    cli: Cli, write: Write
+) -> None:
+    goal = "Sort people.csv and save as sorted.csv"
+    code, out, err = cli("run", write(LOOK, goal=goal), *PY, "--yes-read-only", "--no-input")
+    assert (code, out) == (5, "")
+    assert "You asked to save sorted.csv; no step saves it" in err
+    code, out, _ = cli("approve", "last", shown(cli)["hash"], "--run", *PY)
+    assert code == 7
+    assert out.splitlines()[2] == "**Not done: You asked to save sorted.csv; no step saves it.**"
+    assert "Everything was done" not in out

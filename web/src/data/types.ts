@@ -75,8 +75,12 @@ export interface Estimate {
   measured: Record<string, { seconds: number; tokens?: number }>;
 }
 
+// Who asks: a step of the plan or a called tool asks what it likes, all others are the system's.
+export type QuestionKind = "step" | "call" | "request" | "consent" | "unknown" | "limit" | "dropped";
+
 export interface Question {
   question: string;
+  kind?: QuestionKind | null;
   text: string;
   options?: string[];
   answer_schema?: JsonObject | null;

@@ -8,6 +8,7 @@ import { link } from "../route";
 import { Icon } from "../ui/icons";
 import { Empty, Head, Shown, moveByArrows } from "../ui/parts";
 import { ago, t } from "../words/words";
+import { asker } from "./questions";
 
 const ICONS = { review: "reviewing", question: "asking", tool: "tools", schedule: "schedules" } as const;
 
@@ -37,7 +38,7 @@ export function InboxView(): JSX.Element {
 }
 
 function headline(item: InboxItem): string {
-  if (item.question) return item.question.text;
+  if (item.question) return `${asker(item.question)}: ${item.question.text}`;
   return item.review?.reasons?.[0] || item.reason || item.goal || item.request || item.server || "";
 }
 

@@ -1,12 +1,13 @@
 // Questions: at most three at once, each with its options, a free answer and "you decide".
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { typed } from "../data/json";
-import type { Json, Question, RunView } from "../data/types";
+import type { Json, Question, QuestionKind, RunView } from "../data/types";
 import { post, runPath } from "../live/api";
+import { useResource } from "../live/hooks";
 import { Icon } from "../ui/icons";
-import { Button, ErrorNote, Grow, isEnter, useAction } from "../ui/parts";
+import { Button, ErrorNote, Grow, isEnter, Shown, useAction } from "../ui/parts";
 import { moment, t } from "../words/words";
 
 const AT_ONCE = 3;
@@ -26,6 +27,7 @@ export function Questions({ run, onAnswered }: { run: RunView; onAnswered: () =>
 
 function Ask({ run, question, onAnswered }: { run: string; question: Question; onAnswered: () => void }): JSX.Element {
   const [text, setText] = useState("");
+  const [seen, setSeen] = useState(false);
   const action = useAction();
   const send = (body: Record<string, Json>): void => action.act(async () => {
     await post(runPath(run, "/answers"), { question: question.question, ...body });
@@ -36,16 +38,18 @@ function Ask({ run, question, onAnswered }: { run: string; question: Question; o
   const plain = !schema || schema["type"] === "string";
   const answer = (): void => { if (text.trim()) send({ answer: plain ? text.trim() : typed(text) }); };
   const choices = options.length ? options : ((schema?.["enum"] as string[] | undefined) ?? []);
+  const kind = kindOf(question);
   return (
-    <div class="question" role="group" aria-label={question.text}>
-      <p class="text">{question.text}</p>
+    <div class={`question ${OWN.has(kind) ? "own" : "told"}`} data-kind={kind} role="group" aria-label={`${asker(question)}: ${question.text}`}>
+      <p class="asker">{OWN.has(kind) && <Icon name="asking" />}{asker(question)}</p>
+      {kind === "consent" ? <Consent run={run} question={question} onSeen={setSeen} /> : <p class="text">{question.text}</p>}
       <p class="dim small">
         {question.step && t("ask.step", { step: question.step })}
         {question.expires_at && ` · ${t("ask.until", { time: moment(question.expires_at) })}`}
       </p>
       {safeLink(question.link) && <p><a href={question.link} target="_blank" rel="noopener noreferrer">{t("ask.link")}: {question.link}</a></p>}
       {choices.length > 0 && (
-        <div class="options">{choices.map((each) => <Button key={String(each)} disabled={action.busy} onClick={() => send({ answer: each })}>{String(each)}</Button>)}</div>
+        <div class="options">{choices.map((each) => <Button key={String(each)} disabled={action.busy || (kindOf(question) === "consent" && !seen)} onClick={() => send({ answer: each })}>{String(each)}</Button>)}</div>
       )}
       {choices.length === 0 && <div class="answer">
         <Grow label={t("ask.answer")} placeholder={t("ask.answer")} value={text} onInput={setText} mono={!plain}
@@ -55,6 +59,48 @@ function Ask({ run, question, onAnswered }: { run: string; question: Question; o
       </div>}
       <ErrorNote error={action.error} />
     </div>
+  );
+}
+
+// Questions of Plansmith itself; their look follows from the kind alone, which no plan can choose.
+const OWN: ReadonlySet<QuestionKind> = new Set(["consent", "unknown", "limit", "dropped"]);
+const SIGNS: Record<string, QuestionKind> = { "data:": "consent", "unknown:": "unknown", "request:": "request" };
+
+// The kind, also of a question that an earlier release wrote.
+export function kindOf(question: Question): QuestionKind {
+  if (question.kind) return question.kind;
+  const sign = Object.keys(SIGNS).find((each) => question.question.startsWith(each));
+  return (sign && SIGNS[sign]) || (question.state ? "call" : question.step ? "step" : "limit");
+}
+
+export const asker = (question: Question): string => t(`ask.by.${kindOf(question)}`, { step: question.step ?? "" });
+
+interface Whole extends Question { values: Record<string, Json> | null }
+
+// The values of a call to their last letter, folded where they are long; nothing is allowed before they are here.
+function Consent({ run, question, onSeen }: { run: string; question: Question; onSeen: (seen: boolean) => void }): JSX.Element {
+  const whole = useResource<Whole>(runPath(run, `/questions/${encodeURIComponent(question.question)}`));
+  const values = whole.value?.values;
+  useEffect(() => onSeen(Boolean(values)), [values]);
+  const sources = /This comes from ([^]*)\.$/.exec(question.text)?.[1] ?? "";
+  return (
+    <>
+      <p class="text">{t("ask.consent", { sources })}</p>
+      <Shown of={whole}>{() => <dl class="values">{Object.entries(values ?? {}).map(([name, value]) => <Value key={name} name={name} value={value} />)}</dl>}</Shown>
+    </>
+  );
+}
+
+const SHORT = 400;
+
+function Value({ name, value }: { name: string; value: Json }): JSX.Element {
+  const text = typeof value === "string" ? value : JSON.stringify(value, null, 1);
+  return (
+    <>
+      <dt><code>{name}</code></dt>
+      <dd>{text.length <= SHORT ? <pre>{text}</pre>
+        : <details><summary>{text.slice(0, 80)}… <b>{t("ask.size", { size: text.length })}</b></summary><pre>{text}</pre></details>}</dd>
+    </>
   );
 }
 

@@ -12,6 +12,7 @@ from plansmith.adapters.context.schema import Table
 from plansmith.adapters.context.sqlite import read_schema
 from plansmith.adapters.tools.sql_guard import Parameters, guard, said, select
 from plansmith.adapters.tools.sql_rows import Found, RowLimits
+from plansmith.adapters.tools.sql_sums import exact_aggregates
 from plansmith.adapters.tools.toolset import Job
 from plansmith.errors import PlansmithError, ToolFailed
 
@@ -53,6 +54,7 @@ class SqliteEngine:
             try:
                 database.execute(f"PRAGMA query_only = {'ON' if mode == 'ro' else 'OFF'}")
                 database.execute("PRAGMA trusted_schema = OFF")
+                exact_aggregates(database)
                 guard(database, job, self._limits, writing=mode == "rw")
                 yield database
             finally:

@@ -16,7 +16,8 @@ from typing import Any, Final, cast
 
 from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.sql_guard import select
-from plansmith.adapters.tools.sql_rows import RowLimits, told
+from plansmith.adapters.tools.sql_rows import Found, RowLimits, told
+from plansmith.adapters.tools.sql_sums import exact_cell, exact_mean, is_decimal
 from plansmith.adapters.tools.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith.adapters.tools.tables_names import ENDINGS, meant_files, named_files
 from plansmith.adapters.tools.tables_query import Question, ask, known, memory
@@ -138,6 +139,7 @@ class TableTools(ToolSet):
         with memory(tables, job, self._rows) as database:
             rows, offset = given.get("limit", self._rows.rows), given.get("offset", 0)
             found, total = ask(database, question, rows, offset)
+        _without_dust(found, tables)
         found.notes += [*left.notes, *(right.notes if right else [])]
         return told(found, self._rows) | {"total": total}
 
@@ -150,6 +152,7 @@ class TableTools(ToolSet):
             raise ToolFailed("the query names no file of this folder", hint=hint)
         with memory(tables, job, self._rows) as database:
             found = select(database, query, [], given.get("limit", self._rows.rows))
+        _without_dust(found, tables)
         found.notes += [note for each in tables.values() for note in each.notes]
         return told(found, self._rows)
 
@@ -192,6 +195,14 @@ def read_here(job: Job, *, place: Mapping[str, Any], act: str, given: Arguments)
     return TableTools(Path(place["root"]), write=False, limits=limits, rows=rows).here(
         act, given, job
     )
+
+
+def _without_dust(found: Found, tables: Mapping[str, Data]) -> None:
+    """Arithmetic on columns of written decimals gives decimals; other numbers stay as they are."""
+    if all(is_decimal(value) for row in found.rows for value in row):
+        return
+    if all(is_decimal(value) for data in tables.values() for row in data.rows for value in row):
+        found.rows = [[exact_cell(value) for value in row] for row in found.rows]
 
 
 def _told_columns(data: Data) -> Iterator[str]:
@@ -239,7 +250,7 @@ def _column(name: str, kind: str, values: Sequence[Any]) -> Json:
     if present and kind in ("integer", "number", "date", "datetime"):
         found |= {"min": min(present), "max": max(present)}
     if present and kind in ("integer", "number"):
-        found["mean"] = sum(cast("list[float]", present)) / len(present)
+        found["mean"] = exact_mean(cast("list[float]", present))
     top = [[_short(value), count] for value, count in counts.most_common(_TOP)]
     return found | {"top": cast("Json", [{"value": v, "count": n} for v, n in top])}
 

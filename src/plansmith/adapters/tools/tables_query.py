@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from plansmith.adapters.tools.sql_guard import guard, said, select
 from plansmith.adapters.tools.sql_rows import Found, RowLimits, distinct
+from plansmith.adapters.tools.sql_sums import exact_aggregates, exact_mean
 from plansmith.adapters.tools.tables_read import Data
 from plansmith.adapters.tools.toolset import Job, clip
 from plansmith.errors import ToolFailed
@@ -24,7 +25,7 @@ CONDITIONS: Final = (
 AGGREGATES: Final = {
     "count": "count({})",
     "distinct": "count(DISTINCT {})",
-    "sum": "exact_sum({})",
+    "sum": "sum({})",
     "mean": "avg({})",
     "median": "median({})",
     "stdev": "stdev({})",
@@ -44,23 +45,15 @@ class _Numbers:
             self._values.append(value)
 
 
-class _Sum(_Numbers):
-    def finalize(self) -> Any:
-        if not self._values:
-            return None
-        if all(isinstance(each, int) for each in self._values):
-            whole = sum(self._values)
-            return whole if -(2**63) <= whole < 2**63 else float(whole)
-        return math.fsum(self._values)
-
-
 class _Median(_Numbers):
     def finalize(self) -> Any:
         ordered = sorted(self._values)
         middle = len(ordered) // 2
         if not ordered:
             return None
-        return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+        if len(ordered) % 2:
+            return ordered[middle]
+        return exact_mean(ordered[middle - 1 : middle + 1])
 
 
 class _Stdev(_Numbers):
@@ -84,7 +77,8 @@ def memory(
                 _fill(database, name, data)
             database.commit()
             database.create_function("folded", 1, _folded, deterministic=True)
-            for name, made in (("exact_sum", _Sum), ("median", _Median), ("stdev", _Stdev)):
+            exact_aggregates(database)
+            for name, made in (("median", _Median), ("stdev", _Stdev)):
                 database.create_aggregate(name, 1, made)
             guard(database, job, limits)
             yield database

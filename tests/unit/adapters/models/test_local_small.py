@@ -96,12 +96,50 @@ def test_of_two_ways_to_ask_a_source_the_one_in_sql_is_offered() -> None:
     assert [tool.name for tool in easiest(tools[:1])] == ["tables.query"]
 
 
+REFUND = Offered(
+    "refund",
+    "Pay an order back",
+    {
+        "type": "object",
+        "properties": {"order_id": TEXT, "since": TEXT, "on": {"type": "string", "format": "date"}},
+        "required": ["order_id"],
+    },
+)
+MOMENT = "2026-11-15T09:29:20+00:00"
+
+
 def test_a_moment_is_told_or_follows_from_a_word() -> None:
-    moment = "2026-11-15T09:29:20+00:00"
-    made = [call("files.search", text=moment)]
+    made = [call("refund", order_id="A7", since=MOMENT)]
     context = "Known (table): 2026-01-02 11 15 09 29 20 00"
-    for words, kept in (("what is in a.csv", "?"), ("里面有什么", "?"), ("since today", moment)):
-        assert grounded(made, TOOLS, words, context)[0]["args"]["text"] == kept
+    for words, kept in (("refund A7", None), ("退 A7", None), ("refund A7 since today", MOMENT)):
+        found = grounded(made, {"refund": REFUND}, words, context)[0]["args"]
+        assert found.get("since") == kept
+
+
+@pytest.mark.parametrize(
+    "request_", ["Refund my last order", "Refund this order now", "退掉上周的订单"]
+)
+def test_the_clock_is_no_value_of_an_argument_that_is_no_time(request_: str) -> None:
+    made = [call("refund", order_id=MOMENT), call("refund", order_id="2026-11-15")]
+    for kept in grounded(made, {"refund": REFUND}, request_):
+        assert kept["args"]["order_id"] == "?"
+
+
+def test_the_clock_is_no_date_of_my_last_order() -> None:
+    for words, kept in (("Refund my last order A7", None), ("Refund A7 next week", "2026-11-15")):
+        made = [call("refund", order_id="A7", on="2026-11-15")]
+        assert grounded(made, {"refund": REFUND}, words)[0]["args"].get("on") == kept
+
+
+def test_a_value_of_the_draft_before_is_no_value_of_the_request() -> None:
+    previous = {"goal": "g", "steps": [{"id": "r", "tool": "refund", "inputs": {"order_id": "77"}}]}
+    context = fence("previous plan", json.dumps(previous)) + fence("current time", MOMENT)
+    prompt = draft_messages("Refund my last order", offer=Offer(SPECS), context=context)
+    brief = read_brief(prompt)
+    assert brief is not None
+    assert "77" in brief.remark
+    kept = grounded([call("refund", order_id="77")], {"refund": REFUND}, brief.told, brief.context)
+    assert kept[0]["args"]["order_id"] == "?"
 
 
 def test_a_list_of_things_that_have_the_argument_is_worked_on_one_by_one() -> None:

@@ -3,6 +3,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
+import sqlite3
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.adapters.tools.sql_rows import RowLimits
+from plansmith.adapters.tools.sql_sums import exact_aggregates
 from plansmith.adapters.tools.tables import TableTools
 from plansmith.adapters.tools.tables_read import TableLimits, delimiter_of, read_table
 from plansmith.errors import ToolFailed
@@ -414,3 +419,64 @@ def test_no_bytes_break_the_reader(data: bytes) -> None:
 
 def test_quoted_marks_do_not_count_for_the_delimiter() -> None:
     assert delimiter_of('a;b\n"x,y,z";2\n"p,q,r";3\n') == ";"
+
+
+async def test_sums_of_a_long_column_of_cents_are_exact_in_every_way_to_ask(folder: Path) -> None:
+    cents = [number * 7919 % 99_991 for number in range(1, 5_001)]
+    lines = [f"{place % 3},{cent / 100:.2f},3" for place, cent in enumerate(cents)]
+    (folder / "long.csv").write_text("\n".join(["g,amount,n", *lines]), encoding="utf-8")
+    wanted = float(Decimal(sum(cents)) / 100)
+    sums = [{"function": "sum", "column": "amount"}, {"function": "mean", "column": "amount"}]
+    found = await use(folder, "query", table="long.csv", aggregate=sums)
+    mean = float(Fraction(sum(cents), 100 * len(cents)))
+    assert found["rows"] == [{"sum_amount": wanted, "mean_amount": mean}]
+    query = (
+        "SELECT sum(amount) AS a, total(amount) AS b, sum(amount * n) AS c, avg(amount) AS d,"
+        " exact_sum(amount) AS e, sum(amount) FILTER (WHERE g = 0) AS f, sum(n) AS g FROM long"
+    )
+    found = await use(folder, "sql", query=query)
+    thirds = float(Decimal(sum(cents)) * 3 / 100)
+    firsts = float(Decimal(sum(cents[::3])) / 100)
+    assert found["rows"] == [
+        {"a": wanted, "b": wanted, "c": thirds, "d": mean, "e": wanted, "f": firsts, "g": 15_000}
+    ]
+
+
+async def test_running_sums_of_cents_are_exact(folder: Path) -> None:
+    (folder / "days.csv").write_text("d,x\n1,0.1\n2,0.2\n3,0.3\n4,0.4\n", encoding="utf-8")
+    query = (
+        "SELECT sum(x) OVER (ORDER BY d) AS so_far,"
+        " sum(x) OVER (ORDER BY d ROWS 1 PRECEDING) AS two FROM days ORDER BY d"
+    )
+    rows = (await use(folder, "sql", query=query))["rows"]
+    assert [tuple(row.values()) for row in rows] == [(0.1, 0.1), (0.3, 0.3), (0.6, 0.5), (1.0, 0.7)]
+
+
+async def test_arithmetic_on_written_decimals_leaves_no_dust(folder: Path) -> None:
+    (folder / "few.csv").write_text("a,b\n0.1,3\n0.7,1\n", encoding="utf-8")
+    query = "SELECT a * b AS p, a + 0.2 AS q FROM few"
+    assert (await use(folder, "sql", query=query))["rows"] == [
+        {"p": 0.3, "q": 0.3},
+        {"p": 0.7, "q": 0.9},
+    ]
+
+
+async def test_numbers_that_are_no_decimals_stay_the_numbers_they_are(folder: Path) -> None:
+    rows = [{"x": 1 / 3}, {"x": 1 / 3}, {"x": 1 / 3}, {"x": 0.1 + 0.2}]
+    kept = await use(folder, "query", table=rows, columns=["x"])
+    assert kept["rows"] == rows
+    total = await use(
+        folder, "query", table=rows[:3], aggregate=[{"function": "sum", "column": "x"}]
+    )
+    assert total["rows"] == [{"sum_x": math.fsum(row["x"] for row in rows[:3])}]
+
+
+@given(st.lists(st.integers(-(10**11), 10**11), min_size=1, max_size=60))
+def test_the_sum_of_any_cents_is_the_sum_of_the_cents(cents: list[int]) -> None:
+    database = sqlite3.connect(":memory:")
+    exact_aggregates(database)
+    database.execute("CREATE TABLE t (x REAL)")
+    database.executemany("INSERT INTO t VALUES (?)", [(cent / 100,) for cent in cents])
+    (found,) = database.execute("SELECT sum(x) FROM t").fetchone()
+    database.close()
+    assert found == float(Decimal(sum(cents)) / 100)

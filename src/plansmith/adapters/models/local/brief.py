@@ -34,11 +34,12 @@ class Brief:
     context: str = ""
     remark: str = ""
     now: str = ""
+    changes: str = ""
 
     @property
     def told(self) -> str:
-        """All that the person said."""
-        return f"{self.request}\n{self.remark}" if self.remark else self.request
+        """All that the person said; what the model said before and the clock are no part of it."""
+        return f"{self.request}\n{self.changes}" if self.changes else self.request
 
 
 def read_brief(messages: Sequence[Message]) -> Brief | None:
@@ -55,7 +56,8 @@ def read_brief(messages: Sequence[Message]) -> Brief | None:
     if request is None or ("Tools, one a line" not in head and not tools):
         return None
     now = " ".join(blocks.get(_TIME, "").split())
-    return Brief(request, tools, _context(found), _remark(blocks, messages[2:]), now)
+    remark, changes = _remark(blocks, messages[2:]), blocks.get(_CHANGES, "")
+    return Brief(request, tools, _context(found), remark, now, changes)
 
 
 def _tools(head: str) -> Iterator[Offered]:

@@ -20,9 +20,20 @@ _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _WORD: Final = re.compile(r"[^\W\d_]+|\d+")
 _HAN: Final = re.compile("[\u3400-\u9fff]")
 _CODE: Final = re.compile(r"[A-Za-z]{2,4}(?:[-_/][A-Za-z]{2,4})?")
+# Words from which a date follows that stands nowhere; "my last order" is no such word.
 _RELATIVE: Final = re.compile(
-    r"\b(?:today|tonight|tomorrow|yesterday|now|next|this|last|in|ago|mon|tues|wednes|thurs|fri"
-    r"|satur|sun)(?:day)?\b|今|明天|明早|明晚|后天|昨|下周|下个?月|周[一二三四五六日天]|星期|礼拜|现在",
+    r"\b(?:today|tonight|tomorrow|yesterday|now|ago|since|\w+day|weekend|noon|midnight)\b"
+    r"|\b(?:next|this|last|past|coming)\s+(?:\w+\s+)?(?:day|night|week|month|year|quarter|hour"
+    r"|minute|morning|afternoon|evening|spring|summer|autumn|fall|winter|jan|feb|mar|apr|may|jun"
+    r"|jul|aug|sep|oct|nov|dec)\w*|\bin\s+(?:\d+|an?|one|two|three|half|the)\s+(?:\w+\s+)?"
+    r"(?:day|week|month|year|hour|minute|morning|afternoon|evening)s?\b"
+    r"|今|明天|明早|明晚|后天|昨|[上下本这]个?[周月]|周[一二三四五六日天]|星期|礼拜|现在|去年",
+    re.IGNORECASE,
+)
+# Arguments that are times of some kind; no other is filled with the clock.
+_WHEN: Final = re.compile(
+    r"date|time|day|when|start|end\b|begin|since|until|deadline|due|month|year|moment"
+    r"|(?:^|_)(?:at|on|from|to|by|before|after)$|日|时|期|月|年",
     re.IGNORECASE,
 )
 _LITERAL: Final = re.compile(r"'([^']*)'")
@@ -37,12 +48,7 @@ _PERIOD: Final = re.compile(
 _NEW_NAMES: Final = ("as", "alias")
 _PLACE: Final = re.compile(r"path|file|folder|dir$|directory", re.IGNORECASE)
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d")
-# Words from which a date follows that stands nowhere.
-_NOT_NOW: Final = re.compile(
-    r"\b(?:today|tonight|tomorrow|yesterday|now|next|last|ago|since|\w+day)\b"
-    r"|今|明天|明早|后天|昨|[上下本这]个?[周月]|星期|礼拜|现在|去年",
-    re.IGNORECASE,
-)
+_MOMENTS: Final = ("date", "time", "date-time")
 _FREE_FROM: Final = 4  # words from which a text may be worded anew
 # What such a word may come to in the unit that a tool counts in.
 _MEANT: Final = {
@@ -99,6 +105,8 @@ def grounded(
             # Samples in a context are no reason to compare with them.
             source = asked if schema.get("format") == "sql" else told
             found = source.value(value, schema, place)
+            if not _takes_moment(name, schema) and not told.tells_moments(found):
+                found = None
             if _PLACE.search(name) and isinstance(found, str):
                 found = asked.path(found, told)
             if name in tool.required:
@@ -134,6 +142,11 @@ def _default(tool: Offered, name: str) -> Json:
     if "default" in schema:
         return cast("Json", schema["default"])
     return "." if tool.only_reads and name.casefold() in _FOLDERS else ASK
+
+
+def _takes_moment(name: str, schema: Mapping[str, Any]) -> bool:
+    """Whether an argument is a date or a time, by its format or its name."""
+    return schema.get("format") in (*_MOMENTS, "sql") or bool(_WHEN.search(name))
 
 
 def _schema(tool: Offered, name: str) -> Mapping[str, Any]:
@@ -224,6 +237,11 @@ class _Source:
         free = value in (ASK, ".") or _INSIDE.search(value) or "*" in value or not plain
         return value if free or self.holds(plain) or ("." in value and more.holds(plain)) else None
 
+    def tells_moments(self, value: Json) -> bool:
+        """Whether every date in a value was told as it is."""
+        moments = (each for each in _flat(value) if isinstance(each, str) and _MOMENT.match(each))
+        return all(self.holds(_plain(each)) for each in moments)
+
     def holds(self, plain: str) -> bool:
         """Whether a text without its marks stands in what was told."""
         return plain in self._plain
@@ -236,7 +254,7 @@ class _Source:
             return value if max(earlier) <= place else None
         if schema.get("enum") or schema.get("const") is not None:
             return value if self._has_choice(value) else None
-        if schema.get("format") in ("date", "time", "date-time"):
+        if schema.get("format") in _MOMENTS:
             return value if self._has_moment(value) else None
         if schema.get("format") == "sql":
             cleaned = self.cleaned(value)
@@ -250,7 +268,7 @@ class _Source:
         if not plain or plain in self._plain:
             return bool(plain)
         if _MOMENT.match(value):
-            return bool(_NOT_NOW.search(self._text))
+            return bool(_RELATIVE.search(self._text))
         words = list(_words(value))
         if self._is_foreign(value) or _CODE.fullmatch(value):
             return True

@@ -1,0 +1,251 @@
+"""Deeds: what a request asks to be done to the world, found in its words, English and Chinese.
+
+Careful rather than complete: a deed counts only where the words plainly ask for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from plansmith.planner.deeds_chinese import Kind, chinese_deeds
+
+_ENDINGS: Final = (
+    "csv|tsv|jsonl?|txt|md|html?|pdf|xlsx?|docx?|pptx?|rtf|png|svg|jpe?g|gif|ya?ml|xml|toml|ini"
+    "|parquet|log|db|sqlite3?|sql|py|js|ts|ics|zip"
+)
+FILE: Final = re.compile(
+    rf"(?<![\w.])(?:[\w.~-]*[/\\])*[\w-]+(?:\.[\w-]+)*\.(?:{_ENDINGS})\b(?![/\\])",
+    re.IGNORECASE,
+)
+_QUOTED: Final = re.compile(
+    r"```.*?```|`[^`\n]*`|\"[^\"\n]*\"|“[^”]*”|「[^」]*」|『[^』]*』|《[^》]*》|‘[^’]*’"
+    r"|(?<!\w)'[^'\n]*'(?!\w)|^[ \t]*>[^\n]*$",
+    re.DOTALL | re.MULTILINE,
+)
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?;])\s+|[。！？；\n]+")
+_HAN: Final = re.compile("[\u3400-\u9fff]")
+
+
+class Deed(NamedTuple):
+    """One thing to be done, the files it is about, and the words that ask for it."""
+
+    kind: Kind
+    files: tuple[str, ...] = ()
+    words: str = ""
+
+
+def asked_deeds(*texts: str) -> tuple[Deed, ...]:
+    """The deeds that a request, and what the person said after it, ask for.
+
+    What a later text takes back ("don't send it") is not asked for any more.
+    """
+    asked: list[Deed] = []
+    for text in texts:
+        found = list(_deeds(text))
+        off = {deed.kind for deed, wanted in found if not wanted}
+        asked = [deed for deed in asked if deed.kind not in off]
+        asked += [deed for deed, wanted in found if wanted]
+    return tuple(dict.fromkeys(asked))
+
+
+def _deeds(text: str) -> Iterator[tuple[Deed, bool]]:
+    """Every deed that is spoken of, and whether it is wanted."""
+    for sentence in _SENTENCE_END.split(_QUOTED.sub(_without_quote, text)):
+        if _HAN.search(sentence):
+            for kind, wanted, files, words in chinese_deeds(sentence, FILE):
+                yield Deed(kind, files, words), wanted
+        else:
+            yield from _english(sentence)
+
+
+def _without_quote(found: re.Match[str]) -> str:
+    """Quoted text asks for nothing, but may name a file."""
+    inner = found[0].strip("`\"“”「」『』《》‘’' ")
+    return inner if FILE.fullmatch(inner) else " “…” "
+
+
+_ADVERBS: Final = re.compile(
+    r"(?:\b(?:also|then|just|please|kindly|directly|finally|lastly|immediately|automatically"
+    r"|quickly|simply|now|instead|afterwards?|next|first|secondly?|thirdly?|plus|so)\b[\s,]*)+$",
+    re.IGNORECASE,
+)
+_LEADS: Final = re.compile(
+    r"(?:^|[,:(\u2014-]|\b(?:and|then|&|please)"
+    r"|\b(?:can|could|would|will) you|\b(?:want|need|like|ask(?:ing)?|expect)"
+    r"(?: you| it| this)? to|\bhelp(?: me)?(?: to)?|\bplease help(?: me)?(?: to)?)\s*$",
+    re.IGNORECASE,
+)
+_DENIED: Final = re.compile(
+    r"(?:\b(?:don['’]?t|do not|never|not|no need to|needn['’]?t|without|instead of|rather than"
+    r"|avoid|refrain from|stop)\b)[\s\w]{0,12}$",
+    re.IGNORECASE,
+)
+# A sentence that asks how something is done, or whether it may be, asks for no deed.
+_QUESTION: Final = re.compile(
+    r"^\W*(?:(?:please |can you |could you |would you )?(?:tell|show|explain|teach)\b.{0,20})?"
+    r"\b(?:how (?:do|does|did|can|could|to|would|should|might|is|are|many|much)|why|what if"
+    r"|what happens|should (?:i|we)|(?:can|could|may|shall) (?:i|we)|is (?:it|there)|are there"
+    r"|do i|does|did|have you|has|what (?:is|are|does|do)|what['’]s|when (?:should|do|can)"
+    r"|whether|explain|suppose|if i|if we|imagine)\b",
+    re.IGNORECASE,
+)
+# Who says what he wants to buy mostly asks for advice.
+_SHOPPING: Final = frozenset({"buy", "purchase"})
+_WISH: Final = re.compile(r"\b(?:want|need|like|looking|hoping|planning) to\s*$", re.IGNORECASE)
+# "with the name Ann and email ann@example.com" tells what belongs together.
+_NOUNS: Final = frozenset({"email", "e-mail", "mail", "text", "message"})
+_PARTS: Final = re.compile(r"\bwith\b[^,;]*$", re.IGNORECASE)
+_FOLLOWING: Final = re.compile(
+    r"[,.;:]?\s+(?:and|then|&|but|before|after|so that)\s", re.IGNORECASE
+)
+_A: Final = r"(?:it|this|that|them|these|those|everything|all|both|each|every|the|my|our|your|a|an)"
+_VERBS: Final = re.compile(
+    r"\b(save|write|store|export|append|dump|output|put|create|make|generate|produce|draw|plot"
+    r"|chart|graph|visuali[sz]e|build|send|e-?mail|mail|text|message|forward|post|tweet|publish"
+    r"|rename|move|delete|erase|remove|book|reserve|order|buy|purchase|pay|transfer|refund"
+    r"|reimburse|cancel|add|sort|convert|copy|merge|combine|join|split|extract|filter|collect"
+    r"|summari[sz]e|translate)\b",
+    re.IGNORECASE,
+)
+_CHART: Final = r"(?:chart|graph|plot|histogram|diagram)s?\b"
+_TO_FILE: Final = re.compile(
+    r"\b(?:to|in|into|as|onto|at|under|named|called)\s+(?:a |an |the |my |new |separate |single )*"
+    r"(?:file\s+)?(?:(?:named|called|as)\s+)?$",
+    re.IGNORECASE,
+)
+_SOME_FILE: Final = re.compile(
+    r"\b(?:to|in|into|as)\s+(?:a|an|the|my|one)\s+(?:new |local |separate )?"
+    r"(?:(?:csv|json|text|txt|excel|markdown|pdf|html|word|yaml|log)\s+file|file|disk)\b",
+    re.IGNORECASE,
+)
+_OWN: Final = re.compile(rf"{_A}\b(?!\s+(?:day|date|trip|hassle|trouble))", re.IGNORECASE)
+_THING: Final = (
+    r"(?:files?|folders?|director(?:y|ies)|e?-?mails?|messages?|events?|meetings?|appointments?"
+    r"|accounts?|tasks?|notes?|reminders?|alarms?|photos?|pictures?|documents?|contacts?|posts?"
+    r"|calendar|bookings?|reservations?|subscriptions?)\b"
+)
+_MONEY: Final = r"money|cash|payment|funds|usd|eur|[$€£\d]"
+_MESSAGE: Final = (
+    r"(?:an?|the|my|this|that)\s+(?:\S+\s+){0,2}?"
+    r"(?:e-?mail|mail|message|sms|text|letter|invitation|invite)\b"
+)
+# What a verb must be followed by to be a deed of its kind.
+_PATTERNS: Final[tuple[tuple[str, Kind, str], ...]] = (
+    ("draw|make|create|generate|produce|build", "draw", rf"\s+(?:\S+\s+){{0,5}}?{_CHART}"),
+    ("plot", "draw", rf"\s+{_A}\b"),
+    ("chart|graph|visualize|visualise", "draw", r"\s+(?:it|this|that|them|the|my|these)\b"),
+    (
+        "send",
+        "send",
+        rf"(?!\s+(?:me\b|us\b|back\b|{_MONEY}))\s+(?:\S+\s+){{0,9}}?(?:{_MESSAGE}|to\s+\S+)",
+    ),
+    (
+        "email|e-mail|mail|message|text",
+        "send",
+        r"\s+(?:him|her|them|it|this|that|the|my|every|all|everyone|[\w.+-]+@\S+)\b",
+    ),
+    ("forward", "send", r"\s+(?:it|this|that|them|the|my)\b.*\bto\b"),
+    ("post|publish", "send", r"\s+(?:it|this|that|them|the|a|an|my)\b.*\b(?:to|on|in)\b"),
+    ("tweet", "send", rf"\s+(?:{_A}|about|that)\b"),
+    ("rename", "rename", r"\s+\S"),
+    ("delete|erase|remove", "delete", rf"\s+(?:\S+\s+){{0,4}}?{_THING}"),
+    ("book|reserve", "order", r"\s+(?:me|us|it|a|an|the|one|two|three|four|\d+|my)\b"),
+    ("order", "order", r"\s+(?:me|us|a|an|some|one|two|three|\d+)\s+(?!by\b)"),
+    ("buy|purchase", "order", r"\s+(?:me|us|it|them|a|an|some|one|two|three|\d+|the)\b"),
+    ("pay", "pay", r"\s+(?!attention|heed|tribute|respect)\S"),
+    ("send|transfer", "pay", r"\s+(?:\S+\s+){0,2}?(?:[$€£]\s?\d|money|funds|\d[\d,.]*\s)"),
+    ("refund|reimburse", "pay", r"\s+\S"),
+    (
+        "cancel",
+        "cancel",
+        r"\s+(?:it|this|that|them|the|my|our|all|every|order|booking|reservation)\b",
+    ),
+)
+_RULES: Final = tuple(
+    (verbs.split("|"), kind, re.compile(rest, re.IGNORECASE)) for verbs, kind, rest in _PATTERNS
+)
+
+
+def _english(sentence: str) -> Iterator[tuple[Deed, bool]]:
+    is_question = bool(_QUESTION.match(sentence))
+    places = list(_VERBS.finditer(sentence))
+    for number, place in enumerate(places):
+        before = _ADVERBS.sub("", sentence[: place.start()])
+        denied = bool(_DENIED.search(sentence[: place.start()]))
+        if not denied and (is_question or not _LEADS.search(before)):
+            continue
+        if place[1].casefold() in _SHOPPING and _WISH.search(before):
+            continue
+        if place[1].casefold() in _NOUNS and _PARTS.search(before):
+            continue
+        rest = sentence[place.end() : _end(sentence, places[number + 1 :])]
+        for kind, files in _meant(place[1].casefold(), rest):
+            words = " ".join(f"{place[1]}{rest}".split())[:80].rstrip(" ,.;:!?")
+            yield Deed(kind, files, words), not denied
+
+
+def _end(sentence: str, later: list[re.Match[str]]) -> int:
+    """Where the words of a deed end: before the next one that is joined to it."""
+    for place in later:
+        joint = _ADVERBS.sub("", sentence[: place.start()])
+        if _LEADS.search(joint):
+            return place.start()
+    return len(sentence)
+
+
+def _meant(verb: str, rest: str) -> Iterator[tuple[Kind, tuple[str, ...]]]:
+    saved = _saved(verb, rest)
+    if saved is not None:
+        yield "save", saved
+        return
+    for verbs, kind, followed in _RULES:
+        if verb in verbs and followed.match(_until_clause(rest)):
+            files = tuple(FILE.findall(rest)) if kind in ("delete", "rename") else ()
+            yield kind, files[:1] if kind == "rename" else files
+            return
+    if verb in ("delete", "erase", "remove", "move") and (named := _objects(rest)):
+        yield ("rename" if verb == "move" else "delete"), named
+
+
+def _until_clause(rest: str) -> str:
+    found = _FOLLOWING.search(rest)
+    return rest[: found.start()] if found else rest
+
+
+def _objects(rest: str) -> tuple[str, ...]:
+    """Files that stand right behind the verb: `delete old.log and tmp.log`."""
+    first = FILE.search(rest)
+    if first is None or len(rest[: first.start()].split()) > 3:
+        return ()
+    return tuple(each[0] for each in FILE.finditer(rest))
+
+
+_SAVING: Final = frozenset({"save", "write", "store", "export", "append", "dump", "output", "put"})
+_MAKING: Final = frozenset({"create", "make", "generate", "produce"})
+# Work on one file that ends in another: `sort people.csv into sorted.csv`.
+_TURNING: Final = re.compile(
+    "sort|convert|copy|merge|combine|join|split|extract|filter|collect|summari[sz]e|translate"
+)
+_INTO: Final = re.compile(
+    r"\b(?:into|as)\s+(?:a |an |the |my |new )*(?:file\s+)?(?:(?:named|called)\s+)?$", re.IGNORECASE
+)
+
+
+def _saved(verb: str, rest: str) -> tuple[str, ...] | None:
+    """The files that are to be saved; none where only "a file" is meant; None for no saving."""
+    if _TURNING.fullmatch(verb):
+        into = [each[0] for each in FILE.finditer(rest) if _INTO.search(rest[: each.start()])]
+        return tuple(into) or None
+    if verb not in _SAVING | _MAKING | {"add"}:
+        return None
+    files = list(FILE.finditer(rest))
+    named = [each[0] for each in files if _TO_FILE.search(rest[: each.start()])]
+    direct = verb in _MAKING | {"save"} and files and len(rest[: files[0].start()].split()) <= 3
+    if named or direct:
+        return tuple(named or [files[0][0]])
+    if verb in _SAVING and _SOME_FILE.search(rest):
+        return ()
+    is_own = verb == "save" and _OWN.match(rest.strip()) and not re.search(r"\bfor me\b", rest)
+    return () if is_own else None

@@ -1,0 +1,61 @@
+"""What a person asked for over the life of a run, and what of it a plan leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from plansmith.plan import events as e
+from plansmith.plan.capability import AgentSpec, ToolSpec
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem
+from plansmith.planner.checking.missing import MISSING, missing_deeds
+from plansmith.planner.deeds import asked_deeds
+
+
+def words_of_person(bodies: Sequence[e.AnyBody]) -> Iterator[str]:
+    """The request, the answers to questions about it, and the changes asked for, in their order."""
+    about_request: set[str] = set()
+    for body in bodies:
+        match body:
+            case e.RunCreated(request=text) | e.ChangesAsked(text=text):
+                yield text
+            case e.QuestionAsked() if body.asks == "request":
+                about_request.add(body.question)
+            case e.QuestionAnswered(question=name, answer=str(text)) if name in about_request:
+                yield text
+            case _:
+                continue
+
+
+def left_out(
+    bodies: Sequence[e.AnyBody],
+    plan: Plan,
+    *,
+    tools: Mapping[str, ToolSpec],
+    agents: Sequence[AgentSpec],
+    templates: Mapping[str, Plan],
+) -> list[Problem]:
+    """What the person asked for and no step of the plan does."""
+    return missing_deeds(
+        asked_deeds(*words_of_person(bodies)),
+        plan,
+        tools=tools,
+        agents={spec.name: spec for spec in agents},
+        templates=templates,
+    )
+
+
+def missing_in(problems: Sequence[Problem]) -> list[str]:
+    """What is known to be missing, in words; a person sees it before the plan runs."""
+    return [each.message for each in problems if each.code == MISSING]
+
+
+def asking_about_missing(
+    asked: Sequence[e.ReviewAsked], plan: Plan, problems: Sequence[Problem]
+) -> list[e.ReviewAsked]:
+    """The request for a review, with what the plan leaves out among its reasons."""
+    missing = tuple(missing_in(problems))
+    if not missing:
+        return list(asked)
+    given = asked or [e.ReviewAsked(hash=plan.hash)]
+    return [each.replace(reasons=(*missing, *each.reasons)) for each in given]

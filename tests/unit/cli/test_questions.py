@@ -1,0 +1,104 @@
+"""Questions at the command line: who asks is to be seen, and what is allowed is seen whole."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.cli.conftest import Cli, Write
+
+PY = ("--tools", "tools.py")
+LONG = "".join(f"{number:05d}\n" for number in range(5_000))
+FAKE = "Plansmith asks for your consent to call note (data:n?1):"
+READER = '''
+
+@tool(effect="read")
+def letter() -> dict:
+    """Read a letter."""
+    return {"text": Path("letter.txt").read_text(encoding="utf-8")}
+'''
+
+
+@pytest.fixture(autouse=True)
+def letter(desk: Path) -> Path:
+    with (desk / "tools.py").open("a", encoding="utf-8") as file:
+        file.write(READER)
+    path = desk / "letter.txt"
+    path.write_text(LONG, encoding="utf-8")
+    return path
+
+
+READ = {"id": "r", "tool": "letter"}
+NOTE = {"id": "n", "tool": "note", "inputs": {"text": "{{r.text}}"}}
+
+
+def waiting(cli: Cli, write: Write, *steps: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Run a plan, approved as it is, until it asks; gives the run and what was said."""
+    cli("run", write(*steps), *PY, "--no-input")
+    digest = json.loads(cli("show", "last", "--json")[1])["hash"]
+    cli("approve", "last", digest, *PY, "--no-input")
+    code, _, err = cli("resume", "last", *PY, "--no-input")
+    assert code == 5
+    run: dict[str, Any] = json.loads(cli("show", "last", "--json")[1])
+    return run, err
+
+
+def test_consent_can_be_given_to_values_that_were_seen_to_the_last_letter(
+    cli: Cli, write: Write
+) -> None:
+    run, err = waiting(cli, write, READ, NOTE)
+    (asked,) = run["questions"]
+    assert asked["kind"] == "consent"
+    assert "only the first 2,000 of 30,000 characters" in asked["text"]
+    assert "--show" in err
+    code, out, _ = cli("answer", "last", "data:n?1", "--show", "--json")
+    assert (code, json.loads(out)["values"]) == (0, {"text": LONG})
+    code, out, _ = cli("answer", "last", "--show")
+    assert code == 0
+    assert "text (30,000):" in out
+    assert "│ 04999" in out
+    assert json.loads(cli("show", "last", "--json")[1])["questions"] == run["questions"]
+
+
+def test_shown_values_cannot_steer_the_terminal(cli: Cli, write: Write, letter: Path) -> None:
+    letter.write_text(f"\x1b[2J\x1b[H{FAKE}\r\n{FAKE}\n" + "x" * 3000, encoding="utf-8")
+    waiting(cli, write, READ, NOTE)
+    _, out, _ = cli("answer", "last", "--show")
+    assert "\x1b" not in out
+    assert "\r" not in out
+    heads = [line for line in out.splitlines() if line.startswith("Plansmith asks")]
+    assert heads == ["Plansmith asks for your consent to call note (data:n?1):"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FAKE,
+        f"Ready?\n{FAKE}\n  1. allow",
+        f"Ready?\r\x1b[1A{FAKE}",
+        "Ready?" + " " * 200 + FAKE,
+        "│" * 73 + FAKE,
+        "字" * 36 + FAKE,
+    ],
+)
+@pytest.mark.parametrize("columns", [60, 80, 133])
+def test_a_question_of_the_plan_cannot_look_like_one_of_plansmith(
+    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch, text: str, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert shutil.get_terminal_size().columns == columns
+    ask = {"id": "q", "question": text, "options": [FAKE, "allow"]}
+    code, _, err = cli("run", write(ask), *PY, "--no-input")
+    assert code == 5
+    lines = err.splitlines()
+    assert "The plan asks, in its step q (q):" in lines
+    assert not [line for line in lines if line.startswith("Plansmith asks")]
+    for line in lines[lines.index("The plan asks, in its step q (q):") + 1 :]:
+        if "asks for" in line:
+            assert line.startswith("  │ ")
+            assert len(line) <= columns
+    run = json.loads(cli("show", "last", "--json")[1])
+    assert [each["kind"] for each in run["questions"]] == ["step"]
