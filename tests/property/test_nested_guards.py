@@ -95,9 +95,7 @@ class Story:
             case "plan":
                 inner = self.templates[step.template]
                 return {
-                    ask
-                    for each in inner.steps
-                    for ask in self._asks_of(each, f"{name}/{each.id}")
+                    ask for each in inner.steps for ask in self._asks_of(each, f"{name}/{each.id}")
                 }
             case _:
                 return set()

@@ -14,7 +14,7 @@ from plansmith.runner.journal import Journal
 from plansmith.runner.report import report
 
 _WAITS = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
-_OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
+_OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING, StepStatus.ASKING})
 _DEEPEST: Final = 8
 _SHOWN: Final = 5
 
