@@ -80,7 +80,9 @@ export function fold(events: readonly Event[], from?: RunState): RunState {
 export function statusOf(run: RunState): RunStatus {
   if (isOver(run.phase)) return run.phase;
   if (run.paused) return "paused";
-  const busy = Object.values(run.steps).some((step) => step.status === "running");
+  const wholes = new Set(Object.keys(run.steps).map((name) => name.slice(0, Math.max(name.lastIndexOf("/"), 0))));
+  // A step that only holds others calls nothing: its parts tell whether anything is under way.
+  const busy = Object.entries(run.steps).some(([name, step]) => step.status === "running" && !wholes.has(name));
   return Object.keys(run.questions).length > 0 && !busy ? "asking" : run.phase;
 }
 
@@ -234,7 +236,10 @@ const APPLY: Record<string, Apply> = {
     ...spend(run, body),
   }),
   step_replied: (run, body) => setStep(run, body, { status: "waiting" }),
-  step_skipped: ended("skipped"),
+  step_skipped: (run, body, event) => setStep(run, body, {
+    status: "skipped", error: text(body, "reason"), finished_at: event.at,
+    error_kind: event.by.kind === "system" ? "" : "person",
+  }),
   step_cancelled: ended("cancelled"),
   step_unknown: ended("unknown"),
   step_reset: (run, body) => ({ steps: { ...run.steps, [text(body, "step")]: newStep() } }),

@@ -168,7 +168,7 @@ export interface Event {
   run: string;
   number: number;
   at: string;
-  by: { kind: "person" | "model" | "system"; name?: string };
+  by: { kind: "person" | "program" | "model" | "system"; name?: string };
   body: { type: string; [field: string]: unknown };
   position?: number;
 }
