@@ -22,7 +22,7 @@ from plansmith.compat.openmanus import (
     ToolResult,
 )
 from plansmith.dialects.openmanus import DIALECT
-from plansmith.errors import Misconfigured, ModelRefused
+from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
 from plansmith.planner.listen import listen
 from plansmith.ports import Message, Usage
 from plansmith.testing import Answer, ScriptedModel
@@ -312,7 +312,7 @@ def test_flows_are_made_by_their_type_and_statuses_have_their_names() -> None:
 
 
 async def test_a_tag_picks_the_agent_in_any_case(scripted: Script) -> None:
-    finder, coder = Worker("finder", "found", "more"), Worker("coder", "coded")
+    finder, coder = Worker("finder", "found", "more"), Worker("coder", "coded", "again")
     model = scripted(made("[FINDER] look", "[coder] write", "then [Finder] again"), "fine")
     flow = PlanningFlow({"finder": finder, "coder": coder}, executors=["coder"], model=model)
     assert (await flow.execute("do it")).startswith("found\ncoded\n")
@@ -413,13 +413,21 @@ async def test_a_flow_past_its_limit_of_tokens_says_so(scripted: Script) -> None
 
 
 async def test_defect_a_step_whose_agent_raises_is_not_retried_for_ever(scripted: Script) -> None:
-    worker = Worker("a", ValueError("boom"), "what is missing")
+    worker = Worker("a", ToolFailed("boom"), "what is missing")
     flow = PlanningFlow(worker, model=scripted(made("look", "write"), ModelRefused("down")))
     told = await flow.execute("do it")
-    assert told == (
-        "Error executing step 0: ValueError: boom\nPlan not completed:\n\nwhat is missing"
-    )
+    assert told == ("Error executing step 0: boom\nPlan not completed:\n\nwhat is missing")
     assert len(worker.prompts) == 2
+
+
+async def test_a_step_whose_agent_breaks_half_way_is_asked_about_and_not_repeated(
+    scripted: Script,
+) -> None:
+    worker = Worker("a", ValueError("boom"))
+    flow = PlanningFlow(worker, model=scripted(made("look", "write")))
+    told = await flow.execute("do it")
+    assert "Error executing step 0: ValueError: boom\nPlan waits for an answer" in told
+    assert len(worker.prompts) == 1
 
 
 async def test_defect_a_step_cut_off_by_its_turn_limit_is_not_completed(scripted: Script) -> None:
@@ -430,7 +438,7 @@ async def test_defect_a_step_cut_off_by_its_turn_limit_is_not_completed(scripted
 
 
 async def test_defect_blocked_steps_are_no_completed_plan(scripted: Script) -> None:
-    worker = Worker("a", "seen", ValueError("boom"))
+    worker = Worker("a", "seen", ToolFailed("boom"))
     model = scripted(made("look", "write", "send"), Answer("one of three", expects="NOT been"))
     flow = PlanningFlow(worker, model=model)
     told = await flow.execute("do it")

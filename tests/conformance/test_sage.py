@@ -10,6 +10,7 @@ import pytest
 from plansmith import Plan, RunStatus
 from plansmith.compat.sage import AgentRuntime, LLMPlanner, Profile, ToolRegistry
 from plansmith.dialects.sage import DIALECT
+from plansmith.errors import ToolFailed
 from plansmith.testing import ScriptedModel
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -280,14 +281,16 @@ def test_the_runtime_sums_up_where_there_is_no_reply() -> None:
 
 
 def test_the_runtime_tells_a_failed_step_and_no_answer_is_made_up() -> None:
-    generator = Generator(GOOD, "never said")
-    runtime = AgentRuntime(Profile(), LLMPlanner(generator), registry(ValueError("boom")))
-    answer = runtime.execute("weather in Oslo")
-    assert (runtime.observations[0]["ok"], len(generator.asked)) == (False, 1)
-    assert "boom" in runtime.observations[0]["error"]
-    assert "never said" not in answer
-    assert runtime.run is not None
-    assert runtime.run.status is RunStatus.FAILED
+    # What raises anything else may have changed something: that is asked, and not called failed.
+    for error, status in ((ToolFailed("boom"), "failed"), (ValueError("boom"), "asking")):
+        generator = Generator(GOOD, "never said")
+        runtime = AgentRuntime(Profile(), LLMPlanner(generator), registry(error))
+        answer = runtime.execute("weather in Oslo")
+        assert (runtime.observations[0]["ok"], len(generator.asked)) == (False, 1)
+        assert "boom" in runtime.observations[0]["error"]
+        assert "never said" not in answer
+        assert runtime.run is not None
+        assert runtime.run.status.value == status
 
 
 def test_a_person_may_decide_before_the_runtime_runs_anything() -> None:

@@ -265,7 +265,10 @@ async def test_a_step_is_left_out_and_what_needs_it_too(tmp_path: Path) -> None:
         path = f"/v1/runs/{run['id']}"
         await house.approve(run)
         await house.tools.began["slow"].wait()
-        assert (await house.post(f"{path}/skip", {"step": "b"}))["paused"]
+        left = await house.post(f"{path}/skip", {"step": "b"})
+        assert not left["paused"]
+        statuses = {name: each["status"] for name, each in left["steps"].items()}
+        assert statuses == {"a": "running", "b": "skipped", "c": "skipped", "d": "waiting"}
         house.tools.gate.set()
         run = await house.until(run["id"], "partly_done", "done")
         statuses = {name: each["status"] for name, each in run["steps"].items()}

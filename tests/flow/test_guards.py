@@ -11,6 +11,7 @@ from plansmith import Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
 from plansmith.errors import Refused
 from plansmith.plan.events import StepDone
+from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
 from plansmith.review.edits import change_step
 from plansmith.runner.limits import RunLimits
@@ -29,6 +30,14 @@ PAY = plan(
 )
 
 
+class Unchecked(Plansmith):
+    """Takes plans as an earlier release may have stored them."""
+
+    async def check(self, plan: Plan) -> list[Problem]:
+        del plan
+        return []
+
+
 class Place:
     """One store and one world, entered by one process after the other."""
 
@@ -38,10 +47,8 @@ class Place:
         self.tools = FakeTools(pay, FakeTool("look", [{"list": [1, 2]}]), *more)
         self.templates = {"payment": PAY, **templates}
 
-    def enter(self) -> Plansmith:
-        return Plansmith(
-            tools=[self.tools], store=self.store, limits=LIMITS, templates=self.templates
-        )
+    def enter(self, kind: type[Plansmith] = Plansmith) -> Plansmith:
+        return kind(tools=[self.tools], store=self.store, limits=LIMITS, templates=self.templates)
 
     async def begin(self, wanted: Plan) -> Run:
         app = self.enter()
@@ -189,17 +196,12 @@ async def test_a_step_that_cannot_begin_fails_alone_and_the_run_goes_on() -> Non
     """As a stored plan of an earlier release may have it: the checker refuses such a limit now."""
     place = Place()
     odd = plan({"id": "q", "question": "?", "timeout_s": 1e18}, {"id": "a", "tool": "look"})
-    app = place.enter()
-    app.check = _no_problems  # type: ignore[method-assign]
+    app = place.enter(Unchecked)
     run = await app.run((await app.submit(odd)).id)
     assert run.steps["a"].status is StepStatus.DONE
     assert run.status is RunStatus.ASKING
     run = await place.enter().run(run.id)
     assert run.status is RunStatus.ASKING
-
-
-async def _no_problems(_: Plan) -> list[Any]:
-    return []
 
 
 async def test_a_timeout_of_more_than_a_year_is_told_as_a_problem() -> None:
@@ -216,8 +218,7 @@ async def test_an_order_inside_a_template_that_names_no_step_fails_the_step_and_
 ):
     odd = plan({"id": "x", "tool": "pay", "after": ["nobody"]})
     place = Place(odd=odd)
-    app = place.enter()
-    app.check = _no_problems  # type: ignore[method-assign]
+    app = place.enter(Unchecked)
     run = await app.submit(plan({"id": "p", "template": "odd"}, {"id": "a", "tool": "look"}))
     assert run.plan is not None
     await app.decide(run.id, approve=run.plan.hash)

@@ -231,7 +231,7 @@ def _cancel(args: argparse.Namespace) -> int:
     async def deed(session: Session, run: Run) -> Run:
         if run.status.over:
             raise Refused(f"run {run.id} is over: {run.status}")
-        return await session.smith.cancel(run.id, by=session.by)
+        return await session.smith.cancel(run.id, by=session.by, reason=args.reason)
 
     return _do(args, deed)
 
@@ -253,5 +253,5 @@ EDIT = FileCommand(_configure_edit, _edit)
 CHANGES = FileCommand(_configure_changes, _changes)
 UNDO = FileCommand(_configure_undo, _undo)
 PAUSE = FileCommand(_configure_pause, _pause)
-CANCEL = FileCommand(_configure, _cancel)
+CANCEL = FileCommand(_configure_pause, _cancel)
 REPAIR = FileCommand(_configure, _repair)

@@ -15,7 +15,7 @@ from plansmith.runner.report import report
 from plansmith.runner.requested import missing_in
 
 _WAITS = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
-_OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
+_OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING, StepStatus.ASKING})
 _DEEPEST: Final = 8
 _SHOWN: Final = 5
 

@@ -140,13 +140,13 @@ _FORMS: Final[dict[str, Literal["html", "json"]]] = {
 _REPORT_POLICY: Final = POLICY.replace("default-src 'none'", "default-src 'self'")
 
 
-async def cancel(ask: Ask, _: b.ReasonBody) -> Answer:
+async def cancel(ask: Ask, given: b.ReasonBody) -> Answer:
     """Stop a run for good."""
     office = ask.office
     if (await office.run(ask.run)).status.over:
         raise Refused(f"run {ask.run} is over")
     await office.conducting.halt_planning(ask.run)
-    await office.smith.cancel(ask.run, by=ask.by)
+    await office.smith.cancel(ask.run, by=ask.by, reason=given.reason)
     return await run_view(office.smith, ask.run)
 
 

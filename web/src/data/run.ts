@@ -81,9 +81,9 @@ export function fold(events: readonly Event[], from?: RunState): RunState {
 export function statusOf(run: RunState): RunStatus {
   if (isOver(run.phase)) return run.phase;
   if (run.paused) return "paused";
-  // A map or plan step only holds its parts together: it is not what keeps a run busy.
-  const whole = new Set(Object.keys(run.steps).map((name) => name.slice(0, Math.max(0, name.lastIndexOf("/")))));
-  const busy = Object.entries(run.steps).some(([name, step]) => step.status === "running" && !whole.has(name));
+  const wholes = new Set(Object.keys(run.steps).map((name) => name.slice(0, Math.max(name.lastIndexOf("/"), 0))));
+  // A step that only holds others calls nothing: its parts tell whether anything is under way.
+  const busy = Object.entries(run.steps).some(([name, step]) => step.status === "running" && !wholes.has(name));
   return Object.keys(run.questions).length > 0 && !busy ? "asking" : run.phase;
 }
 
@@ -287,7 +287,10 @@ const APPLY: Record<string, Apply> = {
     ...spend(run, body),
   }),
   step_replied: (run, body) => setStep(run, body, { status: "waiting" }),
-  step_skipped: ended("skipped"),
+  step_skipped: (run, body, event) => setStep(run, body, {
+    status: "skipped", error: text(body, "reason"), finished_at: event.at,
+    error_kind: event.by.kind === "system" ? "" : "person",
+  }),
   step_cancelled: ended("cancelled"),
   step_unknown: ended("unknown"),
   step_reset: (run, body) => ({ steps: { ...run.steps, [text(body, "step")]: newStep() } }),

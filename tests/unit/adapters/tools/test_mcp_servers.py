@@ -14,7 +14,14 @@ from plansmith import Effect
 from plansmith.adapters.approvals import ApprovalFile, MemoryApprovals
 from plansmith.adapters.tools.mcp.servers import McpServers
 from plansmith.adapters.tools.mcp.settings import ServerSettings
-from plansmith.errors import Misconfigured, Refused, StaleDecision, ToolBusy, ToolFailed
+from plansmith.errors import (
+    Misconfigured,
+    OutcomeUnknown,
+    Refused,
+    StaleDecision,
+    ToolBusy,
+    ToolFailed,
+)
 from plansmith.ports import Call
 from plansmith.testing.contracts import ToolSourceContract
 
@@ -279,6 +286,26 @@ async def test_a_server_that_dies_in_a_call_fails_it_honestly_and_is_started_aga
         assert [each.state for each in source.statuses()] == ["stopped", "stopped"]
         assert await use(source, "a.echo", text="again") == "again"
         assert await use(source, "b.echo", text="again") == "again"
+
+
+@pytest.mark.parametrize("tool", ["fail", "lie", "empty", "nonsense"])
+async def test_a_server_whose_tool_went_wrong_may_have_changed_something(tool: str) -> None:
+    """Only of a tool that reads it is certain that nothing happened."""
+    async with await approved(servers(a=raw(trusted=True), b=raw())) as source:
+        reads = {spec.name for spec in await source.tools() if spec.effect is Effect.READ}
+        assert f"a.{tool}" in reads
+        with pytest.raises(ToolFailed) as caught:
+            await use(source, f"a.{tool}")
+        assert not isinstance(caught.value, OutcomeUnknown)
+        with pytest.raises(OutcomeUnknown):
+            await use(source, f"b.{tool}")
+
+
+async def test_a_server_that_refuses_the_arguments_of_a_call_has_not_made_it() -> None:
+    async with await approved(servers(b=raw())) as source:
+        with pytest.raises(ToolFailed) as caught:
+            await use(source, "b.refuse")
+        assert not isinstance(caught.value, OutcomeUnknown)
 
 
 async def test_a_step_that_is_cancelled_is_cancelled_on_the_wire(tmp_path: Path) -> None:

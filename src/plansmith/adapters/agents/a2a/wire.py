@@ -63,7 +63,7 @@ class BoundedTransport(httpx.AsyncBaseTransport):
         response = await self._plain.handle_async_request(request)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
-            raise ToolFailed("the agent sent a packed answer though none was asked for")
+            raise TooMuch("the agent sent a packed answer though none was asked for")
         response.stream = _Bounded(cast("httpx.AsyncByteStream", response.stream), self._limit)
         return response
 

@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 from tests.servers.a2a_wire import Liar, Talk, a_card
 
 from plansmith.adapters.agents.a2a.agent import A2AAgent, connect
-from plansmith.errors import InputNeeded, ToolBusy, ToolFailed
+from plansmith.errors import InputNeeded, OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.ports import Call, Reply
 
 # Small sizes, and no patience with what is lost; what has to arrive may take its time.
@@ -240,6 +240,37 @@ async def test_an_agent_that_answers_for_another_task_is_not_believed() -> None:
     async with Liar(swap, streaming=True).open() as liar:
         with pytest.raises(ToolFailed, match="liar failed"):
             await work(liar)
+
+
+@pytest.mark.parametrize(
+    ("state", "certain"),
+    [("TASK_STATE_FAILED", False), ("TASK_STATE_CANCELED", False), ("TASK_STATE_REJECTED", True)],
+)
+async def test_an_agent_that_gave_up_its_work_may_have_changed_something(
+    state: str, certain: bool
+) -> None:
+    """Unless it refused the work, or only reads."""
+
+    async def gives_up(talk: Talk) -> None:
+        await talk.result(task(state) if talk.method == "GetTask" else {"task": task(state)})
+
+    async with Liar(gives_up).open() as liar:
+        with pytest.raises(ToolFailed) as caught:
+            await work(liar)
+        assert isinstance(caught.value, OutcomeUnknown) is not certain
+        with pytest.raises(ToolFailed) as caught:
+            await work(liar, effect="read")
+        assert not isinstance(caught.value, OutcomeUnknown)
+
+
+async def test_an_agent_that_broke_inside_may_have_changed_something() -> None:
+    async with Liar(failing(-32603, "boom")).open() as liar:
+        with pytest.raises(OutcomeUnknown, match="boom"):
+            await work(liar)
+    async with Liar(failing(-32602, "bad")).open() as liar:
+        with pytest.raises(ToolFailed) as caught:
+            await work(liar)
+        assert not isinstance(caught.value, OutcomeUnknown)
 
 
 async def test_a_list_of_other_peoples_tasks_is_not_taken_for_ours() -> None:

@@ -1,0 +1,304 @@
+"""Cancelled runs and steps that are left out: what is told of them is so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from plansmith import Effect, Plan, RunStatus, StepStatus
+from plansmith.app import Plansmith
+from plansmith.errors import Refused, ToolFailed
+from plansmith.plan import events as e
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.run import Run
+from plansmith.ports import Call
+from plansmith.runner.limits import RunLimits
+from plansmith.runner.replay import replay
+from plansmith.testing import MemoryStore
+
+LIMITS = RunLimits(first_wait_s=0, grace_s=0.05)
+
+
+def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
+    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
+
+
+class World:
+    """Tools that read, write and fail at once, and some that a test holds in mid-call."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self.go = asyncio.Event()
+        self.calls: list[str] = []
+
+    async def tools(self) -> list[ToolSpec]:
+        return [
+            ToolSpec(name="look", effect=Effect.READ),
+            ToolSpec(name="fail", effect=Effect.READ),
+            ToolSpec(name="write", effect=Effect.WRITE),
+            ToolSpec(name="keyed", effect=Effect.WRITE, idempotent=True),
+            ToolSpec(name="slow_look", effect=Effect.READ),
+            ToolSpec(name="slow_write", effect=Effect.WRITE),
+        ]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        del arguments, call
+        self.calls.append(tool)
+        if tool == "fail":
+            raise ToolFailed("no")
+        if tool.startswith("slow"):
+            self.began.set()
+            await self.go.wait()
+        return {"tool": tool}
+
+
+class Place:
+    """One store and one world, entered by one process after the other."""
+
+    def __init__(self, **templates: Plan) -> None:
+        self.store = MemoryStore()
+        self.world = World()
+        self.templates = templates
+
+    def enter(self) -> Plansmith:
+        return Plansmith(
+            tools=[self.world], store=self.store, limits=LIMITS, templates=self.templates
+        )
+
+    async def approved(self, wanted: Plan) -> Run:
+        app = self.enter()
+        run = await app.submit(wanted)
+        assert run.plan is not None
+        if run.status is RunStatus.REVIEWING:
+            run = await app.decide(run.id, approve=run.plan.hash, by="ada")
+        return run
+
+    async def dead(self, wanted: Plan) -> Run:
+        """A run whose process died in the middle of its calls."""
+        run = await self.approved(wanted)
+        running = asyncio.create_task(self.enter().run(run.id))
+        await self.world.began.wait()
+        # Nothing of the process is left but what it wrote.
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return await self.enter().get(run.id)
+
+
+def started(*names: str) -> list[e.AnyBody]:
+    return [e.StepStarted(step=name, key=name, inputs="0" * 64) for name in names]
+
+
+@pytest.mark.parametrize("tool", ["slow_write", "slow_look"])
+async def test_a_cancel_after_a_crash_does_not_say_that_a_write_did_not_happen(tool: str) -> None:
+    place = Place()
+    run = await place.dead(plan({"id": "w", "tool": tool}, {"id": "x", "tool": "look"}))
+    run = await place.enter().cancel(run.id, by="ada", reason="wrong account")
+    assert run.status is RunStatus.CANCELLED
+    unknown = tool == "slow_write"
+    assert run.steps["w"].status is (StepStatus.UNKNOWN if unknown else StepStatus.CANCELLED)
+    assert ("not known whether" in run.reason) is unknown
+    assert run.reason.startswith("cancelled by ada: wrong account")
+    assert ("nobody knows whether it happened" in run.report) is unknown
+
+
+async def test_a_write_that_is_cancelled_in_mid_call_is_unknown() -> None:
+    place = Place()
+    run = await place.approved(plan({"id": "w", "tool": "slow_write"}))
+    app = place.enter()
+    running = asyncio.create_task(app.run(run.id))
+    await place.world.began.wait()
+    await app.cancel(run.id, by="ada")
+    run = await running
+    assert run.status is RunStatus.CANCELLED
+    assert run.steps["w"].status is StepStatus.UNKNOWN
+    assert not run.questions
+    assert (await replay(run.id, app)).identical
+
+
+async def test_a_keyed_write_that_died_is_unknown_once_its_run_is_cancelled() -> None:
+    place = Place()
+    run = await place.approved(plan({"id": "k", "tool": "keyed"}))
+    journal = await place.enter().journal(run.id)
+    await journal.append(e.RunStarted(hash=journal.plan_hash), *started("k"))
+    run = await place.enter().cancel(run.id)
+    assert run.steps["k"].status is StepStatus.UNKNOWN
+
+
+async def test_a_run_whose_cancelling_process_died_starts_nothing_more() -> None:
+    place = Place()
+    run = await place.approved(
+        plan({"id": "w", "tool": "write"}, {"id": "x", "tool": "write", "after": ["w"]})
+    )
+    journal = await place.enter().journal(run.id)
+    cancel = e.CancelAsked(reason="enough"), e.Actor(kind="person", name="ada")
+    await journal.append(e.RunStarted(hash=journal.plan_hash), *started("w"), cancel)
+    runs = await place.enter().resume_all()
+    assert [run.status for run in runs] == [RunStatus.CANCELLED]
+    assert place.world.calls == []
+    assert runs[0].steps["w"].status is StepStatus.UNKNOWN
+    assert runs[0].reason.startswith("cancelled by ada: enough")
+
+
+async def test_the_reason_of_a_cancelled_run_is_the_cancel_and_not_a_step_that_failed() -> None:
+    place = Place()
+    run = await place.approved(plan({"id": "d", "tool": "fail"}, {"id": "q", "question": "?"}))
+    app = place.enter()
+    run = await app.run(run.id)
+    assert run.steps["d"].status is StepStatus.FAILED
+    run = await app.cancel(run.id, by="ada", reason="no longer needed")
+    assert (run.status, run.reason) == (
+        RunStatus.CANCELLED,
+        "cancelled by ada: no longer needed",
+    )
+
+
+async def test_a_program_that_cancels_is_told_as_a_program() -> None:
+    place = Place()
+    run = await place.approved(plan({"id": "q", "question": "?"}))
+    app = place.enter()
+    await app.run(run.id)
+    run = await app.cancel(run.id, by=e.Actor(kind="program"))
+    assert run.reason == "cancelled by a program"
+
+
+async def test_the_reason_of_a_run_that_is_partly_done_names_what_is_missing() -> None:
+    place = Place()
+    run = await place.approved(
+        plan({"id": "a", "tool": "look"}, {"id": "d", "tool": "fail"}, {"id": "w", "tool": "write"})
+    )
+    await place.enter().skip(run.id, "w", by="ada")
+    run = await place.enter().run(run.id)
+    assert run.status is RunStatus.PARTLY_DONE
+    assert run.reason == "failed: d; left out by a person: w"
+
+
+async def test_a_skip_stops_nothing_else_and_the_conductor_heeds_it() -> None:
+    place = Place()
+    run = await place.approved(
+        plan(
+            {"id": "s", "tool": "slow_look"},
+            {"id": "w", "tool": "write", "after": ["s"]},
+            {"id": "v", "tool": "write", "after": ["w"]},
+            {"id": "x", "tool": "look", "after": ["s"]},
+        )
+    )
+    app = place.enter()
+    running = asyncio.create_task(app.run(run.id))
+    await place.world.began.wait()
+    left = await place.enter().skip(run.id, "w", by="ada")
+    assert (left.step, left.with_it) == ("w", ("v",))
+    now = await app.get(run.id)
+    assert not now.paused
+    assert now.steps["s"].status is StepStatus.RUNNING
+    assert now.steps["w"].status is now.steps["v"].status is StepStatus.SKIPPED
+    place.world.go.set()
+    run = await running
+    assert run.status is RunStatus.PARTLY_DONE
+    assert place.world.calls == ["slow_look", "look"]
+    kinds = [event.body.type for event in await place.store.events(run.id)]
+    assert "run_paused" not in kinds
+    assert (await replay(run.id, app)).identical
+
+
+async def test_a_skip_is_durable_without_anybody_who_conducts_the_run() -> None:
+    place = Place()
+    run = await place.approved(plan({"id": "a", "tool": "look"}, {"id": "w", "tool": "write"}))
+    await place.enter().skip(run.id, "w", by="ada")
+    run = await place.enter().run(run.id)
+    assert place.world.calls == ["look"]
+    assert run.steps["w"].status is StepStatus.SKIPPED
+    assert run.status is RunStatus.PARTLY_DONE
+
+
+async def test_a_skip_races_the_start_of_its_step_and_one_of_them_wins() -> None:
+    for turns in range(30):
+        place = Place()
+        run = await place.approved(
+            plan({"id": "a", "tool": "look"}, {"id": "w", "tool": "write", "after": ["a"]})
+        )
+        running = asyncio.create_task(place.enter().run(run.id))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        try:
+            await place.enter().skip(run.id, "w", by="ada")
+            skipped = True
+        except Refused:
+            skipped = False
+        run = await running
+        assert ("write" in place.world.calls) is not skipped
+        assert run.status is (RunStatus.PARTLY_DONE if skipped else RunStatus.DONE)
+
+
+async def test_a_skip_of_a_step_that_asks_answers_nothing() -> None:
+    place = Place()
+    run = await place.approved(
+        plan(
+            {"id": "q", "question": "Really?"},
+            {"id": "w", "tool": "write", "after": ["q"]},
+            {"id": "a", "tool": "look"},
+        )
+    )
+    app = place.enter()
+    run = await app.run(run.id)
+    left = await app.skip(run.id, "q", by="ada")
+    assert left.with_it == ("w",)
+    run = await place.enter().run(run.id)
+    assert (run.status, place.world.calls) == (RunStatus.PARTLY_DONE, ["look"])
+    assert not any(
+        isinstance(event.body, e.QuestionAnswered) for event in await place.store.events(run.id)
+    )
+
+
+async def test_a_skip_of_a_question_inside_a_template_leaves_the_template_step_out() -> None:
+    inner = plan({"id": "q", "question": "Really?"}, {"id": "w", "tool": "write", "after": ["q"]})
+    place = Place(inner=inner)
+    run = await place.approved(
+        plan({"id": "p", "template": "inner"}, {"id": "x", "tool": "look", "after": ["p"]})
+    )
+    run = await place.enter().run(run.id)
+    await place.enter().skip(run.id, "p/q", by="ada")
+    run = await place.enter().run(run.id)
+    assert place.world.calls == []
+    assert run.steps["p"].status is StepStatus.SKIPPED
+    assert run.status.over
+
+
+async def test_what_may_have_happened_cannot_be_skipped() -> None:
+    place = Place()
+    run = await place.dead(plan({"id": "w", "tool": "slow_write"}))
+    run = await place.enter().run(run.id)
+    assert run.steps["w"].status is StepStatus.UNKNOWN
+    with pytest.raises(Refused, match="done, not_done or retry"):
+        await place.enter().skip(run.id, "w", by="ada")
+
+
+async def test_a_run_of_which_everything_was_left_out_is_cancelled_and_not_failed() -> None:
+    place = Place()
+    run = await place.approved(plan({"id": "w", "tool": "write"}))
+    await place.enter().skip(run.id, "w", by="ada")
+    run = await place.enter().run(run.id)
+    assert (run.status, run.reason) == (RunStatus.CANCELLED, "left out by a person: w")
+
+
+async def test_a_goal_that_is_met_early_is_done_only_if_nothing_that_acts_is_missing() -> None:
+    for tool, status in (("look", RunStatus.DONE), ("write", RunStatus.PARTLY_DONE)):
+
+        class Met(World):
+            async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+                if tool == "look":
+                    call.advise("finish", "it is all there")
+                return await super().call(tool, arguments, call)
+
+        place = Place()
+        place.world = Met()
+        run = await place.approved(
+            plan({"id": "a", "tool": "look"}, {"id": "b", "tool": tool, "after": ["a"]})
+        )
+        run = await place.enter().run(run.id)
+        assert run.steps["b"].status is StepStatus.SKIPPED
+        assert run.status is status
