@@ -125,7 +125,7 @@ class RunFold:
         self._set(phase=RunStatus.PLANNING, decision=body.decision, reason=body.reason)
         self._spend(body.tokens, body.cost)
 
-    def plan_proposed(self, event: e.Event, body: e.PlanProposed) -> None:
+    def plan_proposed(self, _: e.Event, body: e.PlanProposed) -> None:
         known = self.steps
         self._needs = needs(body.plan)
         self.steps = {step.id: known.get(step.id, StepState()) for step in body.plan.steps}
@@ -135,7 +135,7 @@ class RunFold:
         }
         self._hash = ""
         # A plan of a person's own is no replan: it stands for itself, and so is covered anew.
-        own = event.by.kind in ("person", "program")
+        own = body.origin == "person"
         replanning = self.run.phase is RunStatus.REPLANNING and not own
         self._set(
             plan=body.plan,

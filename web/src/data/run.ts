@@ -149,7 +149,7 @@ function setStep(run: RunState, body: Body, change: Partial<StepState>): Partial
   return { steps: { ...run.steps, [name]: { ...step, ...change } } };
 }
 
-function proposed(run: RunState, body: Body, event: Event): Partial<RunState> {
+function proposed(run: RunState, body: Body): Partial<RunState> {
   const given = body["plan"] as Partial<Plan> & Pick<Plan, "steps">;
   const plan: Plan = { schema_version: 1, goal: "", ...given };
   const steps: Record<string, StepState> = {};
@@ -158,7 +158,7 @@ function proposed(run: RunState, body: Body, event: Event): Partial<RunState> {
     if (name.includes("/") && name.split("/")[0]! in steps) steps[name] = part;
   }
   // A plan of a person's own is no replan: it stands for itself.
-  const own = event.by.kind === "person" || event.by.kind === "program";
+  const own = body["origin"] === "person";
   return {
     plan, steps, locale: plan.locale ?? "en", approved: "", running_hash: "",
     problems: (body["problems"] as Problem[] | undefined) ?? [],
