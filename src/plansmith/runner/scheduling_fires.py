@@ -300,7 +300,7 @@ class Firing(Revising):
             return [approved, e.RunStarted(hash=plan.hash, reason=why)]
         another = "another plan was approved" if schedule.approved else "no plan is approved yet"
         asked = await self.review(plan)
-        more = asked[0].reasons if asked and isinstance(asked[0], e.ReviewAsked) else ()
+        more = asked[0].reasons if asked else ()
         reasons = (f"for schedule {schedule.name} {another}", *more)
         return [e.ReviewAsked(hash=plan.hash, reasons=reasons)]
 
