@@ -10,7 +10,7 @@ import pytest
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.config import Settings
-from plansmith.errors import ToolFailed
+from plansmith.errors import OutcomeUnknown, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.events import ReviewAsked
 from plansmith.plan.run import Run
@@ -438,3 +438,61 @@ async def test_a_review_shows_what_the_templates_of_a_plan_consist_of() -> None:
     shown = "\n".join(plan_lines(run.plan, run.templates))
     assert "Template transfer:" in shown
     assert "to = {{params.to}}" in shown
+
+
+# Calls that were made, or may have been
+
+
+async def test_a_map_that_acted_in_part_is_not_begun_anew_under_another_name(
+    scripted: Script,
+) -> None:
+    paid: list[Any] = []
+
+    def pay(arguments: Any) -> Json:
+        if arguments["to"] == "bob":
+            raise ToolFailed("nothing was changed")
+        paid.append(arguments["to"])
+        return "paid"
+
+    every = {"id": "m", "over": ["alice", "bob"], "each": MANY["each"]}
+    model = scripted(draft(every), draft(every | {"id": "again"}))
+    source = FakeTools(FakeTool("pay", [pay], Effect.FINAL))
+    app = Plansmith(tools=[source], limits=LIMITS, settings=NO_TRIAGE, model=model)
+    run = await approved(app)
+    assert run.status is RunStatus.REVIEWING
+    assert "was made already; this would make it again" in await reasons(app, run)
+    assert paid == ["alice"]
+
+
+async def test_the_same_call_written_out_is_known_to_have_been_made(scripted: Script) -> None:
+    first = draft(
+        step("find", inputs={"name": "alice"}),
+        step("p", "pay", inputs={"to": "{{find.seen.name}}"}),
+        FAILS | {"after": ["p"]},
+    )
+    second = draft(step("again", "pay", inputs={"to": "alice"}), step("n"))
+    app, tools = smith(scripted(first, second))
+    run = await approved(app)
+    assert run.status is RunStatus.REVIEWING
+    assert 'pay(to="alice") was made already; this would make it again' in await reasons(app, run)
+    assert effects(tools) == [{"to": "alice"}]
+
+
+async def test_changes_keep_a_step_of_which_nobody_knows_whether_it_took_effect(
+    scripted: Script,
+) -> None:
+    pay = FakeTool("send", [OutcomeUnknown("the line went dead")], Effect.FINAL)
+    first = draft(step("s", "send", inputs={"to": "alice"}), step("a"))
+    second = draft(step("other", "send", inputs={"to": "alice"}))
+    app, tools = smith(scripted(first, second), pay)
+    run = await approved(app)
+    [question] = run.questions.values()
+    assert question.asks == "unknown"
+    run = await app.request_changes(run.id, "send it differently", by="ada")
+    assert run.plan is not None
+    assert "s" in run.plan.by_id
+    assert [each.asks for each in run.questions.values()] == ["unknown"]
+    assert run.status is not RunStatus.RUNNING
+    assert 'send(to="alice") was made already' in await reasons(app, run)
+    await app.run(run.id)
+    assert len(effects(tools, "send")) == 1

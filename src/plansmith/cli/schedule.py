@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -255,7 +255,9 @@ async def _keep_once(session: Session) -> int:
     codes = [Exit.OK]
     for schedule in await smith.shelf.schedules():
         mine = {due for name, due in keys if name == schedule.id}
-        fires = await smith.shelf.fires(schedule.id, limit=len(mine) + 100) if mine else []
+        fires: Sequence[Fire] = ()
+        if mine:
+            fires = await smith.shelf.fires(schedule.id, limit=_ALL)
         for fire in [each for each in fires if each.due in mine][::-1]:
             if before.get(fire.key) != fire.version:
                 told.append({"schedule": schedule.name, **fire_json(fire)})
@@ -278,6 +280,7 @@ async def _exit_of_fire(session: Session, fire: Fire) -> Exit:
     return exit_of(await session.smith.get(fire.run))
 
 
+_ALL: Final = 10**9
 _WORST: Final = (Exit.FAILED, Exit.INVALID, Exit.PARTLY, Exit.REFUSED, Exit.BUDGET, Exit.WAITING)
 
 

@@ -175,7 +175,7 @@ class RunFold:
         self._set(problems=body.problems if self.run.plan is None else self.run.problems)
         self._spend(body.tokens, body.cost)
 
-    def plan_proposed(self, event: e.Event, body: e.PlanProposed) -> None:
+    def plan_proposed(self, _: e.Event, body: e.PlanProposed) -> None:
         known = {**self.run.left, **self.steps}
         self._needs = needs(body.plan)
         self.steps = {step.id: known.get(step.id, StepState()) for step in body.plan.steps}
@@ -186,7 +186,7 @@ class RunFold:
         left = {name: _without(step) for name, step in known.items() if _root(name) not in ids}
         self._hash = ""
         # A plan of a person's own is no replan: it stands for itself, and so is covered anew.
-        own = event.by.kind in ("person", "program")
+        own = body.origin not in ("model", "rules")
         replanning = self.run.phase is RunStatus.REPLANNING and not own
         self._set(
             plan=body.plan,

@@ -313,7 +313,7 @@ class Firing(Repeating):
         another = "another plan was approved" if schedule.approved else "no plan is approved yet"
         another = "; ".join(others) if plan.hash == schedule.approved else another
         asked = await self.review(plan)
-        more = asked[0].reasons if asked and isinstance(asked[0], e.ReviewAsked) else ()
+        more = asked[0].reasons if asked else ()
         reasons = (f"for schedule {schedule.name} {another}", *more)
         return [e.ReviewAsked(hash=plan.hash, reasons=reasons)]
 

@@ -152,7 +152,7 @@ function setStep(run: RunState, body: Body, change: Partial<StepState>): Partial
   return { steps: { ...run.steps, [name]: { ...step, ...change } } };
 }
 
-function proposed(run: RunState, body: Body, event: Event): Partial<RunState> {
+function proposed(run: RunState, body: Body): Partial<RunState> {
   const given = body["plan"] as Partial<Plan> & Pick<Plan, "steps">;
   const plan: Plan = { schema_version: 1, goal: "", ...given };
   const steps: Record<string, StepState> = {};
@@ -160,8 +160,8 @@ function proposed(run: RunState, body: Body, event: Event): Partial<RunState> {
   for (const [name, part] of Object.entries(run.steps)) {
     if (name.includes("/") && name.split("/")[0]! in steps) steps[name] = part;
   }
-  // A plan of a person's own is no replan: it stands for itself.
-  const own = event.by.kind === "person" || event.by.kind === "program";
+  // A plan of a one.s own is no replan: it stands for itself.
+  const own = !["model", "rules", undefined].includes(body["origin"] as string | undefined);
   return {
     plan, steps, locale: plan.locale ?? "en", approved: "", running_hash: "",
     problems: (body["problems"] as Problem[] | undefined) ?? [],
