@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Callable
@@ -80,14 +81,13 @@ def test_a_plan_reviewed_in_one_folder_writes_nothing_in_another(person: Person)
         ("approve", run["id"], run["hash"]),
         ("run", run["id"], "--approve-plan", run["hash"]),
         ("resume", run["id"], "--approve-plan", run["hash"]),
-        ("undo", run["id"]),
     ):
         code, _, err = person.types(person.b, *words)
         assert code == 4, words
         assert f"belongs to the folder {person.a}" in err
         assert f"cd {person.a}" in err
     assert person.written == []
-    code, out, _ = person.types(person.a, "approve", "last", run["hash"], "--run")
+    code, _, _ = person.types(person.a, "approve", "last", run["hash"], "--run")
     assert (code, person.written) == (0, ["a"])
 
 
@@ -108,7 +108,7 @@ def test_a_run_of_another_folder_can_be_looked_at_and_its_commands_lead_there(
 ) -> None:
     person.types(person.a, "run", "plan.json", "--no-input")
     run = person.shown(person.a)
-    code, out, err = person.types(person.b, "show", run["id"])
+    code, out, _ = person.types(person.b, "show", run["id"])
     assert code == 0
     assert str(person.a) in out
     [approve, _] = person.shown(person.b, run["id"])["next"]
@@ -229,7 +229,7 @@ async def test_a_schedule_fires_only_in_the_folder_it_was_approved_in(tmp_path: 
             plan=NOTE, timing=Timing(every_minutes=60), approve=NOTE.hash, name="notes"
         )
         assert made.folder == str(tmp_path / "a")
-        clock.advance(3600)
+        await clock.advance(3600)
         assert await b.tick() == []
         with pytest.raises(OtherFolder, match="schedule notes belongs to the folder"):
             await b.fire_now("notes")
@@ -245,10 +245,10 @@ async def test_a_schedule_fires_only_in_the_folder_it_was_approved_in(tmp_path: 
         assert calls == [str(tmp_path / "a")]
         assert (await a.get(fire.run)).folder == str(tmp_path / "a")
         # A fire that its folder began and left behind is not taken over from elsewhere, either.
-        clock.advance(3600)
+        await clock.advance(3600)
         await a.tick()
         await a.close()
-        clock.advance(3000)
+        await clock.advance(3000)
         assert await b.tick() == []
         assert calls.count(str(tmp_path / "b")) == 0
         assert (await b.pause_schedule("notes")).paused  # stopping is free
@@ -263,7 +263,18 @@ def test_a_schedule_of_another_folder_is_listed_with_where_it_fires(person: Pers
     plan = {"goal": "look", "steps": [{"id": "l", "tool": "files.list", "inputs": {}}]}
     (person.a / "look.json").write_text(json.dumps(plan), encoding="utf-8")
     digest = Plan.model_validate(plan).hash
-    words = ("schedule", "add", "look.json", "--every", "60", "--name", "look", "--approve", digest)
+    words = (
+        "schedule",
+        "add",
+        "--plan",
+        "look.json",
+        "--every",
+        "60",
+        "--name",
+        "look",
+        "--approve-plan",
+        digest,
+    )
     code, _, err = person.types(person.a, *words)
     assert code == 0, err
     assert f"fires in {person.a}" in person.types(person.b, "schedule", "list")[1]
@@ -281,7 +292,9 @@ async def test_a_server_leaves_runs_of_another_folder_alone_and_answers_409(
     async with serving(tmp_path, store="sqlite") as first:
         waiting = await first.begin(tool_step("m", "mail"))
         going = await first.begin(tool_step("s", "slow"))
-        await first.tools.began["slow"].wait()
+        await first.approve(going)
+        async with asyncio.timeout(20):
+            await first.tools.began["slow"].wait()
         assert waiting["folder"] == str(tmp_path / "a")
     monkeypatch.chdir(tmp_path / "b")
     async with serving(tmp_path, store="sqlite") as second:
@@ -294,7 +307,7 @@ async def test_a_server_leaves_runs_of_another_folder_alone_and_answers_409(
         rows = (await second.get("/v1/runs"))["items"]
         assert {row["folder"] for row in rows} == {str(tmp_path / "a")}
         second.office.conducting.go_on(going["id"])
-        await second.until_idle()
+        await second.office.conducting.close()  # whatever it would do is done or stopped
         assert (await second.get(f"/v1/runs/{going['id']}"))["status"] == "running"
         assert second.tools.calls == []
     monkeypatch.chdir(tmp_path / "a")
@@ -371,7 +384,7 @@ async def test_a_scheduled_plan_waits_when_what_it_calls_was_redefined(tmp_path:
     ) as own:
         await own.create_schedule(plan=plan, timing=Timing(every_minutes=60), approve=plan.hash)
         source.spec = source.spec.replace(open_world=False, description="Pay everything")
-        clock.advance(3600)
+        await clock.advance(3600)
         [fire] = await own.tick()
         await own.carried()
         run = await own.get(fire.run)
