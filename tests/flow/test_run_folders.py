@@ -279,7 +279,7 @@ def test_a_schedule_of_another_folder_is_listed_with_where_it_fires(person: Pers
     assert code == 0, err
     assert f"fires in {person.a}" in person.types(person.b, "schedule", "list")[1]
     assert f"fires in {person.a}" not in person.types(person.a, "schedule", "list")[1]
-    code, _, err = person.types(person.b, "schedule", "run", "look")
+    code, _, err = person.types(person.b, "schedule", "run-now", "look")
     assert (code, str(person.a) in err) == (4, True)
 
 
