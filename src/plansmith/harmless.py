@@ -116,10 +116,7 @@ def _at(base: object, path: tuple[str, ...]) -> Any:
     for key in path:
         held = isinstance(found, dict)
         found = cast("Table", found).get(key) if held else getattr(found, key, None)
-    if isinstance(found, tuple):
-        items: tuple[Any, ...] = found
-        return list(items)
-    return found
+    return list(cast("tuple[object, ...]", found)) if isinstance(found, tuple) else found
 
 
 def with_paths(found: Table, change: Callable[[tuple[str, ...], str], str]) -> Table:

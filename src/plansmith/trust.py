@@ -155,7 +155,7 @@ def _started(server: Table, folder: Path) -> Iterator[Path]:
     """The files that a server's command names: they are what runs."""
     place = at(folder, str(server.get("cwd") or "."))
     args = server.get("args")
-    more: list[Any] = args if isinstance(args, list) else []
+    more = cast("list[object]", args) if isinstance(args, list) else []
     for word in map(str, (server.get("command"), *more)):
         module = word.replace(".", "/")
         forms = (word, word.partition("=")[2], f"{module}.py", f"{module}/__main__.py")
