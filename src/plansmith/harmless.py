@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 from zoneinfo import ZoneInfo
 
 # Settings that name files, so that none of them depends on the folder a command is started in.
@@ -106,15 +106,17 @@ def harmless(found: Table, base: object, folder: Path) -> tuple[Table, list[str]
 def _leaves(found: Table, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     for key, value in found.items():
         if isinstance(value, dict):
-            yield from _leaves(value, (*path, key))
+            yield from _leaves(cast("Table", value), (*path, key))
         else:
             yield (*path, key), value
 
 
 def _at(base: object, path: tuple[str, ...]) -> Any:
+    found: Any = base
     for key in path:
-        base = base.get(key) if isinstance(base, dict) else getattr(base, key, None)
-    return list(base) if isinstance(base, tuple) else base
+        held = isinstance(found, dict)
+        found = cast("Table", found).get(key) if held else getattr(found, key, None)
+    return list(cast("tuple[object, ...]", found)) if isinstance(found, tuple) else found
 
 
 def with_paths(found: Table, change: Callable[[tuple[str, ...], str], str]) -> Table:
@@ -126,12 +128,13 @@ def with_paths(found: Table, change: Callable[[tuple[str, ...], str], str]) -> T
 
 def _changed(value: Any, path: tuple[str, ...], change: Callable[[str], str]) -> Any:
     if not path:
-        return [change(each) for each in value] if isinstance(value, list) else change(value)
+        names = cast("list[str]", value)
+        return [change(each) for each in names] if isinstance(value, list) else change(value)
     if not isinstance(value, dict):
         return value
     return {
         key: _changed(child, path[1:], change) if path[0] in (key, "*") else child
-        for key, child in value.items()
+        for key, child in cast("Table", value).items()
     }
 
 

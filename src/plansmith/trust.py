@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from plansmith.adapters.approvals import Approval, ApprovalFile
 from plansmith.adapters.tools.mcp.jsonfile import parse_servers
@@ -155,7 +155,8 @@ def _started(server: Table, folder: Path) -> Iterator[Path]:
     """The files that a server's command names: they are what runs."""
     place = at(folder, str(server.get("cwd") or "."))
     args = server.get("args")
-    for word in map(str, (server.get("command"), *(args if isinstance(args, list) else ()))):
+    more = cast("list[object]", args) if isinstance(args, list) else []
+    for word in map(str, (server.get("command"), *more)):
         module = word.replace(".", "/")
         forms = (word, word.partition("=")[2], f"{module}.py", f"{module}/__main__.py")
         for path in (at(place, each) for each in forms if each and "\0" not in each):
@@ -228,7 +229,8 @@ class TrustBook:
 
         def model(said: Any) -> Any:
             if isinstance(said, dict):
-                return said | {"model": model(said["model"])} if "model" in said else said
+                table = cast("Table", said)
+                return table | {"model": model(table["model"])} if "model" in table else table
             kind, _, name = said.partition(":")
             return f"recorded:{place((), name)}" if kind == "recorded" else said
 

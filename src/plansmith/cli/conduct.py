@@ -250,6 +250,7 @@ async def _advance(watcher: Watcher, run: Run) -> Stop | None:
         raise JournalDamaged(run.damage)
     if run.status.over or is_unusable(run) or (run.paused and not run.questions):
         return Stop.ITSELF
+    session.smith.require_here(f"run {run.id}", run.folder)
     if run.status is RunStatus.REVIEWING and not run.is_approved:
         return None if await _review(session, run) else Stop.ITSELF
     if run.questions and run.status in (RunStatus.ASKING, RunStatus.PAUSED):

@@ -84,7 +84,6 @@ class Scheduling(Firing):
             "template": template,
             "inputs": dict(inputs or {}),
             "by": e.actor(by).name,
-            "folder": self.folder,
             **settings,
         }
         schedule = await self._approved(self._new(fields), approve, by)
@@ -100,7 +99,8 @@ class Scheduling(Firing):
             raise Misconfigured("it is not said when", hint="give a timing, such as daily_at")
         now = self.clock.now()
         starts = dict.fromkeys(("created", "settled", "watched"), now)
-        return self._timed(make_schedule(fields | starts | {"id": self._ids()}))
+        own = {"id": self._ids(), "folder": self.folder}
+        return self._timed(make_schedule(fields | starts | own))
 
     def _timed(self, schedule: Schedule) -> Schedule:
         """The schedule, if its times can be computed, and are still to come."""
