@@ -31,10 +31,10 @@ from plansmith.runner.journal import Journal, load_replies, load_results
 from plansmith.runner.limits import RunLimits, limit_of
 from plansmith.runner.patience import PatientStore
 from plansmith.runner.rerun import carried_over, to_repeat
+from plansmith.runner.spending import Spending
 from plansmith.runner.templates import runs_templates
 
 UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.REPLANNING})
-
 _AT_ONCE: Final = 100
 
 
@@ -53,6 +53,7 @@ class Runs(Desk):
         self.limits = limits or RunLimits()
         self.budget = budget or BudgetLimits()
         self._shared = Budget(shared_budget or BudgetLimits())
+        self._spending = Spending(self.store, self.clock, self._shared)
         self._active: dict[str, tuple[Conductor, asyncio.Future[Run]]] = {}
         self._interrupted: set[str] = set()
 
@@ -134,7 +135,7 @@ class Runs(Desk):
         bodies = [e.QuestionAnswered(question=question, answer=value), *settle(asked, value)]
         await self._decided(journal, *bodies, by=by, values=[value])
         if limit_of(question) == "shared_budget" and value == GO_ON:
-            self._shared.extend()
+            await self._spending.count()
         if journal.run.cancel_asked and run_id not in self._active:
             await self.end(journal)
         return await self.whole(journal)
@@ -212,6 +213,7 @@ class Runs(Desk):
         run = journal.run
         if run.plan is not None and run.phase not in UNDER_WAY:
             await journal.append(e.RunStarted(hash=journal.plan_hash))
+        await self._spending.count()
         measured = run.estimate.measured if run.estimate else {}
         if runs_templates(run.plan):
             await self.load_templates()
@@ -364,7 +366,7 @@ class Runs(Desk):
         created = e.RunCreated(request=old.request, locale=old.locale, origin=f"{run_id}@{at}")
         return await self.begin(created, wanted, by=by, kept=carried_over(old, wanted))
 
-    async def resume_all(self, *, busy: Callable[[RunBusy], None] | None = None) -> list[Run]:
+    async def resume_all(self, *, busy: Callable[[RunBusy], None] = lambda _: None) -> list[Run]:
         """After a restart: go on with every run that was under way.
 
         A damaged run keeps no other from going on; it is told at the end. Runs that other
@@ -372,7 +374,6 @@ class Runs(Desk):
         """
         waiting: list[asyncio.Future[Run]] = []
         damages: list[JournalDamaged] = []
-        told = busy or (lambda _: None)
         names = await self.store.open_runs()
         for start in range(0, len(names), _AT_ONCE):
             some = names[start : start + _AT_ONCE]
@@ -380,7 +381,7 @@ class Runs(Desk):
                 if isinstance(each, JournalDamaged):
                     damages.append(each)
                 elif isinstance(each, RunBusy):
-                    told(each)
+                    busy(each)
                 elif isinstance(each, BaseException):
                     raise each
                 elif each is not None:
