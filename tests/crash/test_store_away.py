@@ -102,17 +102,20 @@ async def test_a_run_whose_file_is_locked_beyond_the_time_limit_goes_on_and_lose
 ) -> None:
     payments = Payments()
     store = SqliteStore(tmp_path / "runs.db", timeout_s=0.02)
-    async with Plansmith(tools=payments.tools(), store=store) as smith:
+    told: list[str] = []
+    async with Plansmith(tools=payments.tools(), store=store, tell=told.append) as smith:
         running = await begun(smith, payments)
         async with locked(tmp_path / "runs.db"):
             payments.go.set()
             await until(lambda: "locked" in smith.patience.trouble)
+            assert "waiting for the store" in told[0]
             # Who only asks is told at once, and not kept waiting.
             with pytest.raises(StoreAway, match="locked"):
                 await smith.submit(PLAN)
             assert not running.done()
         run = await running
         assert (run.status, smith.patience.trouble) == (RunStatus.DONE, "")
+        assert told[1:] == ["the store is back"]
         assert payments.paid == ["ann", "bob"]
         await verify(store, run.id)
 

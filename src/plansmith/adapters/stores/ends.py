@@ -94,7 +94,11 @@ class Ends:
         with self._lock:
             while self._handle is None:
                 handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                _share(handle)
+                try:
+                    _share(handle)
+                except OSError:
+                    os.close(handle)
+                    raise
                 # The one who was last may have removed it between the two.
                 if self.path.exists() and self.path.stat().st_ino == os.fstat(handle).st_ino:
                     self._handle = handle
