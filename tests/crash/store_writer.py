@@ -20,11 +20,13 @@ from plansmith.plan.events import (
     Actor,
     AnyBody,
     Event,
+    PlanProposed,
     RunCreated,
     StepDone,
     StepStarted,
     next_event,
 )
+from plansmith.plan.plan import Plan
 
 RUNS = 12
 RACE = 60
@@ -48,13 +50,16 @@ async def write_on(store: Store, run: str) -> None:
     stored = await store.events(run)
     last = stored[-1] if stored else None
     if last is None:
-        (last,) = following(run, None, RunCreated(request="go"))
-        await store.append([last])
+        # Parts of one step, as those of a map: as many as there is time for.
+        plan = Plan.model_validate({"goal": "go", "steps": [{"id": "s", "tool": "go"}]})
+        begun = following(run, None, RunCreated(request="go"), PlanProposed(plan=plan))
+        await store.append(begun)
+        last = begun[-1]
     while True:
         number = last.number // 2
         result: Json = {"run": run, "step": number, "text": "x" * (number % 300)}
-        started = StepStarted(step=f"s{number}", key=f"{run}/{number}")
-        done = StepDone(step=f"s{number}", result=content_hash(result))
+        started = StepStarted(step=f"s/{number}", key=f"{run}/{number}")
+        done = StepDone(step=f"s/{number}", result=content_hash(result))
         events = following(run, last, started, done)
         await store.append(events, [result])
         last = events[-1]

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -596,3 +597,21 @@ async def test_the_last_of_many_words_is_told_while_the_call_still_runs() -> Non
         if getattr(event.body, "text", "") == "three":
             heard.set()
     assert (await running).status is RunStatus.DONE
+
+
+async def test_the_shared_budget_counts_what_other_processes_spent(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    first, _ = smith(shared_budget=BudgetLimits(steps=2), store=url)
+    run = await first.run((await first.submit(plan(step("a"), step("b", after=["a"])))).id)
+    assert run.status is RunStatus.DONE
+    await first.close()
+    second, tools = smith(shared_budget=BudgetLimits(steps=2), store=url)
+    run = await second.run((await second.submit(plan(step("c")))).id)
+    assert list(run.questions) == ["shared_budget:1"]
+    assert tools.calls == []
+    await second.answer(run.id, "shared_budget:1", "go_on", by="ada")
+    await second.close()
+    # What a person granted counts in the next process as well.
+    third, tools = smith(shared_budget=BudgetLimits(steps=2), store=url)
+    assert (await third.run(run.id)).status is RunStatus.DONE
+    await third.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 from plansmith.adapters.agents.sandbox_report import WallFinding, wall_findings
 from plansmith.adapters.models.choosing import choose, choose_at, pull_hint
 from plansmith.adapters.models.local.shelf import Shelf, weights_path
-from plansmith.adapters.stores.doctor import Finding, diagnose, verify
+from plansmith.adapters.stores.doctor import Finding, diagnose, missing_runs, verify
 from plansmith.adapters.stores.urls import open_store
 from plansmith.cli.exits import Exit
 from plansmith.cli.options import add_json, add_store, settings_of
@@ -46,6 +46,8 @@ async def _verify_runs(args: argparse.Namespace) -> int:
                 rows.append({"run": run_id, "events": await verify(store, run_id), "damage": ""})
             except JournalError as error:
                 rows.append({"run": run_id, "events": 0, "damage": str(error)})
+        gone = await missing_runs(store) if args.all else []
+        rows += [{"run": "", "events": 0, "damage": f"{e.message} ({e.hint})"} for e in gone]
     finally:
         await store.close()
     if args.json:

@@ -43,6 +43,10 @@ class Reservation(NamedTuple):
     money: Decimal = Decimal(0)
 
 
+def _sum(one: Reservation, two: Reservation) -> Reservation:
+    return Reservation(one.tokens + two.tokens, one.money + two.money)
+
+
 class Refusal(NamedTuple):
     """The limit that stands in the way of a call, and in words what is used up."""
 
@@ -67,6 +71,7 @@ class Budget:
         self.steps = 0
         self.tokens = 0
         self.money = Decimal(0)
+        self._reserved = Reservation()
 
     @classmethod
     def of_run(
@@ -83,9 +88,10 @@ class Budget:
         budget.steps, budget.tokens, budget.money = run.calls, run.tokens, run.money
         return budget
 
-    def extend(self) -> None:
-        """A person allows as much again."""
-        self._grants += 1
+    def restart(self, *, calls: int, tokens: int, money: Decimal, grants: int) -> None:
+        """Begin from what is known to be spent; what calls under way may take comes on top."""
+        self.steps, self._grants = calls, grants
+        self.tokens, self.money = tokens + self._reserved.tokens, money + self._reserved.money
 
     def wish(self, tokens: int) -> Reservation:
         """What a call of about so many tokens may take, at the highest price seen so far."""
@@ -101,6 +107,7 @@ class Budget:
             if refusal is not None:
                 return Refusal("shared_budget", refusal.amount)
         self._add(1, wish.tokens, wish.money)
+        self._reserved = _sum(self._reserved, wish)
         return None
 
     def settle(self, wish: Reservation, usage: Usage) -> None:
@@ -110,6 +117,7 @@ class Budget:
         if used:
             self._price = max(self._price, cost / used)
         self._add(0, used - wish.tokens, cost - wish.money)
+        self._reserved = _sum(self._reserved, Reservation(-wish.tokens, -wish.money))
         if self._parent is not None:
             self._parent.settle(wish, usage)
 

@@ -23,6 +23,7 @@ class Patience:
         self.store = store
         self._clock = clock
         self.trouble = ""
+        self.tell: Callable[[str], None] = lambda _: None
 
     async def until_done(self, deed: Callable[[], Awaitable[_T]]) -> _T:
         """What a deed gives once the store answers; meanwhile `trouble` says why it waits."""
@@ -31,10 +32,14 @@ class Patience:
             try:
                 done = await deed()
             except StoreAway as error:
+                if not self.trouble:
+                    self.tell(f"waiting for the store: {error}")
                 self.trouble = str(error)
                 await self._clock.sleep(wait)
                 wait = min(wait * 2, LONGEST_S)
             else:
+                if self.trouble:
+                    self.tell("the store is back")
                 self.trouble = ""
                 return done
 

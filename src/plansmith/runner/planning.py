@@ -68,6 +68,7 @@ class Planning(Runs):
         super().__init__(**runs)
         self.early_start = early_start
         self.tell = tell
+        self.patience.tell = lambda text: self.tell(text)
         self._model = model
         self._triage_model = triage_model or model
         self._report_model = report_model or model
@@ -277,7 +278,7 @@ class Planning(Runs):
             return run.is_approved and await super()._may_run(run)
         return await super()._may_run(run)
 
-    async def resume_all(self, *, busy: Callable[[RunBusy], None] | None = None) -> list[Run]:
+    async def resume_all(self, *, busy: Callable[[RunBusy], None] = lambda _: None) -> list[Run]:
         """After a restart: plan what was not planned yet, and go on with all that was under way."""
         for run_id in await self.store.open_runs() if self._model is not None else ():
             with suppress(JournalDamaged):  # told by what follows
@@ -285,8 +286,7 @@ class Planning(Runs):
                 try:
                     await self.complete(journal)
                 except RunBusy as error:
-                    if busy is not None:
-                        busy(error)
+                    busy(error)
         return await super().resume_all(busy=busy)
 
     async def complete(self, journal: Journal) -> None:

@@ -34,12 +34,12 @@ from plansmith.runner.limits import RunLimits, limit_of
 from plansmith.runner.patience import PatientStore
 from plansmith.runner.requested import missing_in
 from plansmith.runner.rerun import check_unknown, to_repeat
+from plansmith.runner.spending import Spending
 from plansmith.runner.templates import runs_templates
 from plansmith.runner.undoing import versions
 from plansmith.runner.units import Unit, named_unit
 
 UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.REPLANNING})
-
 _AT_ONCE: Final = 100
 
 
@@ -58,6 +58,7 @@ class Runs(Desk):
         self.limits = limits or RunLimits()
         self.budget = budget or BudgetLimits()
         self._shared = Budget(shared_budget or BudgetLimits())
+        self._spending = Spending(self.store, self.clock, self._shared)
         self._active: dict[str, tuple[Conductor, asyncio.Future[Run]]] = {}
         self._interrupted: set[str] = set()
 
@@ -168,7 +169,7 @@ class Runs(Desk):
         bodies = [e.QuestionAnswered(question=question, answer=value), *settle(asked, value)]
         await self._decided(journal, *bodies, by=by, values=[value])
         if limit_of(question) == "shared_budget" and value == GO_ON:
-            self._shared.extend()
+            await self._spending.count()
         if journal.run.cancel_asked and run_id not in self._active:
             await self.end(journal)
         return await self.whole(journal)
@@ -250,6 +251,7 @@ class Runs(Desk):
         run = journal.run
         if run.plan is not None and run.phase not in UNDER_WAY:
             await journal.append(e.RunStarted(hash=journal.plan_hash))
+        await self._spending.count()
         measured = run.estimate.measured if run.estimate else {}
         if runs_templates(run.plan):
             await self.load_templates()
@@ -392,7 +394,7 @@ class Runs(Desk):
             await asyncio.gather(asyncio.shield(future), return_exceptions=True)
             self._interrupted.discard(run_id)
 
-    async def resume_all(self, *, busy: Callable[[RunBusy], None] | None = None) -> list[Run]:
+    async def resume_all(self, *, busy: Callable[[RunBusy], None] = lambda _: None) -> list[Run]:
         """After a restart: go on with every run that was under way.
 
         A damaged run keeps no other from going on; it is told at the end. Runs that other
@@ -400,7 +402,6 @@ class Runs(Desk):
         """
         waiting: list[asyncio.Future[Run]] = []
         damages: list[JournalDamaged] = []
-        told = busy or (lambda _: None)
         names = await self.store.open_runs()
         for start in range(0, len(names), _AT_ONCE):
             some = names[start : start + _AT_ONCE]
@@ -408,7 +409,7 @@ class Runs(Desk):
                 if isinstance(each, JournalDamaged):
                     damages.append(each)
                 elif isinstance(each, RunBusy):
-                    told(each)
+                    busy(each)
                 elif isinstance(each, BaseException):
                     raise each
                 elif each is not None:

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
+from plansmith.app import Plansmith
 from plansmith.errors import JournalDamaged, StaleWriter, ToolFailed
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import (
     Actor,
     AnyBody,
@@ -28,6 +29,8 @@ from plansmith.plan.events import (
     RunPaused,
     next_event,
 )
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import RunStatus
 from plansmith.plan.verify import verify_chain
 from plansmith.ports import (
     Agent,
@@ -43,6 +46,7 @@ from plansmith.ports import (
     TextDelta,
     ToolSource,
 )
+from plansmith.testing.tools import FakeTool, FakeTools
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -182,6 +186,54 @@ class PlanStoreContract:
             digest = await store.put(value)
             value["a"] = 2
             assert await store.get(digest) == {"a": 1}
+
+        self._with_store(story)
+
+    def test_a_run_that_was_run_is_whole_folds_and_has_all_its_results(self) -> None:
+        async def story(store: PlanStore) -> None:
+            source = FakeTools(FakeTool("look", [{"text": "\u2713 seen"}, [1, 2.5, None]]))
+            smith = Plansmith(tools=[source], store=store)
+            steps = [{"id": "a", "tool": "look"}, {"id": "b", "tool": "look", "after": ["a"]}]
+            plan = Plan.model_validate({"goal": "see", "steps": steps})
+            run = await smith.run((await smith.submit(plan)).id)
+            assert run.status is RunStatus.DONE
+            events = list(await store.events(run.id))
+            verify_chain(events)
+            assert [each.number for each in events] == list(range(1, len(events) + 1))
+            again = await smith.get(run.id)
+            assert (again, again.damage) == (run, "")
+            assert [again.steps[name].result for name in "ab"] == [
+                {"text": "\u2713 seen"},
+                [1, 2.5, None],
+            ]
+            for after in range(len(events)):
+                assert list(await store.events(run.id, after=after)) == events[after:]
+            assert list(await store.open_runs()) == []
+
+        self._with_store(story)
+
+    def test_events_do_not_change_once_they_were_appended(self) -> None:
+        async def story(store: PlanStore) -> None:
+            events = journal("a", 30)
+            before: list[Event] = []
+            for event in events:
+                await store.append([event], [{"n": event.number}])
+                before.append(event)
+                found = await store.events("a")
+                assert list(found) == before
+                verify_chain(found)
+            for event in events:
+                assert await store.get(content_hash({"n": event.number})) == {"n": event.number}
+
+        self._with_store(story)
+
+    def test_values_of_a_refused_append_are_not_needed_and_events_are_not_there(self) -> None:
+        async def story(store: PlanStore) -> None:
+            await store.append(journal("a", 2))
+            with pytest.raises(StaleWriter):
+                await store.append(journal("a", 2)[1:], [{"lost": True}])
+            assert [each.number for each in await store.news()] == [1, 2]
+            assert len(await store.events("a")) == 2
 
         self._with_store(story)
 

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from plansmith.adapters.stores.ends import End, Ends
 from plansmith.adapters.stores.news import sqlite_position
 from plansmith.adapters.stores.rows import Entry, mark_of, sound_part, stale
 from plansmith.errors import JournalDamaged
@@ -44,19 +45,34 @@ _POSTGRES_KEEP: Final = """
     INSERT INTO plansmith.aside (run, number, data)
     SELECT %s, number, data FROM dropped ORDER BY number
 """
+_POSTGRES_END: Final = "UPDATE plansmith.ending SET number = %s, mark = %s WHERE run = %s"
 _POSTGRES_ADD: Final = """
     INSERT INTO plansmith.event (run, number, data, position) VALUES (%s, %s, %s, %s)
 """
+POSTGRES_TALLY: Final = "SELECT (SELECT count(*) FROM plansmith.run), runs FROM plansmith.tally"
 POSTGRES_ASIDE: Final = "SELECT number, data FROM plansmith.aside WHERE run = %s ORDER BY id"
 
 
-def sound_in_sqlite(connection: sqlite3.Connection, run: str) -> Sound:
+def sound_in_sqlite(connection: sqlite3.Connection, run: str, end: End | None) -> Sound:
     """The events of a run up to the first that is missing, altered or on a broken page."""
     found = connection.execute("SELECT id, last FROM run WHERE name = ?", (run,)).fetchone()
-    if found is None:
-        return Sound([], 0)
-    rows = connection.execute(_SQLITE_ROWS, (found[0],))
-    return sound_part(run, _until_broken(rows), last=int(found[1]))
+    key, last = found or (0, 0)
+    rows = connection.execute(_SQLITE_ROWS, (key,))
+    return sound_part(run, _until_broken(rows), last=max(int(last), end.number if end else 0))
+
+
+def missing_in_sqlite(connection: sqlite3.Connection, ends: Ends) -> list[str]:
+    """Runs that were written and are not there any more, in words."""
+    names = {str(row[0]) for row in connection.execute("SELECT name FROM run")}
+    gone = [end.run for end in ends.all() if end.run not in names]
+    [should] = connection.execute("SELECT runs FROM tally").fetchone()
+    kept = f"if an older copy was put back on purpose, remove {ends.path}"
+    return [*(f"run {run} ({kept})" for run in gone), *missing_words(len(names), int(should))]
+
+
+def missing_words(runs: int, should: int) -> list[str]:
+    """What a count of runs says."""
+    return [f"{should - runs} of {should} runs"] if runs < should else []
 
 
 def _until_broken(rows: sqlite3.Cursor) -> Iterator[tuple[int, object]]:
@@ -109,5 +125,7 @@ async def set_aside_in_postgres(
             given = [head[0], entry.number, entry.data, position + number]
             await connection.execute(_POSTGRES_ADD, given)
         last = entries[-1].number if entries else after
+        mark = mark_of(entries[-1].hash if entries else bytes(head[1]))
+        await connection.execute(_POSTGRES_END, [last, mark, head[0]])
         await connection.execute("SELECT pg_notify('plansmith', %s)", [f"{last} {run[:1000]}"])
         return int(moved.rowcount)

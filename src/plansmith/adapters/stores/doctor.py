@@ -40,6 +40,7 @@ class _Examined(PlanStore, Protocol):
     """A store that can also count what nobody mentions."""
 
     async def unmentioned(self) -> int: ...
+    async def missing(self) -> Sequence[str]: ...
 
 
 async def diagnose(url: str, *, sample: int | None = None) -> list[Finding]:
@@ -77,6 +78,7 @@ async def verify(store: PlanStore, run: str) -> int:
 async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
     examined: _Examined = store
     try:
+        missing = await missing_runs(examined)
         runs = list(await examined.runs())
     except PlansmithError as error:
         return [_error("journals", error)]
@@ -84,7 +86,15 @@ async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
     damaged = [found for run in some if (found := await _damage(examined, run))]
     words = f"{len(some)} of {len(runs)} runs verified, {len(damaged)} damaged"
     level: Literal["ok", "warning"] = "warning" if damaged else "ok"
-    return [*damaged[:_SHOWN], Finding(level, "journals", words), await _values(examined)]
+    journals = Finding(level, "journals", words)
+    return [*missing, *damaged[:_SHOWN], journals, await _values(examined)]
+
+
+async def missing_runs(store: Any) -> list[Finding]:
+    """Runs that were written and are not there any more."""
+    hint = "restore the store from a backup; nothing of them is left to be repaired"
+    found = await store.missing() if hasattr(store, "missing") else ()
+    return [Finding("error", "missing", f"written and gone: {each}", hint) for each in found]
 
 
 async def _values(store: _Examined) -> Finding:

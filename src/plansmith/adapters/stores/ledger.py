@@ -18,6 +18,7 @@ from plansmith.adapters.stores.database import (
     named,
     open_database,
 )
+from plansmith.adapters.stores.ends import End, Ends
 from plansmith.adapters.stores.news import SQLITE_POSITION
 from plansmith.adapters.stores.rows import DOCTOR, day_of, key_of, mark_of, squeezed, stale
 from plansmith.errors import JournalDamaged
@@ -57,6 +58,7 @@ class Ledger:
         self._last_run = 0
         self._last_event = 0
         self._was_open = False
+        self.ends = Ends(path)
 
     def commit(self, batch: Sequence[Request]) -> None:
         """Write what follows in one transaction; each request that does not is told so."""
@@ -112,6 +114,7 @@ class Ledger:
         connection = self._opened()
         with _Transaction(connection):
             self._know_heads(connection, batch)
+            known = self._last_run
             heads: dict[str, Head] = {}
             places: list[tuple[int, int]] = []
             rows: list[tuple[int, bytes]] = []
@@ -129,9 +132,14 @@ class Ledger:
             placed = [(*place, row[0]) for place, row in zip(places, rows, strict=True)]
             _insert(connection, "INSERT INTO place VALUES", placed)
             _insert(connection, "INSERT INTO value VALUES", list(values.values()), _PUT_AGAIN)
+            if self._last_run > known:
+                more = self._last_run - known
+                connection.execute("UPDATE tally SET runs = runs + ?", (more,))
             for request in batch:
                 if isinstance(request, Deed):
                     request.result = request.action(connection)
+        # After the commit: what is remembered there was durable.
+        self.ends.note(End(run, head.number, head.mark) for run, head in heads.items())
         self._heads.update(heads)
         while len(self._heads) > _HEADS_KEPT:
             del self._heads[next(iter(self._heads))]

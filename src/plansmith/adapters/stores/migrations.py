@@ -71,6 +71,11 @@ SQLITE: Final[Sequence[str]] = (
     CREATE INDEX aside_run ON aside (run);
     CREATE TABLE owner (run TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
     """,
+    # How many runs there should be: one that is gone altogether leaves no other trace.
+    """
+    CREATE TABLE tally (runs INTEGER NOT NULL);
+    INSERT INTO tally SELECT count(*) FROM run;
+    """,
 )
 
 # Storage EXTERNAL: rows are deflated already, the server need not try again.
@@ -146,6 +151,19 @@ POSTGRES: Final[Sequence[str]] = (
     );
     CREATE INDEX aside_run ON plansmith.aside (run);
     CREATE TABLE plansmith.owner (run text PRIMARY KEY, owner text NOT NULL);
+    """,
+    # Where each journal ends and how many there should be, apart from the rows themselves.
+    """
+    CREATE TABLE plansmith.ending (
+        run integer PRIMARY KEY,
+        number integer NOT NULL,
+        mark bytea NOT NULL
+    ) WITH (fillfactor = 50);
+    INSERT INTO plansmith.ending
+        SELECT DISTINCT ON (run) run, number, substring(data FROM 1 FOR 4)
+        FROM plansmith.event ORDER BY run, number DESC;
+    CREATE TABLE plansmith.tally (runs bigint NOT NULL);
+    INSERT INTO plansmith.tally SELECT count(*) FROM plansmith.run;
     """,
 )
 

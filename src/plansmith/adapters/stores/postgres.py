@@ -14,6 +14,7 @@ from plansmith.adapters.stores.news import ANY_RUN, POSTGRES_NEWS, POSTGRES_POSI
 from plansmith.adapters.stores.records import PostgresRecords
 from plansmith.adapters.stores.retention import Pruned, expired, keys_in, last_day
 from plansmith.adapters.stores.rows import (
+    DOCTOR,
     HEADER_BYTES,
     RunHead,
     day_of,
@@ -27,6 +28,7 @@ from plansmith.adapters.stores.schedules import prune_in_postgres
 from plansmith.adapters.stores.statements import columns_of, units_of
 from plansmith.adapters.stores.together import Together
 from plansmith.adapters.stores.values import Values
+from plansmith.errors import JournalDamaged
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import Event
 from plansmith.ports import News
@@ -74,8 +76,13 @@ class PostgresStore(PostgresRecords):
         """The events of a run behind a number; none for an unknown run."""
         if self._closed:
             raise closed()
-        rows = await self._journals.get((run, journal_start(after)))
-        return read_journal(run, rows or (), after=after)
+        start = journal_start(after)
+        rows = await self._journals.get((run, start)) or ()
+        placed = [(number, data) for number, data, _ in rows if number is not None]
+        found, last = placed[-1][0] if placed else 0, (rows[-1][2] or 0) if rows else 0
+        if found < last and start <= last:
+            raise JournalDamaged(f"the end of run {run} is missing", hint=DOCTOR)
+        return read_journal(run, placed, after=after)
 
     async def runs(self) -> Sequence[str]:
         """The ids of all runs, oldest first."""
@@ -221,11 +228,11 @@ class PostgresStore(PostgresRecords):
 
     async def _read_journals(
         self, keys: Sequence[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], list[tuple[int, bytes]]]:
-        found: dict[tuple[str, int], list[tuple[int, bytes]]] = {key: [] for key in keys}
+    ) -> Mapping[tuple[str, int], list[tuple[Any, Any, Any]]]:
+        found: dict[tuple[str, int], list[tuple[Any, Any, Any]]] = {key: [] for key in keys}
         asked = [[run for run, _ in keys], [start for _, start in keys]]
-        for run, start, number, data in await self._read(statements.EVENTS, asked):
-            found[run, start].append((number, data))
+        for run, start, number, data, last in await self._read(statements.EVENTS, asked):
+            found[run, start].append((number, data, last))
         return found
 
     async def _read_values(self, keys: Sequence[bytes]) -> Mapping[bytes, object]:

@@ -8,11 +8,15 @@ from typing import Any, TypeVar
 
 from plansmith.adapters.stores.aside import (
     POSTGRES_ASIDE,
+    POSTGRES_TALLY,
     SQLITE_ASIDE,
+    missing_in_sqlite,
+    missing_words,
     set_aside_in_postgres,
     set_aside_in_sqlite,
     sound_in_sqlite,
 )
+from plansmith.adapters.stores.ends import End, Ends
 from plansmith.adapters.stores.owners import (
     POSTGRES_OWNER,
     POSTGRES_RELEASE,
@@ -21,7 +25,7 @@ from plansmith.adapters.stores.owners import (
     claim_in_sqlite,
     release_in_sqlite,
 )
-from plansmith.adapters.stores.rows import entries_of, sound_part
+from plansmith.adapters.stores.rows import entries_of, mark_of, sound_part
 from plansmith.adapters.stores.schedules import (
     FIRES,
     OPEN_FIRES,
@@ -63,9 +67,20 @@ class SqliteRecords:
     def _wake(self, numbers: Mapping[str, int]) -> None:
         raise NotImplementedError
 
+    @property
+    def ends(self) -> Ends:
+        """Where journals ended when they were last written."""
+        raise NotImplementedError
+
     async def sound(self, run: str) -> Sound:
         """The events of a run up to the first that is missing or altered."""
-        return await self._read(lambda connection: sound_in_sqlite(connection, run))
+        return await self._read(
+            lambda connection: sound_in_sqlite(connection, run, self.ends.of(run))
+        )
+
+    async def missing(self) -> Sequence[str]:
+        """Runs that were written and are not there any more, in words."""
+        return await self._read(lambda connection: missing_in_sqlite(connection, self.ends))
 
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
         """Keep what comes behind a number apart, and go on with these events; all or none."""
@@ -73,6 +88,8 @@ class SqliteRecords:
         moved = await self._transact(
             lambda connection: set_aside_in_sqlite(connection, run, after, entries)
         )
+        self.ends.forget(run)
+        self.ends.note(End(run, each.number, mark_of(each.hash)) for each in entries[-1:])
         self._wake({run: entries[-1].number} if entries else {})
         return moved
 
@@ -151,8 +168,13 @@ class PostgresRecords:
     async def sound(self, run: str) -> Sound:
         """The events of a run up to the first that is missing or altered."""
         rows = await self._read(EVENTS, [[run], [0]])
-        placed = [(number, data) for _, _, number, data in rows]
-        return sound_part(run, placed, last=placed[-1][0] if placed else 0)
+        placed = [(number, data) for _, _, number, data, _ in rows if number is not None]
+        return sound_part(run, placed, last=(rows[-1][4] or 0) if rows else 0)
+
+    async def missing(self) -> Sequence[str]:
+        """Runs that were written and are not there any more, in words."""
+        [[runs, should]] = await self._read(POSTGRES_TALLY, [])
+        return missing_words(int(runs), int(should))
 
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
         """Keep what comes behind a number apart, and go on with these events; all or none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from plansmith.adapters.stores.commit import Deed, Errand, Request, WriterThread, closed, settle_all
 from plansmith.adapters.stores.database import Synchronous, in_our_words, open_database
+from plansmith.adapters.stores.ends import End, Ends, need_end
 from plansmith.adapters.stores.followers import Followers
 from plansmith.adapters.stores.ledger import Ledger
 from plansmith.adapters.stores.news import ANY_RUN, sqlite_news, sqlite_position
@@ -29,7 +30,7 @@ from plansmith.adapters.stores.rows import (
 from plansmith.adapters.stores.schedules import prune_in_sqlite
 from plansmith.adapters.stores.together import Together
 from plansmith.adapters.stores.values import Values
-from plansmith.errors import JournalDamaged
+from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import Event
 from plansmith.ports import News
@@ -91,8 +92,11 @@ class SqliteStore(SqliteRecords):
             placed = [(number, data) for _, number, data in rows if number is not None]
             if rows and not _is_whole(rows[-1][0], placed[-1][0] if placed else None, start):
                 raise JournalDamaged(f"the end of run {run} is missing", hint=DOCTOR)
+            need_end(run, end, rows[-1][0] if rows else 0, placed[-1:])
             return read_journal(run, placed, after=after)
 
+        # Remembered before the rows are read: what others write meanwhile is in both or in none.
+        end = await self._elsewhere(lambda: self._ledger.ends.of(run))
         rows = await self._journals.get((run, start)) or ()
         # Much is decoded elsewhere, so that the event loop goes on; little is decoded here, since
         # two threads that both compute only take the interpreter from each other.
@@ -142,7 +146,9 @@ class SqliteStore(SqliteRecords):
 
     async def delete_run(self, run: str) -> bool:
         """Remove a run's journal; its values go with the next `prune`."""
-        return await self._transact(lambda connection: _delete_run(connection, run, None)) > 0
+        gone = await self._transact(lambda connection: _delete_run(connection, run, None)) > 0
+        self._ledger.ends.forget(run)
+        return gone
 
     async def prune(self, before: datetime) -> Pruned:
         """Remove runs and fires that were over before a moment, then values nobody mentions."""
@@ -153,6 +159,10 @@ class SqliteStore(SqliteRecords):
             return sum(_delete_run(connection, head.run, head.number) for head in old)
 
         runs = await self._transact(delete) if old else 0
+        left = set(await self.runs()) if old else set[str]()
+        for head in old:
+            if head.run not in left:
+                self._ledger.ends.forget(head.run)
         fires = await self._transact(lambda connection: prune_in_sqlite(connection, before))
         return Pruned(runs, await self._sweep(last_day(before, self._now())), fires)
 
@@ -180,6 +190,20 @@ class SqliteStore(SqliteRecords):
             if self._reading is not None:
                 self._reading.close()
             self._ledger.close()
+        self._ledger.ends.close(self._agrees)
+
+    def _agrees(self, ends: Iterable[End]) -> bool:
+        """Whether all that was written is in the file: asked anew, as the next process would."""
+        try:
+            connection = open_database(self._path, timeout_s=self._timeout_s)
+        except PlansmithError:
+            return False
+        try:
+            return all(_last_of(connection, end.run) >= end.number for end in ends)
+        except sqlite3.Error:
+            return False
+        finally:
+            connection.close()
 
     def _settle(self, requests: Sequence[Request]) -> None:
         settle_all(requests)
@@ -228,6 +252,11 @@ class SqliteStore(SqliteRecords):
 
     async def _with_others(self, work: Callable[[sqlite3.Connection], object]) -> Any:
         return await self._writer.submit(Deed(work))
+
+    @property
+    def ends(self) -> Ends:
+        """Where journals ended when they were last written."""
+        return self._ledger.ends
 
     def _wake(self, numbers: Mapping[str, int]) -> None:
         self._followers.wake({**numbers, ANY_RUN: _FAR} if numbers else {})
@@ -295,6 +324,11 @@ def _in_parts(
         yield from connection.execute(f"{query} IN ({', '.join('?' * len(some))})", some)
 
 
+def _last_of(connection: sqlite3.Connection, run: str) -> int:
+    found = connection.execute(_LAST, (run,)).fetchone()
+    return int(found[0]) if found else 0
+
+
 def _is_whole(last: object, found: object, start: int) -> bool:
     return found == last if found is not None else isinstance(last, int) and 0 < last < start
 
@@ -312,6 +346,7 @@ def _delete_run(connection: sqlite3.Connection, run: str, number: int | None) ->
     last = connection.execute(_LAST, (run,)).fetchone()
     if last is None or number not in (None, last[0]):
         return 0
+    connection.execute("UPDATE tally SET runs = runs - 1")
     position = sqlite_position(connection)
     connection.execute("DELETE FROM gone")
     connection.execute("INSERT INTO gone VALUES (?)", (position,))

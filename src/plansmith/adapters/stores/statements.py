@@ -21,8 +21,8 @@ APPEND: Final = """
     ), unit AS (
         SELECT * FROM unnest(
             %(runs)s::text[], %(numbers)s::int[], %(lasts)s::int[], %(befores)s::bytea[],
-            %(rows)s::bytea[], %(places)s::int[]
-        ) AS unit (name, number, last, before, data, place)
+            %(rows)s::bytea[], %(places)s::int[], %(marks)s::bytea[]
+        ) AS unit (name, number, last, before, data, place, mark)
     ), made AS (
         INSERT INTO plansmith.run (name)
         SELECT name FROM unit CROSS JOIN taken WHERE number = 1 ORDER BY name
@@ -39,8 +39,15 @@ APPEND: Final = """
         FROM unit JOIN following USING (name) CROSS JOIN taken ORDER BY id
         ON CONFLICT DO NOTHING RETURNING run
     ), won AS (
-        SELECT name, id, last FROM unit JOIN following USING (name)
+        SELECT name, id, last, mark FROM unit JOIN following USING (name)
         WHERE id IN (SELECT run FROM opened)
+    ), ended AS (
+        INSERT INTO plansmith.ending (run, number, mark)
+        SELECT id, last, mark FROM won ORDER BY id
+        ON CONFLICT (run) DO UPDATE SET number = excluded.number, mark = excluded.mark
+    ), counted AS (
+        UPDATE plansmith.tally SET runs = runs + (SELECT count(*) FROM made)
+        WHERE EXISTS (SELECT FROM made)
     ), completed AS (
         INSERT INTO plansmith.event (run, number, data, position)
         SELECT id, number, data, position + place FROM unnest(
@@ -59,10 +66,11 @@ APPEND: Final = """
     SELECT name, pg_notify('plansmith', last || ' ' || left(name, 1000)) FROM won
 """
 EVENTS: Final = """
-    SELECT name, start, number, data
+    SELECT name, start, event.number, data, ending.number
     FROM unnest(%b::text[], %b::int[]) AS asked (name, start)
-    JOIN plansmith.run USING (name) JOIN plansmith.event ON event.run = run.id
-    WHERE number >= start ORDER BY name, start, number
+    JOIN plansmith.run USING (name) LEFT JOIN plansmith.ending ON ending.run = run.id
+    LEFT JOIN plansmith.event ON event.run = run.id AND event.number >= start
+    ORDER BY name, start, event.number
 """
 ROW: Final = """
     SELECT data FROM plansmith.run JOIN plansmith.event ON event.run = run.id
@@ -94,6 +102,10 @@ DELETE: Final = """
         DELETE FROM plansmith.event WHERE run IN (SELECT id FROM gone)
     ), unowned AS (
         DELETE FROM plansmith.owner WHERE run IN (SELECT name FROM gone)
+    ), unended AS (
+        DELETE FROM plansmith.ending WHERE run IN (SELECT id FROM gone)
+    ), counted AS (
+        UPDATE plansmith.tally SET runs = runs - (SELECT count(*) FROM gone)
     ), forgotten AS (
         DELETE FROM plansmith.aside WHERE run IN (SELECT name FROM gone)
     )
@@ -156,6 +168,7 @@ async def columns_of(
         "befores": [mark_of(entry.before) for _, entry in firsts],
         "rows": [entry.data for _, entry in firsts],
         "places": [place for place, _ in firsts],
+        "marks": [mark_of(requests[-1].entries[-1].hash) for requests in units.values()],
         "rest_runs": [run for _, run, _ in rest],
         "rest_numbers": [entry.number for _, _, entry in rest],
         "rest_rows": [entry.data for _, _, entry in rest],

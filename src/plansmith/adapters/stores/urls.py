@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from plansmith.adapters.stores.database import Synchronous
@@ -25,7 +26,7 @@ def open_store(url: str) -> MemoryStore | SqliteStore | PostgresStore:
         return MemoryStore()
     if is_postgres(url):
         return PostgresStore(url)
-    return SqliteStore(sqlite_path(url), synchronous=_synchronous(url))
+    return SqliteStore(sqlite_path(url), **_settings(url))
 
 
 def is_postgres(url: str) -> bool:
@@ -45,12 +46,16 @@ def sqlite_path(url: str) -> Path:
     return Path(path[1:]).expanduser()
 
 
-def _synchronous(url: str) -> Synchronous:
-    settings = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
-    chosen = settings.pop("synchronous", "full")
-    if settings:
-        name = next(iter(settings))
-        raise Misconfigured(f"a SQLite store has no setting {name!r}", hint="synchronous=normal")
+def _settings(url: str) -> dict[str, Any]:
+    given = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    chosen, seconds = given.pop("synchronous", "full"), given.pop("timeout", "10")
+    if given:
+        name = next(iter(given))
+        hint = "synchronous=normal or timeout=SECONDS"
+        raise Misconfigured(f"a SQLite store has no setting {name!r}", hint=hint)
     if chosen not in _SYNCHRONOUS:
         raise Misconfigured(f"synchronous cannot be {chosen!r}", hint="full or normal")
-    return _SYNCHRONOUS[chosen]
+    if not re.fullmatch(r"\d{1,4}(\.\d{1,3})?", seconds):
+        hint = "how many seconds a write waits for other processes, such as 10"
+        raise Misconfigured(f"timeout cannot be {seconds!r}", hint=hint)
+    return {"synchronous": _SYNCHRONOUS[chosen], "timeout_s": float(seconds)}

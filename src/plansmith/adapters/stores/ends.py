@@ -1,0 +1,148 @@
+"""Where each journal ended when it was last written, in a small file beside the database.
+
+A file of its own: what takes the end of a database with it, such as a log that was deleted under
+a living process, does not take this. One place a run; a later run may take the place of an older
+one, so that the file never grows. It is there while the store is in use and after a crash; the
+last process that closes the store removes it, unless something it tells of is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from plansmith.adapters.stores.rows import DOCTOR, MARK_BYTES
+from plansmith.errors import JournalDamaged
+
+if sys.platform != "win32":
+    import fcntl
+
+PLACES: Final = 16_384
+_BYTES: Final = 64
+# The run, the number and the mark of its last event, and a checksum of these.
+_FORM: Final = struct.Struct("<48sI4sI4x")
+_NAME_BYTES: Final = 48
+
+
+class End(NamedTuple):
+    """The last event of a run that is known to have been durable."""
+
+    run: str
+    number: int
+    mark: bytes
+
+
+class Ends:
+    """The ends of journals; written after each commit, read before each journal."""
+
+    def __init__(self, database: Path) -> None:
+        self.path = database.with_name(f"{database.name}-ends")
+        self._lock = threading.Lock()
+        self._handle: int | None = None
+
+    def note(self, ends: Iterable[End]) -> None:
+        """Remember where runs end now; where that cannot be written, less is noticed later."""
+        with suppress(OSError):
+            handle = self._opened()
+            for run, number, mark in ends:
+                name = run.encode()
+                if len(name) <= _NAME_BYTES:
+                    check = zlib.crc32(_FORM.pack(name, number, mark, 0))
+                    os.pwrite(handle, _FORM.pack(name, number, mark, check), _place(name))
+
+    def forget(self, run: str) -> None:
+        """The run was removed, or its end was set aside."""
+        if self.of(run) is not None:
+            with suppress(OSError):
+                os.pwrite(self._opened(), bytes(_BYTES), _place(run.encode()))
+
+    def of(self, run: str) -> End | None:
+        """Where a run ended, if that is remembered."""
+        try:
+            found = _read(os.pread(self._opened(), _BYTES, _place(run.encode())))
+        except OSError:
+            return None
+        return found if found is not None and found.run == run else None
+
+    def all(self) -> Iterator[End]:
+        """Every end that is remembered."""
+        data = self.path.read_bytes() if self.path.is_file() else b""
+        for start in range(0, len(data), _BYTES):
+            found = _read(data[start : start + _BYTES])
+            if found is not None:
+                yield found
+
+    def close(self, agrees: Callable[[Iterable[End]], bool]) -> None:
+        """Let go of the file; it is removed if nobody else has it and the database agrees."""
+        with self._lock:
+            handle, self._handle = self._handle, None
+        if handle is None:
+            return
+        with suppress(OSError):
+            if _is_last(handle) and agrees(self.all()):
+                self.path.unlink()
+        os.close(handle)
+
+    def _opened(self) -> int:
+        with self._lock:
+            while self._handle is None:
+                handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                try:
+                    _share(handle)
+                except OSError:
+                    os.close(handle)
+                    raise
+                # The one who was last may have removed it between the two.
+                if self.path.exists() and self.path.stat().st_ino == os.fstat(handle).st_ino:
+                    self._handle = handle
+                else:
+                    os.close(handle)
+            return self._handle
+
+
+def _share(handle: int) -> None:
+    # Not a POSIX lock: nobody can lose this one by opening the file again.
+    if sys.platform != "win32":
+        fcntl.flock(handle, fcntl.LOCK_SH)
+
+
+def _is_last(handle: int) -> bool:
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def need_end(run: str, end: End | None, last: int, newest: Sequence[tuple[int, object]]) -> None:
+    """Refuse a journal that ended further on than it does now, or otherwise."""
+    if end is None or end.number < last:
+        return
+    if end.number > last:
+        what = f"event {last + 1} of run {run}" if last else f"run {run}"
+        raise JournalDamaged(f"{what} was written and is missing now", hint=DOCTOR)
+    for number, data in newest:
+        if number == end.number and isinstance(data, bytes) and data[:MARK_BYTES] != end.mark:
+            raise JournalDamaged(f"the end of run {run} is another one now", hint=DOCTOR)
+
+
+def _place(name: bytes) -> int:
+    return zlib.crc32(name) % PLACES * _BYTES
+
+
+def _read(data: bytes) -> End | None:
+    if len(data) < _BYTES or not data.strip(b"\0"):
+        return None
+    name, number, mark, check = _FORM.unpack(data)
+    if zlib.crc32(_FORM.pack(name, number, mark, 0)) != check:
+        return None
+    return End(name.rstrip(b"\0").decode(errors="replace"), number, mark[:MARK_BYTES])

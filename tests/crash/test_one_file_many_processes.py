@@ -1,0 +1,243 @@
+"""A server, commands and a schedule on one SQLite file while any of them is killed or stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import re
+import signal
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from plansmith import Plan, tool
+from plansmith.adapters.stores.doctor import diagnose, verify
+from plansmith.app import Plansmith
+from plansmith.plan.timing import Timing
+from plansmith.ports import Call
+
+ROOT = Path(__file__).parents[2]
+SEED = int(os.environ.get("PLANSMITH_SEED", "12"))
+HOUR = 3600.0
+# The world outside: one line a call, there before the call returns.
+TOOLS = '''
+import os, time
+from plansmith import tool
+from plansmith.ports import Call
+
+@tool(effect="write")
+def mark(name: str, call: Call) -> str:
+    """Leave a mark."""
+    handle = os.open(os.environ["EFFECTS"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(handle, f"{call.key}\\n".encode())
+    os.close(handle)
+    time.sleep(0.05)
+    return name
+'''
+STEPS: list[dict[str, Any]] = [
+    {
+        "id": f"s{number}",
+        "kind": "tool",
+        "tool": "mark",
+        "inputs": {"name": f"n{number}"},
+        "after": [f"s{number - 1}"] if number else [],
+    }
+    for number in range(4)
+]
+PLAN = Plan.model_validate({"goal": "leave four marks", "steps": STEPS})
+HAPPENS = ["post"] * 6 + ["run"] * 2 + ["fire"] + ["kill"] * 3 + ["stop"] * 2
+Process = asyncio.subprocess.Process
+
+
+class Story:
+    """The processes, the file of effects, and the dice."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder = folder
+        self.dice = random.Random(seed)
+        self.url = f"sqlite:///{folder / 'runs.db'}"
+        self.effects = folder / "effects"
+        self.acknowledged: set[str] = set()
+        self.server: Process | None = None
+        self.client: httpx.AsyncClient | None = None
+        self.others: list[Process] = []
+        self.kills = 0
+        self.begin = ["kill", "post", "fire", "post", "run", "post"]
+        (folder / "tools.py").write_text(TOOLS)
+        (folder / "plan.json").write_text(PLAN.model_dump_json(exclude_defaults=True))
+
+    @property
+    def marks(self) -> list[str]:
+        return self.effects.read_text().split() if self.effects.exists() else []
+
+    async def spawn(self, *words: str) -> Process:
+        more = {"EFFECTS": str(self.effects), "XDG_DATA_HOME": str(self.folder / "data")}
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "plansmith", *words, "--store", self.url),
+            *("--tools", str(self.folder / "tools.py")),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE if words[0] == "serve" else asyncio.subprocess.DEVNULL,
+            env=os.environ | more,
+            cwd=self.folder,
+        )
+
+    async def serve(self) -> None:
+        """Start the server, if there is none."""
+        if self.server is not None and self.server.returncode is None:
+            return
+        token = self.folder / "token"
+        self.server = await self.spawn(
+            *("serve", "--no-browser", "--port", "0", "--token-file", str(token)),
+            *("--model", "demo"),
+        )
+        assert self.server.stderr is not None
+        line = (await self.server.stderr.readline()).decode()
+        found = re.search(r"(http://[^/]+)/\?token=", line)
+        assert found, line + (await self.server.stderr.read()).decode()
+        asyncio.ensure_future(self.server.stderr.read()).add_done_callback(lambda _: None)
+        headers = {"Authorization": f"Bearer {token.read_text().strip()}"}
+        if self.client is not None:
+            await self.client.aclose()
+        self.client = httpx.AsyncClient(
+            verify=False, base_url=found[1], headers=headers, timeout=10
+        )
+
+    async def post(self) -> None:
+        """A run over HTTP; what was answered is acknowledged."""
+        assert self.client is not None
+        with suppress(httpx.HTTPError):
+            made = await self.client.post("/v1/runs", json={"plan": PLAN.to_json()})
+            if made.status_code == 202:
+                run = made.json()
+                self.acknowledged.add(run["id"])
+                path = f"/v1/runs/{run['id']}/decision"
+                await self.client.post(path, json={"approve": run["hash"]})
+
+    async def turn(self, schedule: str) -> None:
+        """One thing that happens: a run begins somewhere, or a process is hit."""
+        await self.serve()
+        # Each of them once, and then as it falls.
+        first = self.begin.pop() if self.begin else ""
+        match first or self.dice.choice(HAPPENS):
+            case "post":
+                await self.post()
+            case "run":
+                words = ("run", "plan.json", "--approve-plan", PLAN.hash, "--no-input")
+                self.others.append(await self.spawn(*words))
+            case "fire":
+                self.others.append(await self.spawn("schedule", "run-now", schedule))
+            case "kill":
+                self.hit(signal.SIGKILL)
+            case _:
+                await self.stop_a_while()
+        self.others = [each for each in self.others if each.returncode is None]
+        await asyncio.sleep(self.dice.uniform(0.0, 0.6))
+
+    def hit(self, how: signal.Signals) -> Process | None:
+        alive = [each for each in [self.server, *self.others] if each and each.returncode is None]
+        if not alive:
+            return None
+        victim = self.dice.choice(alive)
+        with suppress(ProcessLookupError):
+            victim.send_signal(how)
+            self.kills += how is signal.SIGKILL
+        return victim
+
+    async def stop_a_while(self) -> None:
+        """A process that is stopped keeps its runs, and goes on with them."""
+        victim = self.hit(signal.SIGSTOP)
+        await asyncio.sleep(self.dice.uniform(0.1, 0.8))
+        if victim is not None:
+            with suppress(ProcessLookupError):
+                victim.send_signal(signal.SIGCONT)
+
+    async def end(self) -> None:
+        """Let the commands end and kill the server."""
+        async with asyncio.timeout(120):
+            for each in self.others:
+                await each.wait()
+        if self.server is not None and self.server.returncode is None:
+            self.server.kill()
+            await self.server.wait()
+        if self.client is not None:
+            await self.client.aclose()
+
+
+async def settle(story: Story, smith: Plansmith) -> None:
+    """Go on with all that was left, and answer by what really happened."""
+    for _ in range(50):
+        await smith.resume_all()
+        waiting = [each for each in await smith.runs() if not each.status.over]
+        begun = [run for run in waiting if run.questions or run.is_approved]
+        if not begun:
+            return
+        for run in begun:
+            for question in run.questions:
+                key = run.steps[question.removeprefix("unknown:")].key
+                word = "done" if key in story.marks else "retry"
+                await smith.answer(run.id, question, word, by="ada")
+            await smith.run(run.id)
+    pytest.fail("some run is stuck")
+
+
+async def play(folder: Path, seconds: float, seed: int) -> None:
+    story = Story(folder, seed)
+    os.environ["EFFECTS"] = str(story.effects)
+
+    @tool(effect="write")
+    def mark(name: str, call: Call) -> str:
+        """Leave a mark."""
+        with story.effects.open("a") as file:
+            file.write(f"{call.key}\n")
+        return name
+
+    async with Plansmith(tools=[mark], store=story.url) as smith:
+        made = await smith.create_schedule(
+            timing=Timing(every_minutes=600),
+            plan=PLAN,
+            approve=PLAN.hash,
+            overlap="allow",
+            by="ada",
+        )
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        await story.turn(made.id)
+    await story.end()
+
+    async with Plansmith(tools=[mark], store=story.url) as smith:
+        await settle(story, smith)
+        known = {run.id: run for run in await smith.runs()}
+        marks = Counter(story.marks)
+        assert story.acknowledged <= known.keys(), "an acknowledged run is lost"
+        assert {key.split("/")[0] for key in marks} <= known.keys(), "a run that acted is lost"
+        assert set(marks.values()) <= {1}, "something was done twice"
+        for run in known.values():
+            assert not run.damage
+            await verify(smith.store, run.id)
+            if run.is_approved:
+                assert run.status.value == "done"
+                assert sum(key.startswith(run.id) for key in marks) == len(STEPS)
+    findings = await diagnose(story.url)
+    assert all(found.level != "error" for found in findings), findings
+    assert story.kills
+    assert len(known) >= len(story.acknowledged) > 1
+
+
+async def test_a_server_commands_and_a_schedule_on_one_file_lose_nothing_when_killed(
+    tmp_path: Path,
+) -> None:
+    await play(tmp_path, 25.0, SEED)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not os.environ.get("PLANSMITH_LONG"), reason="an hour: PLANSMITH_LONG=1")
+async def test_they_lose_nothing_in_an_hour_either(tmp_path: Path) -> None:
+    await play(tmp_path, HOUR, SEED + 1)

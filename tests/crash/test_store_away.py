@@ -1,0 +1,346 @@
+"""A store that goes away for a while and comes back: every run goes on by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.postgres import NoServerError, Server, private_server
+from tests.unit.server.house import Tools, serving, tool_step
+
+from plansmith import Plan, Run, RunStatus, tool
+from plansmith.adapters.stores.doctor import verify
+from plansmith.adapters.stores.postgres import PostgresStore
+from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.app import Plansmith
+from plansmith.errors import StoreAway
+from plansmith.plan.schedules import FireState
+from plansmith.plan.timing import Timing
+
+ROOT = Path(__file__).parents[2]
+HOLDER = """
+import sqlite3, sys
+file = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=30)
+file.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.readline()
+file.execute("ROLLBACK")
+"""
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not is_so():  # noqa: ASYNC110 - a store is tried again in the background
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def locked(path: Path) -> AsyncIterator[None]:
+    """Another process keeps all writers out."""
+    holder = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", HOLDER, str(path)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert holder.stdout is not None
+    assert await holder.stdout.readline() == b"held\n"
+    try:
+        yield
+    finally:
+        await holder.communicate(b"\n")
+
+
+class Payments:
+    """A tool that pays, once it is let to."""
+
+    def __init__(self) -> None:
+        self.began, self.go = asyncio.Event(), asyncio.Event()
+        self.paid: list[str] = []
+
+    def tools(self) -> list[Any]:
+        @tool(effect="write")
+        async def pay(whom: str) -> str:
+            """Pay."""
+            self.paid.append(whom)
+            self.began.set()
+            await self.go.wait()
+            return f"paid {whom}"
+
+        return [pay]
+
+
+PLAN = Plan.model_validate(
+    {
+        "goal": "pay both",
+        "steps": [
+            {"id": "a", "tool": "pay", "inputs": {"whom": "ann"}},
+            {"id": "b", "tool": "pay", "inputs": {"whom": "bob"}, "after": ["a"]},
+        ],
+    }
+)
+
+
+async def begun(smith: Plansmith, payments: Payments) -> asyncio.Future[Run]:
+    """An approved run whose first payment is being made."""
+    run = await smith.submit(PLAN)
+    await smith.decide(run.id, approve=PLAN.hash, by="ada")
+    running = asyncio.ensure_future(smith.run(run.id))
+    await payments.began.wait()
+    return running
+
+
+async def test_a_run_whose_file_is_locked_beyond_the_time_limit_goes_on_and_loses_no_result(
+    tmp_path: Path,
+) -> None:
+    payments = Payments()
+    store = SqliteStore(tmp_path / "runs.db", timeout_s=0.02)
+    told: list[str] = []
+    async with Plansmith(tools=payments.tools(), store=store, tell=told.append) as smith:
+        running = await begun(smith, payments)
+        async with locked(tmp_path / "runs.db"):
+            payments.go.set()
+            await until(lambda: "locked" in smith.patience.trouble)
+            assert "waiting for the store" in told[0]
+            # Who only asks is told at once, and not kept waiting.
+            with pytest.raises(StoreAway, match="locked"):
+                await smith.submit(PLAN)
+            assert not running.done()
+        run = await running
+        assert (run.status, smith.patience.trouble) == (RunStatus.DONE, "")
+        assert told[1:] == ["the store is back"]
+        assert payments.paid == ["ann", "bob"]
+        await verify(store, run.id)
+
+
+@pytest.fixture
+def server() -> Any:
+    pytest.importorskip("psycopg")
+    try:
+        with private_server() as made:
+            yield made
+    except NoServerError as error:
+        pytest.skip(str(error))
+
+
+async def test_a_run_whose_postgres_is_stopped_and_started_goes_on_and_loses_no_result(
+    server: Server,
+) -> None:
+    payments = Payments()
+    store = PostgresStore(server.dsn, patience_s=0.1)
+    async with Plansmith(tools=payments.tools(), store=store) as smith:
+        running = await begun(smith, payments)
+        # Words of other processes are waited for in the meantime: that comes back too.
+        await asyncio.to_thread(server.stop)
+        payments.go.set()
+        await until(lambda: bool(smith.patience.trouble))
+        with pytest.raises(StoreAway):
+            await smith.submit(PLAN)
+        await asyncio.to_thread(server.start)
+        run = await running
+        assert run.status is RunStatus.DONE
+        assert payments.paid == ["ann", "bob"]
+        await verify(store, run.id)
+
+
+async def test_a_server_says_that_it_is_not_ready_and_its_runs_go_on_when_the_store_is_back(
+    tmp_path: Path,
+) -> None:
+    tools = Tools()
+    url = f"sqlite:///{tmp_path / 'runs.db'}?timeout=0.05"
+    async with serving(tmp_path, tools=tools, settings={"store": url}) as house:
+        run = await house.begin(tool_step("a", "slow"), tool_step("b", "mail", after=["a"]))
+        await house.approve(run)
+        await tools.began["slow"].wait()
+        assert (await house.get("/readyz"))["status"] == "ok"
+        async with locked(tmp_path / "runs.db"):
+            refused = (await house.client.get("/readyz")).json()
+            assert (refused["status"], refused["code"]) == (503, "not_ready")
+            assert "locked" in refused["detail"]
+            told = await house.client.post(f"/v1/runs/{run['id']}/pause", json={})
+            assert (told.status_code, told.json()["code"]) == (503, "store_away")
+            tools.gate.set()
+            await until(lambda: bool(house.office.smith.patience.trouble))
+        await house.until(run["id"], "done")
+        assert [name for name, _ in tools.calls] == ["slow", "mail"]
+        assert (await house.get("/readyz"))["status"] == "ok"
+
+
+async def test_a_server_that_starts_while_its_store_is_away_takes_up_its_runs_later(
+    tmp_path: Path,
+) -> None:
+    tools = Tools()
+    url = f"sqlite:///{tmp_path / 'runs.db'}?timeout=0.05"
+    async with serving(tmp_path, tools=tools, settings={"store": url}) as house:
+        run = await house.begin(tool_step("a", "slow"))
+        await house.approve(run)
+        await tools.began["slow"].wait()
+    async with locked(tmp_path / "runs.db"):
+        tools.gate.set()
+        second = serving(tmp_path, tools=tools, settings={"store": url})
+        house = await second.__aenter__()
+        await until(lambda: bool(house.office.smith.patience.trouble))
+    try:
+        await house.until(run["id"], "done")
+    finally:
+        await second.__aexit__(None, None, None)
+
+
+async def test_a_run_left_behind_by_its_process_is_moved_on_over_http(tmp_path: Path) -> None:
+    async with serving(tmp_path, store="sqlite") as house:
+        run = await house.begin(tool_step("a"), mode="review")
+        smith = house.office.smith
+        await smith.decide(run["id"], approve=run["hash"], by="ann")
+        # Nobody was told: it is approved, and nobody runs it.
+        await house.post(f"/v1/runs/{run['id']}/resume")
+        await house.until(run["id"], "done")
+        await house.post(f"/v1/runs/{run['id']}/resume", status=409)
+
+
+async def test_a_fire_whose_run_ends_while_the_store_is_away_is_done_once_when_it_is_back(
+    tmp_path: Path,
+) -> None:
+    payments = Payments()
+    store = SqliteStore(tmp_path / "runs.db", timeout_s=0.02)
+    async with Plansmith(tools=payments.tools(), store=store) as smith:
+        timing = Timing(every_minutes=60)
+        made = await smith.create_schedule(
+            timing=timing, plan=PLAN, approve=PLAN.hash, name="hourly", by="ada"
+        )
+        keeping = asyncio.ensure_future(smith.keep_schedules(look_s=0.05))
+        await smith.fire_now(made.id)
+        await payments.began.wait()
+        async with locked(tmp_path / "runs.db"):
+            payments.go.set()
+            await until(lambda: bool(smith.patience.trouble))
+            with pytest.raises(StoreAway):
+                await smith.fire_now(made.id)
+            assert not keeping.done()
+        await smith.carried()
+        [fire] = await store.fires(made.id, limit=9)
+        assert fire.state is FireState.DONE
+        assert payments.paid == ["ann", "bob"]
+        keeping.cancel()
+
+
+FULL = """
+import asyncio, resource, sys
+from pathlib import Path
+from plansmith import Plan, tool
+from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.app import Plansmith
+
+whole = resource.getrlimit(resource.RLIMIT_FSIZE)
+calls = []
+
+@tool(effect="write")
+def fill() -> str:
+    "From now on nothing can be written."
+    calls.append("fill")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (512, whole[1]))
+    return "x" * 300_000
+
+@tool(effect="write")
+def then(text: str) -> str:
+    "Act."
+    calls.append("then")
+    return "done"
+
+async def main():
+    store = SqliteStore(sys.argv[1], timeout_s=0.05)
+    smith = Plansmith(tools=[fill, then], store=store)
+    steps = [{"id": "a", "tool": "fill"}, {"id": "b", "tool": "then", "inputs": {"text": "{{a}}"}}]
+    plan = Plan.model_validate({"goal": "fill", "steps": steps})
+    from plansmith.runner.limits import RunLimits
+    smith.limits = RunLimits(data="show")
+    run = await smith.submit(plan)
+    await smith.decide(run.id, approve=plan.hash, by="ada")
+    running = asyncio.ensure_future(smith.run(run.id))
+    while not smith.patience.trouble:
+        await asyncio.sleep(0.01)
+    trouble = smith.patience.trouble
+    resource.setrlimit(resource.RLIMIT_FSIZE, whole)
+    run = await running
+    print(run.status.value, calls, trouble)
+    await smith.close()
+
+asyncio.run(main())
+"""
+
+
+def test_a_run_whose_disk_is_full_for_a_while_goes_on_and_loses_no_result(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path / "runs.db")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout.startswith("done ['fill', 'then']"), done.stdout + done.stderr
+
+
+DYING = """
+import asyncio, sys
+from pathlib import Path
+from plansmith import Plan, tool
+from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.app import Plansmith
+
+@tool(effect="write")
+async def pay(whom: str) -> str:
+    "Pay."
+    with Path(sys.argv[2]).open("a") as file:
+        file.write(whom + "\\n")
+    print("paid", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    return "paid"
+
+async def main():
+    smith = Plansmith(tools=[pay], store=SqliteStore(sys.argv[1], timeout_s=0.02))
+    running = asyncio.ensure_future(smith.run(sys.argv[3]))
+    while not smith.patience.trouble:
+        await asyncio.sleep(0.01)
+    print("waits", flush=True)
+    await running
+
+asyncio.run(main())
+"""
+
+
+async def test_a_process_that_dies_while_its_store_is_away_leaves_a_question_and_no_second_call(
+    tmp_path: Path,
+) -> None:
+    payments = Payments()
+    payments.go.set()
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    async with Plansmith(tools=payments.tools(), store=url) as smith:
+        run = await smith.submit(PLAN)
+        await smith.decide(run.id, approve=PLAN.hash, by="ada")
+    effects = tmp_path / "effects"
+    dying = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", DYING, str(tmp_path / "runs.db"), str(effects), run.id),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert dying.stdin is not None
+    assert dying.stdout is not None
+    assert await dying.stdout.readline() == b"paid\n"
+    async with locked(tmp_path / "runs.db"):
+        dying.stdin.write(b"\n")
+        assert await dying.stdout.readline() == b"waits\n"
+        os.kill(dying.pid, signal.SIGKILL)
+        await dying.wait()
+    async with Plansmith(tools=payments.tools(), store=url) as smith:
+        [after] = await smith.resume_all()
+        assert list(after.questions) == ["unknown:a"]
+    assert effects.read_text() == "ann\n"
+    assert payments.paid == []
