@@ -72,9 +72,9 @@ class Keys:
         return self._link
 
     def take_link(self, given: str) -> bool:
-        """Whether this is the one-time token; it is then used up."""
+        """Whether this is the token of a one-time link, ours or a later one; it is then used up."""
         if not self._link or not _same(given, self._link):
-            return False
+            return bool(given) and self._tokens.take_link(given, self._now())
         self._link = ""
         return True
 
