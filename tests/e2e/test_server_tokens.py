@@ -162,6 +162,20 @@ async def test_a_revoked_or_expired_token_is_worth_nothing_at_once(tmp_path: Pat
             assert (await client.get("/v1/runs")).status_code == 401
 
 
+async def test_a_stream_ends_when_its_token_is_revoked(tmp_path: Path) -> None:
+    async with (
+        serving(tmp_path) as house,
+        house.with_token("ci", "look") as ci,
+        ci.stream("GET", "/v1/events") as response,
+    ):
+        lines = response.aiter_lines()
+        while not (await anext(lines)).startswith("data:"):
+            pass
+        house.tokens.revoke("ci")
+        await house.begin(tool_step("a", "mail"))
+        assert not [line async for line in lines if line.startswith("data:")]
+
+
 async def test_nobody_comes_in_by_tokens_that_cannot_be_read(tmp_path: Path) -> None:
     async with serving(tmp_path) as house, house.with_token("ci", "look") as ci:
         for spoil in ("not json", '{"version": 2, "tokens": []}', '{"version": 1, "tokens": [1]}'):
