@@ -11,12 +11,13 @@ import resource
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import httpx
 import pytest
-from tests.unit.server.house import House, serving
+from tests.unit.server.house import House, serving, tool_step
 
 from plansmith.server import events
 from plansmith.server.connections import make_room
@@ -129,6 +130,39 @@ async def test_a_body_that_does_not_come_in_time_is_told_so(tmp_path: Path) -> N
         head += f"Authorization: Bearer {house.token}\r\nContent-Type: application/json\r\n"
         writer.write(f"{head}Content-Length: 100\r\n\r\n{{".encode())
         assert (await reader.readline()).startswith(b"HTTP/1.1 408")
+
+
+async def test_a_full_server_closes_who_asks_nothing_and_keeps_who_is_answered(
+    tmp_path: Path,
+) -> None:
+    # Of eight connections, six may come from one address.
+    async with serving(tmp_path, connections=8) as house, contextlib.AsyncExitStack() as stack:
+        streams = [cast("AsyncGenerator[Any]", house.stream()) for _ in range(4)]
+        for each in streams:
+            assert (await anext(each))["event"] == "snapshot"
+        silent, _ = await stack.enter_async_context(connected(house))
+        later, _ = await stack.enter_async_context(connected(house))
+        assert (await asyncio.gather(house.get("/healthz"), silent.read()))[1] == b""
+        # The stream that is answered lives on, and so does whoever asked after the silent one.
+        run = await house.begin(tool_step("a", "mail"))
+        told = await anext(streams[0])
+        assert told["data"]["run"] == run["id"]
+        assert not later.at_eof()
+        for each in streams:
+            await each.aclose()
+
+
+async def test_a_server_whose_every_connection_is_answered_says_that_it_is_full(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path, connections=4) as house:
+        streams = [cast("AsyncGenerator[Any]", house.stream()) for _ in range(3)]
+        for each in streams:
+            assert (await anext(each))["event"] == "snapshot"
+        full = await house.client.get("/healthz")
+        assert (full.status_code, full.headers["retry-after"]) == (503, "1")
+        for each in streams:
+            await each.aclose()
 
 
 def test_connections_take_half_of_the_files_at_most() -> None:

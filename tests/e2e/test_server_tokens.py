@@ -162,6 +162,20 @@ async def test_a_revoked_or_expired_token_is_worth_nothing_at_once(tmp_path: Pat
             assert (await client.get("/v1/runs")).status_code == 401
 
 
+async def test_a_stream_ends_when_its_token_is_revoked(tmp_path: Path) -> None:
+    async with (
+        serving(tmp_path) as house,
+        house.with_token("ci", "look") as ci,
+        ci.stream("GET", "/v1/events") as response,
+    ):
+        lines = response.aiter_lines()
+        while not (await anext(lines)).startswith("data:"):
+            pass
+        house.tokens.revoke("ci")
+        await house.begin(tool_step("a", "mail"))
+        assert not [line async for line in lines if line.startswith("data:")]
+
+
 async def test_nobody_comes_in_by_tokens_that_cannot_be_read(tmp_path: Path) -> None:
     async with serving(tmp_path) as house, house.with_token("ci", "look") as ci:
         for spoil in ("not json", '{"version": 2, "tokens": []}', '{"version": 1, "tokens": [1]}'):
@@ -225,6 +239,34 @@ async def test_a_log_in_is_revoked_from_outside_and_ends_by_itself(tmp_path: Pat
         assert (await person.get("/v1/runs")).status_code == 200
         house.tokens.revoke(after.name)
         assert (await person.get("/v1/runs")).status_code == 401
+
+
+async def test_a_link_made_later_logs_a_browser_in_once(tmp_path: Path) -> None:
+    async with serving(tmp_path, failures_per_minute=1e6) as house:
+        now = house.office.smith.clock.now()
+        secret = house.tokens.new_link(by="ann", now=now)
+        late = house.tokens.new_link(by="ann", now=now - timedelta(hours=1))
+        for wrong in (late, house.new_token("ci", "look"), "x", ""):
+            async with httpx.AsyncClient(base_url=house.url, verify=False) as client:
+                assert (await client.get(f"/?token={wrong}")).status_code == 401
+        # It opens nothing but the log-in, and that once.
+        bearer = {"Authorization": f"Bearer {secret}"}
+        async with httpx.AsyncClient(base_url=house.url, verify=False) as client:
+            assert (await client.get("/v1/runs", headers=bearer)).status_code == 401
+            assert (await client.get(f"/?token={secret}")).status_code == 303
+            assert (await client.get("/v1/runs")).status_code == 200
+        async with httpx.AsyncClient(base_url=house.url, verify=False) as client:
+            assert (await client.get(f"/?token={secret}")).status_code == 401
+
+
+def test_the_tokens_command_makes_a_link(tmp_path: Path) -> None:
+    made = tokens("link", "--url", "http://127.0.0.1:9/", home=tmp_path)
+    assert made.returncode == 0, made.stderr
+    found = re.fullmatch(r"http://127\.0\.0\.1:9/\?token=(psl_[\w-]{43})", made.stdout.strip())
+    assert found
+    file = TokenFile(tmp_path / "plansmith" / "tokens.json")
+    assert file.take_link(found[1], SystemClock().now())
+    assert not file.take_link(found[1], SystemClock().now())
 
 
 def test_the_file_of_tokens_is_its_owners_alone_and_holds_no_token(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.adapters.stores.memory import MemoryStore
+from plansmith.cli.progress import line_of
+from plansmith.cli.words import words_for
 from plansmith.errors import JournalDamaged, PlansmithError, Refused
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
@@ -227,6 +229,22 @@ async def test_the_report_says_that_a_program_answered() -> None:
     assert "the program MCP client bot answered" in to_markdown(report)
     told = [each for each in report.to_json()["decisions"] if "north" in str(each)]  # type: ignore[union-attr]
     assert "program MCP client bot" in str(told)
+
+
+@pytest.mark.parametrize(
+    ("locale", "told"),
+    [("en", "answered by the program MCP client bot"), ("zh", "由程序“MCP client bot”回答")],
+)
+async def test_the_command_line_says_that_a_program_answered(locale: str, told: str) -> None:
+    bank = Bank()
+    run_id = await bank.until_asked(plan(ASK, READ))
+    run = await bank.smith.answer(run_id, "really", "north", by=BOT)
+    [event] = [
+        each
+        async for each in bank.smith.events(run_id)
+        if isinstance(each.body, e.StepDone) and each.body.step == "really"
+    ]
+    assert told in line_of(run, event, words_for(locale))
 
 
 async def test_a_program_that_cancels_in_another_process_stops_a_run_under_way() -> None:

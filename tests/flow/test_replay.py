@@ -15,7 +15,7 @@ from plansmith.adapters.models.recorded import RecordedModel, RecordingModel
 from plansmith.adapters.models.scripted import Answer
 from plansmith.errors import InputNeeded, Refused, ToolBusy, ToolFailed
 from plansmith.plan.data import Json, canonical_json
-from plansmith.plan.events import Event
+from plansmith.plan.events import Actor, Event
 from plansmith.ports import Call, Usage
 from plansmith.runner.budget import BudgetLimits
 from plansmith.runner.limits import RunLimits
@@ -114,6 +114,21 @@ async def test_a_decision_an_edit_and_an_answer() -> None:
         await app.answer(run.id, name, asked.options[0], by="ada")
         run = await app.run(run.id)
     await assert_replays(app, run.id)
+
+
+async def test_a_program_that_begins_a_run_answers_and_cancels() -> None:
+    app = smith()
+    bot = Actor(kind="program", name="MCP client bot")
+    ask = {"id": "a", "question": "which?"}
+    run = await app.submit(plan(ask, step("b", inputs={"q": "{{a}}"})), by=bot)
+    await app.run(run.id)
+    await app.answer(run.id, "a", "this", by=bot)
+    await app.run(run.id)
+    await assert_replays(app, run.id)
+    other = await app.submit(plan(ask), by=bot)
+    await app.run(other.id)
+    await app.cancel(other.id, by=bot)
+    await assert_replays(app, other.id)
 
 
 async def test_a_rejected_plan() -> None:

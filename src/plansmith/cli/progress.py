@@ -95,6 +95,8 @@ def _step_line(run: Run, event: e.Event, words: Words) -> str:
     state = run.steps[name]
     why = getattr(event.body, "error", "") or getattr(event.body, "reason", "")
     told = f"{ICONS[state.status]} {name} {words[state.status.value]}"
+    if state.program:
+        told += f" ({words['by_program'].format(name=state.program)})"
     return f"{told}: {clip(str(why), _LONGEST)}" if why else told
 
 

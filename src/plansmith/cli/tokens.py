@@ -20,10 +20,11 @@ from plansmith.server.tokens import SCOPES, Token, TokenFile
 
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DEFAULT: Final = "90d"
+_URL: Final = "http://127.0.0.1:8765"
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    deeds = parser.add_subparsers(dest="deed", required=True, metavar="create|list|revoke")
+    deeds = parser.add_subparsers(dest="deed", required=True, metavar="create|list|revoke|link")
     create = deeds.add_parser("create", help="a new token; it is printed this once")
     create.add_argument("name", metavar="NAME", help="what for: its deeds are told under this name")
     scopes = "; ".join(f"{name}: {what}" for name, what in SCOPES.items())
@@ -37,7 +38,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     listing = deeds.add_parser("list", help="all tokens, and the browsers that are logged in")
     revoke = deeds.add_parser("revoke", help="take a token or a log-in back, at once")
     revoke.add_argument("name", metavar="NAME")
-    for deed in (create, listing, revoke):
+    link = deeds.add_parser("link", help="a link that logs a browser in, once, as you")
+    link.add_argument(
+        "--url", default=_URL, help=f"where the server is, as it said (default: {_URL})"
+    )
+    for deed in (create, listing, revoke, link):
         deed.add_argument("--json", action="store_true", help="print as JSON")
 
 
@@ -57,6 +62,11 @@ def _main(args: argparse.Namespace) -> int:
             found = tokens.all()
             lines = [_line(each, now) for each in found]
             _tell(args, [_json(each, now) for each in found], lines or ["There is no token."])
+        case "link":
+            secret = tokens.new_link(by=getpass.getuser(), now=now)
+            where = f"{args.url.rstrip('/')}/?token={secret}"
+            _tell(args, {"link": where}, [where])
+            sys.stderr.write("It works once, and for ten minutes.\n")
         case _:
             gone = tokens.revoke(args.name)
             _tell(args, _json(gone, now), [f"{gone.name} is revoked."])

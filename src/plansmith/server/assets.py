@@ -14,8 +14,8 @@ _HEAD: Final = (
 )
 SIGN_IN: Final = (
     f"{_HEAD}<h1>Plansmith</h1><p>This browser is not signed in. Open the link that"
-    " <code>plansmith serve</code> printed when it started; it works once. Start the server"
-    " again for a new one.</p>"
+    " <code>plansmith serve</code> printed when it started; it works once."
+    " <code>plansmith tokens link</code> makes a new one.</p>"
 )
 NOT_BUILT: Final = (
     f"{_HEAD}<h1>Plansmith</h1><p>The server works, but its page has not been built here."

@@ -32,8 +32,10 @@ class Room:
     head_s: float = 10.0
 
 
-def make_room(head_s: float = 10.0) -> Room:
-    """Room for connections that leaves runs the files they need, whoever connects."""
+def make_room(head_s: float = 10.0, *, most: int = 0) -> Room:
+    """Room for so many connections, or for as many as leave runs the files they need."""
+    if most:
+        return Room(most=most, per_peer=max(1, most * 3 // 4), head_s=head_s)
     if sys.platform == "win32":
         return Room(head_s=head_s)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

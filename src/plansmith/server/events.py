@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from starlette.responses import StreamingResponse
@@ -15,6 +16,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import Event
 from plansmith.ports import News
 from plansmith.server import bodies as b
+from plansmith.server.keys import Keys
 from plansmith.server.office import Office
 from plansmith.server.problems import HttpProblem
 from plansmith.server.route import Answer, Ask
@@ -36,7 +38,9 @@ async def stream(ask: Ask, given: b.StreamQuery) -> Answer:
     resumed = ask.header("last-event-id")
     if resumed.isascii() and resumed.isdigit():
         after = int(resumed[:18])
-    body = _Stream(office, given.run).lines(after)
+    keys: Keys = ask.request.app.state.keys
+    allowed = partial(keys.is_good, ask.grant)
+    body = _Stream(office, given.run, allowed).lines(after)
     return _Counted(office, body)
 
 
@@ -64,8 +68,9 @@ class _Counted(StreamingResponse):
 class _Stream:
     """What one client is sent."""
 
-    def __init__(self, office: Office, run: str) -> None:
+    def __init__(self, office: Office, run: str, allowed: Callable[[], bool]) -> None:
         self._office = office
+        self._allowed = allowed
         self._store = office.smith.store
         self._run = run
 
@@ -100,7 +105,8 @@ class _Stream:
                         text = await queue.get()
                 except TimeoutError:
                     text = ": ping\n\n"
-                if text == _END:
+                # A token that was taken back meanwhile hears no more, either.
+                if text == _END or not self._allowed():
                     return
                 yield text
         finally:

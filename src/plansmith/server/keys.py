@@ -24,13 +24,18 @@ _LARGEST: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one client may do, and as whom; `login` is the browser's, if it is one."""
+    """What one client may do, and as whom; `token` is what is kept of it, but for your own key."""
 
     name: str
     actor: Actor
     scopes: frozenset[str]
-    login: Token | None = None
+    token: Token | None = None
     is_new: bool = False
+
+    @property
+    def login(self) -> Token | None:
+        """The log-in of a browser, if it is one."""
+        return self.token if self.token is not None and self.token.kind == "login" else None
 
 
 def grant_of(scope: MutableMapping[str, Any]) -> Grant:
@@ -72,9 +77,9 @@ class Keys:
         return self._link
 
     def take_link(self, given: str) -> bool:
-        """Whether this is the one-time token; it is then used up."""
+        """Whether this is the token of a one-time link, ours or a later one; it is then used up."""
         if not self._link or not _same(given, self._link):
-            return False
+            return bool(given) and self._tokens.take_link(given, self._now())
         self._link = ""
         return True
 
@@ -86,6 +91,14 @@ class Keys:
         """End a log-in; its cookie is worth nothing from now on."""
         self._tokens.revoke(login.name)
 
+    def is_good(self, grant: Grant) -> bool:
+        """Whether what a client was allowed still counts, for answers that take long."""
+        wanted = grant.token
+        if wanted is None:
+            return True
+        now = self._now()
+        return any(each.hash == wanted.hash and each.is_good(now) for each in self._tokens.all())
+
     def grant(self, *, bearer: str, cookie: str) -> Grant | None:
         """What the token or the cookie of a request allows; a token counts before a cookie."""
         if _same(bearer, self._token):
@@ -93,7 +106,7 @@ class Keys:
         now = self._now()
         found = self._tokens.find(bearer, kind="token", now=now) if bearer else None
         if found is not None:
-            return Grant(found.name, found.actor, frozenset(found.scopes))
+            return Grant(found.name, found.actor, frozenset(found.scopes), found)
         login = self._tokens.find(cookie, kind="login", now=now) if cookie else None
         return self._logged_in(login, now) if login is not None else None
 
@@ -104,7 +117,7 @@ class Keys:
         kept = self._tokens.prolong(login, now) if is_old else login
         if kept is None:
             return None
-        return Grant(kept.name, kept.actor, frozenset(kept.scopes), login=kept, is_new=is_old)
+        return Grant(kept.name, kept.actor, frozenset(kept.scopes), kept, is_new=is_old)
 
 
 def _same(given: str, wanted: str) -> bool:

@@ -54,10 +54,11 @@ def _protocols() -> dict[str, Any]:
     body = {"application/json": {"schema": {"type": "object"}}}
     answers = {"default": {"description": "As the protocol says"}}
     told = {"requestBody": {"content": body}, "responses": answers, "tags": ["protocols"]}
-    card = {"responses": answers, "tags": ["protocols"]}
+    mcp, a2a = ({"security": [{"token": [each]}]} for each in ("mcp", "a2a"))
+    card = {"responses": answers, "tags": ["protocols"], **a2a}
     return {
-        "/mcp": {"post": {**told, "operationId": "mcp", "summary": "The MCP server"}},
-        "/a2a": {"post": {**told, "operationId": "a2a", "summary": "The A2A server"}},
+        "/mcp": {"post": {**told, **mcp, "operationId": "mcp", "summary": "The MCP server"}},
+        "/a2a": {"post": {**told, **a2a, "operationId": "a2a", "summary": "The A2A server"}},
         CARD: {"get": {**card, "operationId": "a2a_card", "summary": "The A2A agent card"}},
     }
 
@@ -69,6 +70,7 @@ def _operation(route: Route, known: dict[str, Any], defined: dict[str, Any]) -> 
         "tags": [route.handler.__module__.rpartition(".")[2]],
         "parameters": [*_path(route), *_query(route, defined), *_headers(route)],
         "responses": _responses(route, known),
+        "security": [{"token": [route.scope]}],
     }
     if route.has_body and route.given is not Nothing:
         content = {"application/json": {"schema": known[route.given.__name__]}}

@@ -165,7 +165,10 @@ def make_server(office: Office, serve: Serve, sock: socket.socket) -> tuple[Serv
     )
     config = uvicorn.Config(
         app,
-        http=cast("type[asyncio.Protocol]", partial(Connection, room=make_room(serve.head_s))),
+        http=cast(
+            "type[asyncio.Protocol]",
+            partial(Connection, room=make_room(serve.head_s, most=serve.connections)),
+        ),
         backlog=BACKLOG,
         log_config=None,
         access_log=False,

@@ -13,12 +13,14 @@ class Serve:
     """Where and how to serve; `rules` are those of the gate.
 
     `tokens_file` keeps the tokens and log-ins, beside the token file if it is not said.
+    `connections` is how many there may be; 0 is as many as the limit of open files allows.
     """
 
     token_file: Path
     tokens_file: Path | None = None
     login_days: float = 30.0
     head_s: float = 10.0
+    connections: int = 0
     host: str = "127.0.0.1"
     port: int = 0
     allow_hosts: tuple[str, ...] = ()

@@ -36,16 +36,17 @@ SCOPES: Final = {
 }
 DOORS: Final = frozenset({"mcp", "a2a"})
 PERSONS: Final = frozenset(SCOPES) - DOORS
-_MARKS: Final = {"token": "pst_", "login": "psl_"}
+_MARKS: Final = {"token": "pst_", "login": "psl_", "link": "psl_"}
+_LINK: Final = timedelta(minutes=10)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}")
 _NEWER: Final = "use a Plansmith that is as new as the one that wrote it"
 
 
 class Token(Record):
-    """A token or a browser's log-in, without the secret itself."""
+    """A token, a browser's log-in or a link to log in by once, without the secret itself."""
 
     name: str
-    kind: Literal["token", "login"] = "token"
+    kind: Literal["token", "login", "link"] = "token"
     hash: str
     scopes: tuple[str, ...]
     by: str = ""
@@ -56,7 +57,7 @@ class Token(Record):
     @property
     def actor(self) -> Actor:
         """As whom it speaks: only what may approve is a person's own key."""
-        if self.kind == "login":
+        if self.kind != "token":
             return Actor(kind="person", name=self.by)
         if "approve" in self.scopes:
             return Actor(kind="person", name=f"{self.by} (token {self.name})")
@@ -126,19 +127,43 @@ class TokenFile:
 
     def log_in(self, *, by: str, now: datetime, lasts: timedelta) -> str:
         """The secret of a new log-in of the person, for a browser's cookie."""
-        secret = _MARKS["login"] + secrets.token_urlsafe(32)
-        login = Token(
-            name=f"login-{secrets.token_hex(3)}",
-            kind="login",
+        scopes = tuple(each for each in SCOPES if each in PERSONS)
+        return self._add("login", scopes, by=by, now=now, lasts=lasts)
+
+    def new_link(self, *, by: str, now: datetime) -> str:
+        """The secret of a link by which the person logs a browser in, once and soon."""
+        return self._add("link", (), by=by, now=now, lasts=_LINK)
+
+    def take_link(self, secret: str, now: datetime) -> bool:
+        """Whether this is the secret of a link; it is then used up, whoever else tries."""
+        found = self.find(secret, kind="link", now=now)
+        try:
+            return found is not None and bool(self.revoke(found.name))
+        except Misconfigured:
+            return False
+
+    def _add(
+        self,
+        kind: Literal["login", "link"],
+        scopes: tuple[str, ...],
+        *,
+        by: str,
+        now: datetime,
+        lasts: timedelta,
+    ) -> str:
+        secret = _MARKS[kind] + secrets.token_urlsafe(32)
+        made = Token(
+            name=f"{kind}-{secrets.token_hex(3)}",
+            kind=kind,
             hash=_hash(secret),
-            scopes=tuple(each for each in SCOPES if each in PERSONS),
+            scopes=scopes,
             by=by,
             created=now,
             expires=now + lasts,
             seconds=lasts.total_seconds(),
         )
         with self._alone():
-            self._write((*(each for each in self.all() if each.is_good(now)), login))
+            self._write((*(each for each in self.all() if each.is_good(now)), made))
         return secret
 
     def prolong(self, login: Token, now: datetime) -> Token | None:

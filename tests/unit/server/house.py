@@ -181,7 +181,8 @@ async def serving(
         **given,
     )
     rules = {"per_second": 100_000.0, "burst": 100_000, **more}
-    serve = Serve(token_file=folder / "token", head_s=rules.pop("head_s", 10.0), rules=rules)
+    own = {name: rules.pop(name) for name in ("head_s", "connections") if name in rules}
+    serve = Serve(token_file=folder / "token", rules=rules, **own)
     sock = bind(serve)
     server, keys = make_server(office, serve, sock)
     port = sock.getsockname()[1]

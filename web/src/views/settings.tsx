@@ -4,8 +4,9 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { shown } from "../data/json";
 import type { Json } from "../data/types";
+import { post } from "../live/api";
 import { useResource } from "../live/hooks";
-import { Field, Head, Shown } from "../ui/parts";
+import { Button, ErrorNote, Field, Head, Shown, useAction } from "../ui/parts";
 import { THEMES, applyTheme, wantedTheme } from "../ui/theme";
 import type { Theme } from "../ui/theme";
 import { currentLocale, speak, t } from "../words/words";
@@ -21,6 +22,7 @@ export function SettingsView(): JSX.Element {
   const settings = useResource<{ items: Setting[] }>("/v1/settings");
   const model = useResource<Model>("/v1/model");
   const version = useResource<Record<string, Json>>("/version");
+  const leaving = useAction();
   const choose = (next: Theme): void => { applyTheme(next); setTheme(next); };
   const say = (next: Locale): void => { void speak(next, true).then(() => dispatchEvent(new Event("plansmith-locale"))); };
   return (
@@ -32,6 +34,9 @@ export function SettingsView(): JSX.Element {
           <Field label={t("settings.theme")}>{(id) => <select id={id} value={theme} onChange={(event) => choose(event.currentTarget.value as Theme)}>{THEMES.map((each) => <option key={each} value={each}>{t(`settings.${each}`)}</option>)}</select>}</Field>
           <Field label={t("settings.language")}>{(id) => <select id={id} value={currentLocale()} onChange={(event) => say(event.currentTarget.value as Locale)}>{LANGUAGES.map(([code, name]) => <option key={code} value={code} lang={code}>{name}</option>)}</select>}</Field>
         </div>
+        <p class="dim">{t("settings.logInWhy")}</p>
+        <ErrorNote error={leaving.error} />
+        <Button disabled={leaving.busy} onClick={() => leaving.act(async () => { await post("/v1/logout"); location.reload(); })}>{t("settings.logOut")}</Button>
       </section>
       <section class="panel">
         <h2>{t("settings.model")}</h2>

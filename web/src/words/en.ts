@@ -434,6 +434,8 @@ export const en = {
   "settings.name": "Setting",
   "settings.value": "Value",
   "settings.source": "Where it comes from",
+  "settings.logInWhy": "It is logged in as you, and stays so while it is used. plansmith tokens lists all log-ins and ends them.",
+  "settings.logOut": "Log out",
   "settings.model": "Model",
   "settings.version": "Version",
 

@@ -436,6 +436,8 @@ export const zh: Words = {
   "settings.name": "设置",
   "settings.value": "值",
   "settings.source": "来源",
+  "settings.logInWhy": "它以你的身份登录，使用期间一直有效。plansmith tokens 列出并结束所有登录。",
+  "settings.logOut": "退出登录",
   "settings.model": "模型",
   "settings.version": "版本",
 
