@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from plansmith.app import Plansmith
 from plansmith.errors import JournalDamaged
 from plansmith.plan.data import Json
+from plansmith.plan.events import Event
 from plansmith.plan.run import Run, RunStatus
 from plansmith.server.telling import run_row
 
@@ -47,12 +48,13 @@ class Rows:
         known = self._listed.get(run_id)
         if known is not None:
             return known
-        before = self._position
+        before, events = self._position, list[Event]()
         try:
-            run = (await self._smith.journal(run_id)).run
+            journal = await self._smith.journal(run_id)
+            run, events = journal.run, journal.events
         except JournalDamaged as damage:
             run = Run(id=run_id, phase=RunStatus.FAILED, request=str(damage))
-        found = Listed(run_row(run), None if run.status.over else run, run.metrics)
+        found = Listed(run_row(run, events), None if run.status.over else run, run.metrics)
         # What was written while this was read may be missing in it: then it is read again.
         if self._position == before:
             self._listed[run_id] = found

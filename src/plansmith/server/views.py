@@ -157,6 +157,9 @@ class RunRow(BaseModel):
     questions: int
     tokens: int
     cost_usd: str
+    planning_seconds: float
+    running_seconds: float
+    waiting_seconds: float
 
 
 class RunPage(BaseModel):
