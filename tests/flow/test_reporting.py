@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import pytest
 
-from plansmith import Effect, Plan, Plansmith, RunStatus
+from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.adapters.models.scripted import Answer
 from plansmith.config import Settings
 from plansmith.errors import ModelRefused, OutcomeUnknown, Refused, ToolBusy, ToolFailed
@@ -322,6 +322,41 @@ async def test_an_effect_in_doubt_is_told_as_not_known() -> None:
     report = await load_report(app.store, run.id)
     assert "It is not known whether pay took effect." in report.head
     assert "Nothing could be done." not in to_markdown(report)
+
+
+async def test_an_effect_stopped_in_mid_call_is_not_called_undone() -> None:
+    began = asyncio.Event()
+
+    class Paying:
+        async def tools(self) -> list[ToolSpec]:
+            return [ToolSpec(name="pay", input_schema={}, effect=Effect.FINAL)]
+
+        async def call(self, *_: object) -> Any:
+            began.set()
+            await asyncio.Event().wait()
+
+    app = Plansmith(tools=[Paying()], limits=RunLimits(grace_s=0.1))
+    each = {"tool": "pay", "inputs": {"to": "{{item}}"}}
+    wanted = plan({"id": "p", "tool": "pay"}, {"id": "m", "over": ["ann"], "each": each})
+    run = await app.submit(wanted)
+    await app.decide(run.id, approve=wanted.hash, by="ada")
+    running = asyncio.create_task(app.run(run.id))
+    await began.wait()
+    await app.cancel(run.id, by="ada")
+    await running
+    report = await load_report(app.store, run.id)
+    assert "It is not known whether p took effect." in report.head
+    assert "It is not known whether m took effect." in report.head
+    assert not [told for told in report.head if told.startswith("Not done")]
+
+
+async def test_an_effect_done_for_some_items_says_for_how_many() -> None:
+    send = FakeTool("send", ["ok", ToolFailed("full")], effect=Effect.WRITE)
+    each = {"tool": "send", "inputs": {"to": "{{item}}"}}
+    wanted = plan(CITIES[0], {"id": "m", "over": ["ann", "bob"], "each": each, "width": 1})
+    report = await reported(smith(OSLO, send), wanted)
+    told = report.head[0]
+    assert told == "Not done: m (failed; 1 of its 2 parts were done)." or "not known" in told
 
 
 async def test_planning_and_running_count_and_waiting_for_a_person_is_told_apart() -> None:

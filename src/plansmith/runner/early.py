@@ -25,7 +25,7 @@ from plansmith.runner.journal import Journal
 from plansmith.runner.units import Unit
 
 FRESH_S: Final = 300.0  # older results are read again: the world may have moved on
-DIED: Final = "it is not known how it ended: its process is gone"
+DIED: Final = "it is not known how it ended"
 NOT_NEEDED: Final = "stopped: the plan does not need it, or waits for a person"
 Tell = Callable[[str], None]
 
