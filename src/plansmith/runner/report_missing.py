@@ -54,7 +54,8 @@ def _dropped(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
     """What a person approved and no plan since has kept; the same call by another name counts."""
     plans = {body.plan.hash: body for body in _proposed(events)}
     approved = [plans[each.body.hash] for each in events if isinstance(each.body, e.PlanApproved)]
-    left = {_call(step) for step in run.plan.steps if not step.disabled} if run.plan else set()
+    steps = run.plan.steps if run.plan else ()
+    left = {_call(step) for step in steps if not step.disabled}
     names = run.plan.by_id if run.plan else {}
     told: set[str] = set()
     for body in approved:
