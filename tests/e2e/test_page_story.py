@@ -33,7 +33,6 @@ def test_from_a_request_to_its_report_with_a_reload_at_every_stage(
     watched: Watched, stage: Stage
 ) -> None:
     page = watched.tab()
-    # The tools too: what only reads may start while the plan is still written.
     stage.hold("model", "weather.forecast")
     ask(page, ASK)
     written = page.locator(".written li")
@@ -214,6 +213,70 @@ def test_a_new_plan_that_touches_more_is_shown_as_a_difference_and_approved_agai
     expect(page.get_by_text("hotels.search was not in the plan before")).to_be_visible()
     approve(page)
     expect(page.locator(".run-head .badge.s-done")).to_be_visible()
+
+
+LOOK = {"id": "look", "tool": "weather.forecast", "inputs": {"city": "Rome"}}
+BAD = {"id": "bad", "tool": "hotels.find", "inputs": {"city": "Rome"}, "after": ["look"]}
+
+
+def test_run_again_and_continue_are_two_buttons_that_do_what_they_say(
+    watched: Watched, stage: Stage
+) -> None:
+    run = stage.submit(LOOK, BAD)
+    page = watched.tab(f"runs/{run}")
+    approve(page)
+    expect(page.locator(".run-head .badge.s-partly_done")).to_be_visible()
+    page.get_by_role("button", name="Continue from what is done (1 of 2)").click()
+    expect(page.get_by_text("1 of 2 steps are done and will not run again.")).to_be_visible()
+    continued = stage.api(f"/v1/runs/{run_of(page)}")
+    assert continued["id"] != run
+    assert continued["steps"]["look"]["reused_from"] == run
+    page.goto(page.url.replace(continued["id"], run))
+    page.get_by_role("button", name="Run again", exact=True).click()
+    expect(page.get_by_role("button", name="Approve and run")).to_be_enabled()
+    again = stage.api(f"/v1/runs/{run_of(page)}")
+    assert again["id"] not in (run, continued["id"])
+    assert {step["status"] for step in again["steps"].values()} == {"waiting"}
+    approve(page)
+    expect(page.locator(".run-head .badge.s-partly_done")).to_be_visible()
+    types = [each["body"]["type"] for each in stage.api(f"/v1/runs/{again['id']}/events")["items"]]
+    assert "step_reused" not in types
+
+
+def test_a_run_that_is_done_offers_no_continuing(watched: Watched, stage: Stage) -> None:
+    run = stage.submit(LOOK)
+    page = watched.tab(f"runs/{run}")
+    approve(page)
+    expect(page.locator(".run-head .badge.s-done")).to_be_visible()
+    expect(page.get_by_role("button", name="Run again", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Continue from what is done")).to_have_count(0)
+
+
+def test_planning_that_fails_is_red_and_offers_another_try(watched: Watched, stage: Stage) -> None:
+    page = watched.tab()
+    ask(page, "nobody can plan this")
+    expect(page.locator(".run-head .badge.s-failed")).to_be_visible()
+    expect(page.get_by_text("no plan could be made").first).to_be_visible()
+    expect(page.get_by_role("button", name="Approve and run")).to_have_count(0)
+    first = run_of(page)
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_text("This repeats an earlier run")).to_be_visible()
+    assert run_of(page) != first
+
+
+def test_nothing_runs_before_the_plan_is_seen_where_the_page_says_so(
+    watched: Watched, stage: Stage
+) -> None:
+    page = watched.tab()
+    expect(page.get_by_text("You see the plan before anything runs.")).to_be_visible()
+    stage.hold("model")
+    ask(page, ASK)
+    expect(page.locator(".written li").first).to_contain_text("Weather in Oslo")
+    stage.release("model")
+    expect(page.get_by_role("button", name="Approve and run")).to_be_enabled()
+    events = stage.api(f"/v1/runs/{run_of(page)}/events")["items"]
+    types = {each["body"]["type"] for each in events}
+    assert not types & {"prefetch_started", "step_started"}
 
 
 def test_typing_never_approves(watched: Watched, stage: Stage) -> None:

@@ -166,4 +166,5 @@ async def test_a_model_that_fails_ends_the_run_with_its_reason(tmp_path: Path) -
     async with serving(tmp_path, model=Mute()) as house:
         run = await house.post("/v1/runs", {"request": "x"}, 202)
         run = await house.until(run["id"], "reviewing", "failed", "done")
-        assert run["plan"]["degraded"]
+        assert (run["status"], run["plan"]) == ("failed", None)
+        assert "no plan could be made" in run["reason"]

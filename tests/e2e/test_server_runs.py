@@ -28,8 +28,9 @@ async def test_a_request_is_planned_in_the_background_seen_first_and_run(tmp_pat
             "reasons": ["you wanted to see the plan first"],
         }
         assert run["effects"]["read"] == 1
-        assert run["origins"] == {"oslo": {"inputs.city": "person"}}
-        assert house.tools.calls in ([], [("weather", {"city": "Oslo"})])  # read early, perhaps
+        assert run["origins"] == {"oslo": {"inputs.city": "request"}}
+        assert house.tools.calls == []  # nothing runs before the plan was seen
+        assert run["prefetches"] == []
         await house.approve(run)
         run = await house.until(run["id"], "done")
         assert run["steps"]["oslo"]["result"] == {"tool": "weather", "city": "Oslo"}
@@ -144,12 +145,12 @@ async def test_changes_in_words_make_another_plan(tmp_path: Path) -> None:
         assert told["rejections"] == 1
         run = await house.until(run["id"], "reviewing")
         assert [step["id"] for step in run["plan"]["steps"]] == ["oslo", "rome"]
-        assert run["origins"]["rome"]["inputs.city"] == "person"  # it is in what was asked
+        assert run["origins"]["rome"]["inputs.city"] == "request"  # it is in what was asked
 
 
 async def test_a_question_about_the_request_is_answered_and_then_planned(tmp_path: Path) -> None:
     asks = {"decision": "ask", "reason": "", "query": "", "answer": "Which city?"}
-    model = ScriptedModel(asks, DECIDED, Answer(PLAN, expects="You decide"))
+    model = ScriptedModel(asks, Answer(DECIDED, expects="You decide"), PLAN)
     async with serving(tmp_path, model=model) as house:
         run = await house.post("/v1/runs", {"request": "the weather"}, 202)
         run = await house.until(run["id"], "asking")
@@ -282,14 +283,91 @@ async def test_a_failed_run_is_repeated_from_where_it_broke(tmp_path: Path) -> N
         run = await house.begin(tool_step("a"), tool_step("b", "fail", after=["a"]))
         await house.approve(run)
         run = await house.until(run["id"], "partly_done")
+        assert run["continues"] == {"done": 1, "total": 2}
         again = await house.post(f"/v1/runs/{run['id']}/retry", status=202)
         assert again["id"] != run["id"]
         assert again["steps"]["a"]["status"] == "done"
+        assert again["steps"]["a"]["reused_from"] == run["id"]
+        assert again["steps"]["a"]["finished_at"] == run["steps"]["a"]["finished_at"]
         changed = plan(tool_step("a"), tool_step("b", after=["a"]))
         mended = await house.post(f"/v1/runs/{run['id']}/retry", {"plan": changed}, 202)
         await house.approve(mended)
         await house.until(mended["id"], "done")
         assert [name for name, _ in house.tools.calls].count("fail") == 1
+
+
+async def test_run_again_runs_everything_and_continuing_what_is_done_is_refused(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as house:
+        run = await house.begin(tool_step("a"), tool_step("m", "mail", after=["a"]))
+        await house.approve(run)
+        run = await house.until(run["id"], "done")
+        assert run["continues"] is None
+        refused = await house.client.post(f"/v1/runs/{run['id']}/retry", json={})
+        assert refused.status_code == 409
+        assert "everything is done" in refused.text
+        again = await house.post(f"/v1/runs/{run['id']}/rerun", status=202)
+        assert (again["status"], again["origin"]) == ("reviewing", run["id"])
+        assert any("m was done in run" in each for each in again["review"]["reasons"])
+        assert [name for name, _ in house.tools.calls] == ["weather", "mail"]
+        await house.approve(again)
+        again = await house.until(again["id"], "done")
+        assert [name for name, _ in house.tools.calls] == ["weather", "mail"] * 2
+
+
+async def test_a_repeated_plan_keeps_its_origins_over_two_repeats_and_an_edit(
+    tmp_path: Path,
+) -> None:
+    made = plan(tool_step("oslo", inputs={"city": "Oslo", "unit": "celsius"}))
+    model = ScriptedModel(DECIDED, made)
+    async with serving(tmp_path, model=model) as house:
+        run = await house.post("/v1/runs", {"request": "the weather in Oslo"}, 202)
+        run = await house.until(run["id"], "reviewing")
+        known = {"oslo": {"inputs.city": "request", "inputs.unit": "model"}}
+        assert run["origins"] == known
+        for _ in range(2):
+            await house.approve(run)
+            run = await house.until(run["id"], "done")
+            run = await house.post(f"/v1/runs/{run['id']}/rerun", status=202)
+            assert run["origins"] == known
+        await house.approve(run)
+        run = await house.until(run["id"], "done")
+        changed = plan(tool_step("oslo", inputs={"city": "Oslo", "unit": "kelvin"}))
+        run = await house.post(f"/v1/runs/{run['id']}/retry", {"plan": changed}, 202)
+        assert run["origins"] == {"oslo": {"inputs.city": "request", "inputs.unit": "person"}}
+        plans = await house.get(f"/v1/runs/{run['id']}/plans")
+        assert [each["origin"] for each in plans] == ["rerun"]
+
+
+async def test_a_failed_planning_is_a_failed_run_that_can_be_tried_again(tmp_path: Path) -> None:
+    nothing = ["I cannot"] * 3
+    model = ScriptedModel(DECIDED, *nothing, DECIDED, PLAN)
+    async with serving(tmp_path, model=model) as house:
+        run = await house.post("/v1/runs", {"request": "the weather in Oslo"}, 202)
+        run = await house.until(run["id"], "failed")
+        assert run["plan"] is None
+        assert "no plan could be made" in run["reason"]
+        assert run["problems"]
+        refused = await house.client.post(
+            f"/v1/runs/{run['id']}/decision", json={"approve": "0" * 64}
+        )
+        assert refused.status_code == 409
+        again = await house.post(f"/v1/runs/{run['id']}/retry", status=202)
+        assert (again["request"], again["origin"]) == ("the weather in Oslo", run["id"])
+        again = await house.until(again["id"], "reviewing")
+        assert [step["id"] for step in again["plan"]["steps"]] == ["oslo"]
+
+
+async def test_lists_of_runs_tell_planning_running_and_waiting_apart(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        run = await house.begin(tool_step("a"))
+        await house.approve(run)
+        await house.until(run["id"], "done")
+        [row] = (await house.get("/v1/runs"))["items"]
+        assert row["waiting_seconds"] > 0
+        assert row["planning_seconds"] >= 0
+        assert row["running_seconds"] >= 0
 
 
 async def test_reports_come_in_three_forms(tmp_path: Path) -> None:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from decimal import Decimal
 from html.parser import HTMLParser
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from plansmith import Effect, Plan, Plansmith, RunStatus
+from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.adapters.models.scripted import Answer
-from plansmith.errors import ModelRefused, Refused, ToolBusy, ToolFailed
-from plansmith.ports import Usage
+from plansmith.config import Settings
+from plansmith.errors import ModelRefused, OutcomeUnknown, Refused, ToolBusy, ToolFailed
+from plansmith.plan.events import Actor, PlanOrigin
+from plansmith.ports import ModelDone, TextDelta, Usage
 from plansmith.runner.limits import Caps, RunLimits
 from plansmith.runner.report import load_report
 from plansmith.runner.report_data import Report
 from plansmith.runner.report_html import to_html
 from plansmith.runner.report_markdown import to_markdown
+from plansmith.runner.report_times import Times
 from plansmith.runner.report_words import EN, ZH
 from plansmith.testing import FakeClock, FakeTool, FakeTools, ScriptedModel
 
@@ -249,3 +253,156 @@ async def test_small_talk_has_a_report_too(scripted: Scripted) -> None:
     report = await load_report(app.store, run.id)
     assert report.answer.text == "Hello!"
     assert "Answered at once" in to_markdown(report)
+
+
+# What is missing, how long it took, who made it
+
+
+MAIL = FakeTool("mail", ["sent"], effect=Effect.FINAL)
+BROKEN = FakeTool("broken", [ToolFailed("no")])
+
+
+def first_line(report: Report) -> str:
+    """What a person reads first, below the title."""
+    lines = [each for each in to_markdown(report).splitlines() if each]
+    assert f"<p>{report.head[0]}</p>" in to_html(report)
+    return lines[1]
+
+
+async def test_the_first_line_of_a_partly_done_run_names_the_effect_that_did_not_happen() -> None:
+    wanted = plan(
+        {"id": "look", "tool": "oslo"},
+        {"id": "b", "tool": "broken"},
+        {"id": "m", "tool": "mail", "title": "Mail the boss", "after": ["b"]},
+    )
+    report = await reported(smith(OSLO, BROKEN, MAIL), wanted)
+    assert report.status == "partly_done"
+    assert first_line(report) == "Not done: m — Mail the boss (did not run)."
+    assert report.to_json()["head"][0] == report.head[0]  # type: ignore[index]
+
+
+async def test_an_effect_that_a_revision_dropped_comes_first_and_never_everything_was_done(
+    scripted: Scripted,
+) -> None:
+    draft = {
+        "goal": "Tell the boss",
+        "steps": [
+            {"id": "b", "tool": "broken"},
+            {"id": "m", "tool": "mail", "after": ["b"]},
+        ],
+    }
+    other = {"goal": "Look around", "steps": [{"id": "o", "tool": "oslo"}]}
+    triage = {"decision": "plan", "reason": "", "query": "tell the boss", "answer": ""}
+    model = scripted(triage, draft, other)
+    app = smith(OSLO, BROKEN, MAIL, model=model, early_start=False)
+    run = await app.plan("tell the boss")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    run = await app.run(run.id)
+    while not run.status.over:
+        # Whoever decides about the revision says yes: the report must still tell.
+        for name in run.questions:
+            await app.answer(run.id, name, run.questions[name].options[0], by="ada")
+        if run.status is RunStatus.REVIEWING and run.plan is not None and not run.is_approved:
+            await app.decide(run.id, approve=run.plan.hash, by="ada")
+        run = await app.run(run.id)
+    report = await load_report(app.store, run.id)
+    text = to_markdown(report)
+    assert "Not done: m (was approved, and dropped when the plan was revised)." in text
+    assert "Everything was done." not in text
+
+
+async def test_an_effect_in_doubt_is_told_as_not_known() -> None:
+    app = smith(FakeTool("pay", [OutcomeUnknown("no reply")], effect=Effect.FINAL))
+    run = await app.submit(plan({"id": "pay", "tool": "pay"}))
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    run = await app.run(run.id)
+    await app.cancel(run.id, by="ada")
+    report = await load_report(app.store, run.id)
+    assert "It is not known whether pay took effect." in report.head
+    assert "Nothing could be done." not in to_markdown(report)
+
+
+async def test_an_effect_stopped_in_mid_call_is_not_called_undone() -> None:
+    began = asyncio.Event()
+
+    class Paying:
+        async def tools(self) -> list[ToolSpec]:
+            return [ToolSpec(name="pay", input_schema={}, effect=Effect.FINAL)]
+
+        async def call(self, *_: object) -> Any:
+            began.set()
+            await asyncio.Event().wait()
+
+    app = Plansmith(tools=[Paying()], limits=RunLimits(grace_s=0.1))
+    each = {"tool": "pay", "inputs": {"to": "{{item}}"}}
+    wanted = plan({"id": "p", "tool": "pay"}, {"id": "m", "over": ["ann"], "each": each})
+    run = await app.submit(wanted)
+    await app.decide(run.id, approve=wanted.hash, by="ada")
+    running = asyncio.create_task(app.run(run.id))
+    await began.wait()
+    await app.cancel(run.id, by="ada")
+    await running
+    report = await load_report(app.store, run.id)
+    assert "It is not known whether p took effect." in report.head
+    assert "It is not known whether m took effect." in report.head
+    assert not [told for told in report.head if told.startswith("Not done")]
+
+
+async def test_an_effect_done_for_some_items_says_for_how_many() -> None:
+    send = FakeTool("send", ["ok", ToolFailed("full")], effect=Effect.WRITE)
+    each = {"tool": "send", "inputs": {"to": "{{item}}"}}
+    wanted = plan(CITIES[0], {"id": "m", "over": ["ann", "bob"], "each": each, "width": 1})
+    report = await reported(smith(OSLO, send), wanted)
+    told = report.head[0]
+    assert told == "Not done: m (failed; 1 of its 2 parts were done)." or "not known" in told
+
+
+async def test_planning_and_running_count_and_waiting_for_a_person_is_told_apart() -> None:
+    clock = FakeClock()
+
+    class Thinking:
+        name = "thinking"
+
+        async def stream(self, *_: object, **__: object) -> Any:
+            await clock.advance(50)
+            yield TextDelta(json.dumps({"goal": "g", "steps": [{"id": "m", "tool": "slow"}]}))
+            yield ModelDone(Usage(900, 100), self.name)
+
+    slow = FakeTool("slow", ["ok"], effect=Effect.FINAL, delay=7)
+    tools = FakeTools(slow, clock=clock)
+    no_triage = Settings.model_validate({"planner": {"triage": False}})
+    app = Plansmith(model=Thinking(), tools=[tools], clock=clock, settings=no_triage)
+    run = await app.plan("do it")
+    await clock.advance(3600)
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    running = asyncio.create_task(app.run(run.id))
+    await clock.advance(7)
+    assert (await running).status is RunStatus.DONE
+    report = await load_report(app.store, run.id)
+    assert report.took.tokens == 1000
+    assert report.took.times == Times(planning=50, running=7, waiting=3600)
+    assert report.took.seconds == 57
+    text = to_markdown(report)
+    assert "Time: 57.0 s (planning 50.0 s, running 7.0 s)" in text
+    assert "Waiting for a person: 3600.0 s" in text
+
+
+@pytest.mark.parametrize("words", [EN, ZH])
+def test_every_maker_of_a_plan_has_its_words(words: dict[str, str]) -> None:
+    makers = get_args(PlanOrigin)
+    assert {f"made_{each}" for each in makers} <= words.keys()
+
+
+async def test_a_report_says_who_made_the_plan() -> None:
+    app = smith(OSLO)
+    first = await app.run((await app.submit(plan(CITIES[0]))).id)
+    again = await app.run((await app.rerun(first.id)).id)
+    program = Actor(kind="program", name="mcp")
+    third = await app.run((await app.submit(plan(CITIES[0]), by=program)).id)
+    told = [to_markdown(await load_report(app.store, run.id)) for run in (first, again, third)]
+    assert "handed in ready-made" in told[0]
+    assert "the plan of an earlier run" in told[1]
+    assert "handed in by a program" in told[2]

@@ -205,6 +205,8 @@ def _says(prompt: str, schema: Mapping[str, Json] | None) -> str:
     if '"step": "old"' in prompt:
         step = _tool("fresh", "Ask elsewhere", "hotels.search", {"city": "Rome"})
         return json.dumps({"goal": "a goal", "steps": [step]})
+    if "nobody can plan this" in prompt:
+        return "I cannot."
     if '"step": "bad"' in prompt:
         return "I know no other way."
     if '"status": "failed"' in prompt:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from plansmith.cli.describe import run_json, run_lines, waiting_lines
 from plansmith.cli.exits import Exit
@@ -18,10 +18,18 @@ from plansmith.dialects.native import to_yaml
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.review.render import clip, safe
+from plansmith.runner.report_times import Times, times_of
 
 _MOST: Final = 20
 _SHORT: Final = 8
 _OPEN: Final = [status.value for status in RunStatus if not status.over]
+
+
+class Listed(NamedTuple):
+    """A run in the list, and how long it was planned, ran and waited."""
+
+    run: Run
+    times: Times
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +49,7 @@ def _main(args: argparse.Namespace) -> int:
         ids = list(await session.smith.store.runs())
         runs = await _newest(session, ids, _wanted(args.status), args.limit)
         if args.json:
-            print_json([_row_json(run) for run in runs])
+            print_json([_row_json(run, times) for run, times in runs])
         elif runs:
             print_lines(_table(runs, ids, session.smith.folder))
         else:
@@ -58,15 +66,15 @@ def _wanted(given: Sequence[str] | None) -> frozenset[str]:
 
 async def _newest(
     session: Session, ids: Sequence[str], wanted: frozenset[str], most: int
-) -> list[Run]:
+) -> list[Listed]:
     """The newest runs with these statuses, newest last; older ones are not even read."""
-    found: list[Run] = []
+    found: list[Listed] = []
     for run_id in reversed(ids):
         if len(found) >= max(most, 0):
             break
-        run = await session.smith.listed_run(run_id)
+        run, events = await session.smith.listed_run(run_id)
         if run.status.value in wanted:
-            found.append(run)
+            found.append(Listed(run, times_of(events)))
     return found[::-1]
 
 
@@ -74,12 +82,12 @@ def _elsewhere(run: Run, here: str) -> str:
     return f"  ({safe(run.folder)})" if run.folder not in ("", here) else ""
 
 
-def _table(runs: Sequence[Run], ids: Sequence[str], here: str) -> list[str]:
+def _table(runs: Sequence[Listed], ids: Sequence[str], here: str) -> list[str]:
     length = shortest(ids)
     return [
         f"{run.id[:length]}  {'damaged' if run.damage else run.status.value:<11}  {_share(run):>5}"
         f"  {_began(run):<16}  {clip(safe(run.request or run.damage), 80)}{_elsewhere(run, here)}"
-        for run in runs
+        for run, _ in runs
     ]
 
 
@@ -102,7 +110,7 @@ def _share(run: Run) -> str:
     return f"{states.count(StepStatus.DONE)}/{len(states)}" if states else ""
 
 
-def _row_json(run: Run) -> dict[str, Json]:
+def _row_json(run: Run, times: Times) -> dict[str, Json]:
     return {
         "id": run.id,
         "status": run.status.value,
@@ -111,6 +119,11 @@ def _row_json(run: Run) -> dict[str, Json]:
         "reason": run.reason,
         "damage": run.damage,
         "questions": list(run.questions),
+        "tokens": run.tokens,
+        "cost_usd": str(run.money),
+        "planning_seconds": times.planning,
+        "running_seconds": times.running,
+        "waiting_seconds": times.waiting,
         "created_at": run.created_at.isoformat() if run.created_at else None,
         "updated_at": run.updated_at.isoformat() if run.updated_at else None,
     }

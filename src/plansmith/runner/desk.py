@@ -306,15 +306,16 @@ class Desk:
 
     async def runs(self) -> list[Run]:
         """All runs, oldest first, without their results; a damaged one says so as its reason."""
-        return [await self.listed_run(run_id) for run_id in await self.store.runs()]
+        return [(await self.listed_run(run_id))[0] for run_id in await self.store.runs()]
 
-    async def listed_run(self, run_id: str) -> Run:
-        """A run without its results; one of which nothing can be read says so as its reason."""
+    async def listed_run(self, run_id: str) -> tuple[Run, Sequence[e.Event]]:
+        """A run without results, and its events; one that cannot be read says so as its reason."""
         try:
-            return (await self.journal(run_id)).run
+            journal = await self.journal(run_id)
         except JournalDamaged as damage:
             told = str(damage)
-            return Run(id=run_id, phase=RunStatus.FAILED, reason=told, damage=told)
+            return Run(id=run_id, phase=RunStatus.FAILED, reason=told, damage=told), ()
+        return journal.run, journal.events
 
     async def events(
         self, run_id: str, *, after: int = 0, follow: bool = False

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from plansmith.errors import JournalError
 from plansmith.plan.capability import Effect
@@ -25,7 +25,7 @@ from plansmith.runner.journal import Journal
 from plansmith.runner.units import Unit
 
 FRESH_S: Final = 300.0  # older results are read again: the world may have moved on
-DIED: Final = "it is not known how it ended: its process is gone"
+DIED: Final = "it is not known how it ended"
 NOT_NEEDED: Final = "stopped: the plan does not need it, or waits for a person"
 Tell = Callable[[str], None]
 
@@ -251,7 +251,8 @@ class EarlyReads:
         """Let go of everything."""
         self._closed = True
         calls = [each.task for each in [*self._begun.values(), *self._promised.values()]]
-        tasks = [*self._tasks, *(task for task in calls if task is not None)]
+        tasks: list[asyncio.Task[Any]] = [*self._tasks]
+        tasks += [task for task in calls if task is not None]
         self._begun, self._promised = {}, {}
         for task in tasks:
             task.cancel()

@@ -6,18 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from plansmith.plan import events as e
-from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.runner.report_words import Words
 from plansmith.runner.requested import missing_in
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A step that would have changed something: how it stands, and its title."""
+    """A step that would have changed something: how it stands; of its parts, how many are done."""
 
     step: str
     status: str
     title: str = ""
+    parts: tuple[int, int] = (0, 0)
 
 
 def missing(run: Run, events: Sequence[e.Event]) -> tuple[Missing, ...]:
@@ -32,8 +33,18 @@ def _undone(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
         state = run.steps.get(step.id)
         if step.disabled or state is None or state.status is StepStatus.DONE:
             continue
+        parts = [each for name, each in run.steps.items() if name.startswith(f"{step.id}/")]
+        unsure = any(map(_is_unsure, [state, *parts]))
         if step.id in acts or state.status is StepStatus.UNKNOWN:
-            yield Missing(step.id, state.status.value, step.title)
+            status = StepStatus.UNKNOWN if unsure else state.status
+            done = sum(each.status is StepStatus.DONE for each in parts)
+            yield Missing(step.id, status.value, step.title, (done, len(parts)))
+
+
+def _is_unsure(state: StepState) -> bool:
+    """Whether nobody knows how a call ended; one that was stopped in its midst may have acted."""
+    stopped = state.status is StepStatus.CANCELLED and bool(state.inputs)
+    return stopped or state.status is StepStatus.UNKNOWN
 
 
 def head(run: Run, status: RunStatus, lacks: Sequence[Missing], words: Words) -> tuple[str, ...]:
@@ -51,13 +62,19 @@ def head(run: Run, status: RunStatus, lacks: Sequence[Missing], words: Words) ->
     told += [words["left_out"].format(deed=deed) for deed in missing_in(run.problems)]
     told += [words["not_known"].format(step=_named(each)) for each in unsure]
     if sure:
-        each = ", ".join(f"{_named(one)} ({words[f'is_{one.status}']})" for one in sure)
+        each = ", ".join(f"{_named(one)} ({_state(one, words)})" for one in sure)
         told.append(words["not_done"].format(steps=each))
     if status is RunStatus.CANCELLED or not told:
         return (*lines, *told)
     # What is missing comes first, and nothing that it belies comes after it.
     belied = status is RunStatus.DONE or (status is RunStatus.FAILED and unsure)
     return (*told, *(() if belied else lines))
+
+
+def _state(each: Missing, words: Words) -> str:
+    done, total = each.parts
+    state = words[f"is_{each.status}"]
+    return f"{state}; {words['parts_done'].format(done=done, total=total)}" if done else state
 
 
 def _named(each: Missing) -> str:

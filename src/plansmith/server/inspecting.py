@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import cast
 
 from plansmith.app import Plansmith
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run
 from plansmith.server.problems import not_found
 from plansmith.server.telling import WHOLE, moment, step_view
 
@@ -29,7 +31,7 @@ async def inspected(smith: Plansmith, run_id: str, name: str) -> dict[str, Json]
         "state": step_view(state, result, inputs, WHOLE),
         "template_inputs": template,
         "resolved_inputs": inputs,
-        "attempts": list(_attempts(events, name)),
+        "attempts": list(_attempts(run, events, name)),
         "exchanges": await _exchanges(smith, events),
     }
 
@@ -40,20 +42,24 @@ def _step_of(plan: Plan | None, name: str) -> dict[str, Json] | None:
     return step.to_json() if step else None
 
 
-def _attempts(events: Sequence[e.Event], name: str) -> list[Json]:
+def _attempts(run: Run, events: Sequence[e.Event], name: str) -> list[Json]:
+    """Each call of a step; one that was made early has the times of the early read."""
     found: list[dict[str, Json]] = []
+    ended: datetime | None = None
     for event in events:
         match event.body:
-            case e.StepStarted(step=step, attempt=attempt, key=key) if step == name:
-                found.append({"number": attempt, "key": key, "started_at": moment(event.at)})
-                found[-1] |= {"finished_at": None, "error": ""}
+            case e.StepStarted(step=step, attempt=attempt, key=key) as body if step == name:
+                early = run.prefetches.get(body.prefetched)
+                began, ended = (early.started_at, early.ended_at) if early else (event.at, None)
+                found.append({"number": attempt, "key": key, "started_at": moment(began)})
+                found[-1] |= {"finished_at": None, "error": "", "read_early": early is not None}
             case (
                 e.StepDone(step=step)
                 | e.StepFailed(step=step)
                 | e.StepCancelled(step=step)
                 | e.StepUnknown(step=step)
             ) as body if step == name and found:
-                found[-1]["finished_at"] = moment(event.at)
+                found[-1]["finished_at"] = moment(ended or event.at)
                 found[-1]["error"] = _error(body)
             case _:
                 pass

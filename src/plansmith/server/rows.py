@@ -47,8 +47,8 @@ class Rows:
         if known is not None:
             return known
         before = self._position
-        run = await self._smith.listed_run(run_id)
-        found = Listed(run_row(run), None if run.status.over else run, run.metrics)
+        run, events = await self._smith.listed_run(run_id)
+        found = Listed(run_row(run, events), None if run.status.over else run, run.metrics)
         # What was written while this was read may be missing in it: then it is read again.
         if self._position == before:
             self._listed[run_id] = found

@@ -18,6 +18,7 @@ from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.steps import MapStep, PlanStep
 from plansmith.review.policy import active_steps, effects
 from plansmith.runner.journal import load_results
+from plansmith.runner.report_times import times_of
 from plansmith.runner.rerun import carried_over, everything_done
 from plansmith.server.origins import run_origins
 from plansmith.server.problems import problem_json
@@ -226,8 +227,9 @@ async def effects_view(smith: Plansmith, plan: Plan | None) -> dict[str, Json]:
     return {**total, "hosts": list(names), "by_step": by_step}
 
 
-def run_row(run: Run) -> dict[str, Json]:
-    """A run in a list."""
+def run_row(run: Run, events: Sequence[e.Event] = ()) -> dict[str, Json]:
+    """A run in a list; its times are told where its events are at hand."""
+    times = times_of(events)
     planned = run.plan.steps if run.plan else ()
     states = [run.steps[step.id].status for step in planned if step.id in run.steps]
     return {
@@ -249,6 +251,9 @@ def run_row(run: Run) -> dict[str, Json]:
         "tokens": run.tokens,
         "cost_usd": str(run.money),
         "damage": run.damage,
+        "planning_seconds": times.planning,
+        "running_seconds": times.running,
+        "waiting_seconds": times.waiting,
     }
 
 

@@ -169,6 +169,9 @@ class RunRow(BaseModel):
     tokens: int
     cost_usd: str
     damage: str
+    planning_seconds: float
+    running_seconds: float
+    waiting_seconds: float
 
 
 class RunPage(BaseModel):

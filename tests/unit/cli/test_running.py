@@ -298,6 +298,36 @@ def test_a_rerun_runs_everything_again_and_asks_again(cli: Cli, write: Write, de
     assert (desk / "notes.txt").read_text() == "hello\n" * 2
 
 
+def test_a_request_that_nothing_here_can_do_is_a_failure_that_offers_another_try(
+    cli: Cli, desk: Path
+) -> None:
+    words = ["ask", "Sing me a song about rivers", "--model", "rules"]
+    code, out, err = cli(*words, "--json")
+    told = json.loads(out)
+    assert code == 3
+    assert (told["status"], told["plan"]) == ("failed", None)
+    assert "no plan could be made" in told["reason"]
+    assert told["next"] == [f"plansmith retry {told['id']} --model rules"]
+    assert "To have it planned again" in err
+    code, out, _ = cli("schedule", "keep", "last", "--every", "60")
+    assert code != 0  # what is no plan cannot be kept as one
+    again = told["next"][0].split()[1:]
+    code, out, err = cli(*again, "--json")
+    second = json.loads(out)
+    assert code == 3
+    assert (second["id"] != told["id"], second["request"]) == (True, told["request"])
+    assert not list(desk.glob("*.txt"))
+
+
+def test_the_list_of_runs_tells_tokens_and_times(cli: Cli, write: Write) -> None:
+    cli("run", write(LOOK), *PY)
+    code, out, _ = cli("runs", "--json")
+    [row] = json.loads(out)
+    assert code == 0
+    assert {"tokens", "cost_usd", "planning_seconds", "running_seconds"} <= row.keys()
+    assert row["waiting_seconds"] >= 0
+
+
 def test_events_are_lines_of_json(cli: Cli, write: Write) -> None:
     code, out, _ = cli("run", write(LOOK), *PY, "--jsonl")
     assert code == 0

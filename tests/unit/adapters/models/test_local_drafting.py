@@ -31,9 +31,11 @@ from plansmith.adapters.models.local.wording import (
 )
 from plansmith.errors import ModelFailed
 from plansmith.plan.capability import AgentSpec, ToolSpec
+from plansmith.plan.plan import Plan
 from plansmith.planner.briefing.fence import fence
 from plansmith.planner.check import check_plan
 from plansmith.planner.draft import Offer, draft_messages
+from plansmith.planner.fallback import only_stands_in
 from plansmith.planner.parse import parse
 from plansmith.ports import Call, Delta, Message, TextDelta
 from plansmith.runner.compose import Composer
@@ -221,6 +223,28 @@ def test_grounding_never_breaks_and_every_plan_it_leads_to_is_readable(
     assert all(set(each["args"]) <= set(TOOLS[each["tool"]].fields) for each in kept)
     plan = plan_of_calls(kept, TOOLS, request_text)
     assert parse(json.dumps(plan)).plan is not None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "None of the tools here can send a fax.",
+        "Sorry, I cannot do that",
+        "There is no tool for this!",
+        "这里没有可以发传真的工具。",
+    ],
+)
+def test_a_reply_that_only_apologises_is_marked_as_no_plan(said: str) -> None:
+    made = Plan.model_validate(plan_of_reply(said, "fax it"))
+    assert only_stands_in(made)
+    assert made.degraded == said
+
+
+@pytest.mark.parametrize(
+    "said", ["None of the tools here translates. It is 'hyvää huomenta'.", "12", "你好！", "No."]
+)
+def test_a_reply_that_answers_is_a_plan(said: str) -> None:
+    assert not Plan.model_validate(plan_of_reply(said, "x")).degraded
 
 
 def test_calls_become_steps_with_references_and_a_reply() -> None:

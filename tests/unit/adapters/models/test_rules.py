@@ -149,13 +149,11 @@ async def test_plain_requests_are_carried_through_over_the_built_in_tools(
     assert run.plan.degraded in run.report
 
 
-async def test_what_fits_no_tool_is_said_with_what_would_help(folder: Path) -> None:
+async def test_what_fits_no_tool_is_a_failure_that_says_what_would_help() -> None:
     async with Plansmith(model=RulesModel(), tools=[]) as smith:
         run = await smith.plan("Write me a poem")
-        assert run.plan is not None
-        await smith.decide(run.id, approve=run.plan.hash, by="me")
-        run = await smith.run(run.id)
-    assert "plansmith model pull" in run.report
+    assert (run.plan, run.status) == (None, RunStatus.FAILED)
+    assert "plansmith model pull" in run.reason
 
 
 async def test_rules_say_what_they_cannot_do() -> None:

@@ -7,7 +7,6 @@ gated, written in the language of calls under a grammar, grounded, and turned in
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -26,7 +25,7 @@ from plansmith.adapters.models.local.grounding import ASK, grounded, untold_valu
 from plansmith.adapters.models.local.model import LocalModel
 from plansmith.adapters.models.local.queries import unknown_names
 from plansmith.adapters.models.local.signatures import easiest
-from plansmith.adapters.models.local.unfold import no_plan, plan_of_calls, plan_of_reply
+from plansmith.adapters.models.local.unfold import plan_of_calls, plan_of_reply
 from plansmith.adapters.models.local.wording import (
     Task,
     check_wording,
@@ -46,13 +45,6 @@ from plansmith.ports import Delta, Message, ModelDone, TextDelta, Usage
 _WORDING_TOKENS: Final = 3000
 _DRAFTS: Final = 2
 _SENTENCE: Final = 80  # tokens
-# One sentence that says what cannot be done, and nothing that answers the request.
-_APOLOGY: Final = re.compile(
-    r"(?:sorry, )?(?:none of the tools|no tool|there is no tool|i (?:cannot|can't|can not))\b"
-    r"[^.!?]*[.!?]?"
-    r"|(?:抱歉，)?(?:这里)?没有[^。！？]*工具[^。！？]*[。！？]?",
-    re.IGNORECASE,
-)
 _LINE: Final = "root ::= [^\\n]{1,240}\n"
 
 
@@ -213,8 +205,6 @@ def _calls(text: str, brief: Brief) -> list[dict[str, Any]]:
 def _plan(text: str, brief: Brief) -> dict[str, Json]:
     answer: dict[str, Any] = json.loads(text)
     if "reply" in answer:
-        said = str(answer["reply"])
-        makes = no_plan if _APOLOGY.fullmatch(said.strip()) else plan_of_reply
-        return makes(said, brief.request)
+        return plan_of_reply(str(answer["reply"]), brief.request)
     tools = {tool.name: tool for tool in brief.tools}
     return plan_of_calls(_calls(text, brief), tools, brief.request)

@@ -18,8 +18,23 @@ _ONE_THING: Final = re.compile(r"path|file|folder|ur[il]|^id$|_id$|date|^to$", r
 _TEXTS: Final = ("text", "content", "answer", "summary", "result", "value", "message", "name", "id")
 
 
+# One sentence that says what cannot be done, and nothing that answers the request.
+_APOLOGY: Final = re.compile(
+    r"(?:sorry, )?(?:none of the tools|no tool|there is no tool|i (?:cannot|can't|can not))\b"
+    r"[^.!?]*[.!?]?"
+    r"|(?:抱歉，)?(?:这里)?没有[^。！？]*工具[^。！？]*[。！？]?",
+    re.IGNORECASE,
+)
+
+
 def plan_of_reply(text: str, request: str) -> dict[str, Json]:
-    """A plan that calls nothing and says something."""
+    """A plan that calls nothing and says something; a mere apology is marked as no plan at all."""
+    if _APOLOGY.fullmatch(text.strip()):
+        return no_plan(text, request)
+    return _saying(text, request)
+
+
+def _saying(text: str, request: str) -> dict[str, Json]:
     said = f"{SAY}{escape_text(text)}"
     steps: list[Json] = [{"id": "answer", "kind": "reply", "instruction": said}]
     return {"goal": request, "steps": steps}
@@ -27,7 +42,7 @@ def plan_of_reply(text: str, request: str) -> dict[str, Json]:
 
 def no_plan(text: str, request: str) -> dict[str, Json]:
     """What stands where no plan can be made, marked so that nobody takes it for one."""
-    return plan_of_reply(text, request) | {"degraded": text}
+    return _saying(text, request) | {"degraded": text}
 
 
 def plan_of_calls(
