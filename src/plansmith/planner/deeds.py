@@ -163,8 +163,9 @@ _PATTERNS: Final[tuple[tuple[str, Kind, str], ...]] = (
         r"\s+(?:it|this|that|them|the|my|our|all|every|order|booking|reservation)\b",
     ),
 )
-_RULES: Final = tuple(
-    (verbs.split("|"), kind, re.compile(rest, re.IGNORECASE)) for verbs, kind, rest in _PATTERNS
+_RULES: Final[tuple[tuple[frozenset[str], Kind, re.Pattern[str]], ...]] = tuple(
+    (frozenset(verbs.split("|")), kind, re.compile(rest, re.IGNORECASE))
+    for verbs, kind, rest in _PATTERNS
 )
 
 

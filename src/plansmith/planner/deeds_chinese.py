@@ -37,7 +37,9 @@ _PATTERNS: Final[tuple[tuple[Kind, str], ...]] = (
     ("pay", f"(?:支付|付款给|转账|退款|退还)(?!{_ABOUT_MONEY})"),
     ("cancel", "取消[^，。]{0,10}(?:订单|预订|预约|会议|订阅|机票|酒店|闹钟)"),
 )
-_RULES: Final = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
+_RULES: Final[tuple[tuple[Kind, re.Pattern[str]], ...]] = tuple(
+    (kind, re.compile(pattern)) for kind, pattern in _PATTERNS
+)
 
 
 def chinese_deeds(
