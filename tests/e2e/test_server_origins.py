@@ -50,6 +50,6 @@ async def test_a_plan_of_a_program_is_a_programs_and_one_of_a_person_was_submitt
         made = await smith.submit(found, by=program)
         shown = await house.get(f"/v1/runs/{made.id}")
         assert shown["origins"] == {"a": {"inputs.city": "program"}}
-        other = await Delegate(house.office, "mcp").submit(found)
+        other = await Delegate(house.office, program).submit(found)
         shown = await house.get(f"/v1/runs/{other}")
         assert shown["origins"] == {"a": {"inputs.city": "program"}}

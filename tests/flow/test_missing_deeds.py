@@ -11,6 +11,8 @@ from plansmith import Plan, RunStatus
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
+from plansmith.errors import Refused
+from plansmith.plan.timing import Timing
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
 
 REQUEST = "Sort people.csv by age and save as sorted.csv"
@@ -160,3 +162,14 @@ async def test_a_value_that_the_person_wrote_is_not_called_made_up() -> None:
     model = ScriptedModel(decided("plan"), {"goal": "g", "enough_context": True, "steps": steps})
     run = await Plansmith(tools=[refund], model=model).plan("Refund order W-4711")
     assert [each.code for each in run.problems if each.code == "PS505"] == []
+
+
+async def test_a_plan_with_a_missing_deed_cannot_be_kept_as_a_schedule() -> None:
+    app = smith(decided("plan"), drafted(SORT))
+    run = await app.plan(REQUEST)
+    assert run.plan is not None
+    with pytest.raises(Refused, match=r"You asked to save sorted\.csv"):
+        await app.create_schedule(
+            run=run.id, timing=Timing(every_minutes=60), approve=run.plan.hash
+        )
+    assert await app.list_schedules() == []

@@ -18,6 +18,7 @@ from plansmith.plan.run import Run
 from plansmith.plan.schedules import Schedule
 from plansmith.plan.timing import Timing, check_timing, next_fires
 from plansmith.review.render import plan_lines, safe
+from plansmith.runner.requested import refuse_missing
 
 
 class Offer(NamedTuple):
@@ -108,6 +109,7 @@ async def offer_schedule(session: Session, run: Run) -> int | None:
         return None
     offer = Offer(run.plan, {"run": run.id, "timing": run.plan.schedule})
     try:
+        refuse_missing(run.problems)
         check_timing(offer.timing)
         await session.smith.require_unattended(offer.plan)
     except (Misconfigured, Refused) as error:

@@ -26,6 +26,9 @@ _QUOTED: Final = re.compile(
 )
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?;])\s+|[。！？；\n]+")
 _HAN: Final = re.compile("[\u3400-\u9fff]")
+_LONGEST: Final = 20_000  # letters; what is longer is pasted data
+_NEAR: Final = 120  # letters before a verb in which its lead stands
+_FAR: Final = 400  # letters behind it that belong to it
 
 
 class Deed(NamedTuple):
@@ -43,7 +46,7 @@ def asked_deeds(*texts: str) -> tuple[Deed, ...]:
     """
     asked: list[Deed] = []
     for text in texts:
-        found = list(_deeds(text))
+        found = list(_deeds(text[:_LONGEST]))
         off = {deed.kind for deed, wanted in found if not wanted}
         asked = [deed for deed in asked if deed.kind not in off]
         asked += [deed for deed, wanted in found if wanted]
@@ -68,7 +71,9 @@ def _without_quote(found: re.Match[str]) -> str:
 
 _ADVERBS: Final = re.compile(
     r"(?:\b(?:also|then|just|please|kindly|directly|finally|lastly|immediately|automatically"
-    r"|quickly|simply|now|instead|afterwards?|next|first|secondly?|thirdly?|plus|so)\b[\s,]*)+$",
+    r"|quickly|simply|now|instead|afterwards?|next|first|secondly?|thirdly?|plus|so|today|tonight"
+    r"|tomorrow|daily|weekly|monthly|(?:every|each|on) \w+"
+    r"|at \d{1,2}(?::\d\d)?(?:\s?[ap]m)?)\b[\s,]*)+$",
     re.IGNORECASE,
 )
 _LEADS: Final = re.compile(
@@ -163,36 +168,52 @@ _PATTERNS: Final[tuple[tuple[str, Kind, str], ...]] = (
         r"\s+(?:it|this|that|them|the|my|our|all|every|order|booking|reservation)\b",
     ),
 )
-_RULES: Final = tuple(
-    (verbs.split("|"), kind, re.compile(rest, re.IGNORECASE)) for verbs, kind, rest in _PATTERNS
+_RULES: Final[tuple[tuple[frozenset[str], Kind, re.Pattern[str]], ...]] = tuple(
+    (frozenset(verbs.split("|")), kind, re.compile(rest, re.IGNORECASE))
+    for verbs, kind, rest in _PATTERNS
 )
 
 
-def _english(sentence: str) -> Iterator[tuple[Deed, bool]]:
+class _Place(NamedTuple):
+    """A verb in a sentence, the words before it, and whether these lead to something wanted."""
+
+    verb: re.Match[str]
+    before: str
+    leads: bool
+
+
+def _english(sentence: str) -> list[tuple[Deed, bool]]:
     is_question = bool(_QUESTION.match(sentence))
-    places = list(_VERBS.finditer(sentence))
-    for number, place in enumerate(places):
-        before = _ADVERBS.sub("", sentence[: place.start()])
-        denied = bool(_DENIED.search(sentence[: place.start()]))
-        if not denied and (is_question or not _LEADS.search(before)):
+    places = [_place(sentence, found) for found in _VERBS.finditer(sentence)]
+    deeds: list[tuple[Deed, bool]] = []
+    end = len(sentence)
+    for verb, before, leads in reversed(places):
+        denied = bool(_DENIED.search(_nearby(sentence, verb.start())))
+        # Words of a deed end before the next one that is joined to it.
+        rest, end = sentence[verb.end() : end], verb.start() if leads else end
+        if not denied and (is_question or not leads or _is_told(verb[1].casefold(), before)):
             continue
-        if place[1].casefold() in _SHOPPING and _WISH.search(before):
-            continue
-        if place[1].casefold() in _NOUNS and _PARTS.search(before):
-            continue
-        rest = sentence[place.end() : _end(sentence, places[number + 1 :])]
-        for kind, files in _meant(place[1].casefold(), rest):
-            words = " ".join(f"{place[1]}{rest}".split())[:80].rstrip(" ,.;:!?")
-            yield Deed(kind, files, words), not denied
+        for kind, files in _meant(verb[1].casefold(), rest[:_FAR]):
+            words = " ".join(f"{verb[1]}{rest[:_FAR]}".split())[:80].rstrip(" ,.;:!?")
+            deeds.append((Deed(kind, files, words), not denied))
+    return deeds[::-1]
 
 
-def _end(sentence: str, later: list[re.Match[str]]) -> int:
-    """Where the words of a deed end: before the next one that is joined to it."""
-    for place in later:
-        joint = _ADVERBS.sub("", sentence[: place.start()])
-        if _LEADS.search(joint):
-            return place.start()
-    return len(sentence)
+def _place(sentence: str, verb: re.Match[str]) -> _Place:
+    before = _ADVERBS.sub("", _nearby(sentence, verb.start()))
+    return _Place(verb, before, bool(_LEADS.search(before)))
+
+
+def _nearby(sentence: str, end: int) -> str:
+    """The words before a place; a mark stands for those further away."""
+    return sentence[:end] if end <= _NEAR else f"… {sentence[end - _NEAR : end]}"
+
+
+def _is_told(verb: str, before: str) -> bool:
+    """Whether the words tell of something rather than ask for it."""
+    if verb in _SHOPPING:
+        return bool(_WISH.search(before))
+    return verb in _NOUNS and bool(_PARTS.search(before))
 
 
 def _meant(verb: str, rest: str) -> Iterator[tuple[Kind, tuple[str, ...]]]:

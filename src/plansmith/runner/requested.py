@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.plan import Plan
@@ -48,6 +49,14 @@ def left_out(
 def missing_in(problems: Sequence[Problem]) -> list[str]:
     """What is known to be missing, in words; a person sees it before the plan runs."""
     return [each.message for each in problems if each.code == MISSING]
+
+
+def refuse_missing(problems: Sequence[Problem]) -> None:
+    """Refuse to do again and again, unattended, what was not even planned once."""
+    missing = missing_in(problems)
+    if missing:
+        hint = "ask for a plan that does it first: plansmith changes"
+        raise Refused("; ".join(missing), hint=hint)
 
 
 def asking_about_missing(

@@ -26,6 +26,7 @@ from plansmith.plan.schedules import (
 )
 from plansmith.plan.timing import Timing, check_timing, due, next_fires
 from plansmith.planner.recurrence import without_recurrence
+from plansmith.runner.requested import refuse_missing
 from plansmith.runner.scheduling_fires import Firing
 from plansmith.runner.scheduling_scope import reasons_attended
 from plansmith.runner.templates import runs_templates
@@ -75,6 +76,7 @@ class Scheduling(Firing):
         if run:
             source = await self.get(run)
             self.require_here(f"run {run}", source.folder)
+            refuse_missing(source.problems)
             plan, request = source.plan, request or without_recurrence(source.request)
         fields: dict[str, Any] = {
             "name": name or "schedule",

@@ -26,6 +26,8 @@ from plansmith.planner.deeds import asked_deeds
         ("Delete old.log and tmp.log", "delete", ("old.log", "tmp.log")),
         ("I need you to book a table for four", "order", ()),
         ("Refund my last order", "pay", ()),
+        ("Every day at 9:00 send an email to Ann", "send", ()),
+        ("Tomorrow at 5 pm, please book a table for two", "order", ()),
         ("把 sales.csv 排序后保存为 sorted.csv", "save", ("sorted.csv",)),
         ("按金额排序，另存为sorted.csv", "save", ("sorted.csv",)),
         ("画一张柱状图", "draw", ()),
@@ -129,3 +131,8 @@ def test_a_deed_that_some_step_may_do_is_not_missing(step: dict[str, object]) ->
 def test_a_step_that_does_something_else_does_not_do_the_deed(step: dict[str, object]) -> None:
     look = Plan.model_validate({"goal": "look", "steps": [QUERY]})
     assert messages(SAVE, QUERY, step, look=look) != []
+
+
+@pytest.mark.parametrize("piece", ["send it to ", "保存为", "save a-", "every a ", "'x ", "a.a/"])
+def test_a_long_pasted_text_is_looked_through_to_a_limit(piece: str) -> None:
+    assert len(asked_deeds(piece * 30_000)) < 10_000

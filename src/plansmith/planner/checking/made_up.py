@@ -18,6 +18,7 @@ from plansmith.planner.checking.names import words
 
 MADE_UP: Final = "PS505"
 _LONGEST: Final = 100
+_COUNTED: Final = 12  # "two people", "once": said in words
 # Names of arguments whose value says whom or what a call acts on, or how much of it.
 _NAMING: Final = frozenset(
     (
@@ -119,12 +120,18 @@ def _values(
 
 
 def _names_something(value: str | float, spoken: set[str]) -> bool:
+    """Whether a value says whom, what or how much; small counts and times are often inferred."""
+    is_naming = bool(spoken & _NAMING)
     if not isinstance(value, str):
-        return bool(spoken & _NAMING) and value not in (0, 1)
+        return is_naming and abs(value) > _COUNTED
     text = value.strip()
-    if not text or len(text) > _LONGEST or (spoken & _TIMES and _MOMENT.match(text)):
+    if not text or len(text) > _LONGEST or (spoken & _TIMES and not is_naming):
         return False
-    if spoken & _NAMING:
+    if spoken & _TIMES and _MOMENT.match(text):
+        return False
+    if _NUMBER.fullmatch(text) and abs(_number(text)) <= _COUNTED:
+        return False
+    if is_naming:
         return True
     return bool(_MARKED.fullmatch(text)) and not _MOMENT.match(text) and not _PATH.fullmatch(text)
 
@@ -139,6 +146,8 @@ class _Told:
     def holds(self, value: str | float) -> bool:
         if not isinstance(value, str):
             return float(value) in self._numbers
+        if _NUMBER.fullmatch(value.strip()) and _number(value.strip()) in self._numbers:
+            return True
         plain = _plain(value)
         return not plain or plain in self._plain
 

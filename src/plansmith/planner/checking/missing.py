@@ -43,7 +43,9 @@ _SPOKEN: Final[dict[Kind, str]] = {
     " checkout book reserve reservation order buy purchase",
     "cancel": "cancel delete remove refund return stop unsubscribe modify",
 }
-_WORDS: Final = {kind: frozenset(spoken.split()) for kind, spoken in _SPOKEN.items()}
+_WORDS: Final[dict[Kind, frozenset[str]]] = {
+    kind: frozenset(spoken.split()) for kind, spoken in _SPOKEN.items()
+}
 _HAN_WORDS: Final[dict[Kind, str]] = {
     "save": "存|写|导出|文件|文档|记录|创建|下载",
     "draw": "画|图|绘",
@@ -162,7 +164,7 @@ def _kinds(spec: ToolSpec) -> frozenset[Kind] | None:
     """What a tool's words say it does; None where they say nothing of the kind."""
     text = f"{spec.name} {spec.description}"
     spoken = set(words(text))
-    found = frozenset(
+    found: frozenset[Kind] = frozenset(
         kind
         for kind, known in _WORDS.items()
         if any(_says(word, known) for word in spoken) or re.search(_HAN_WORDS[kind], text)
