@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import select
@@ -163,6 +164,23 @@ async def test_the_death_of_a_child_is_told_and_the_next_query_works(tmp_path: P
     with pytest.raises(ToolFailed, match=r"broke its process \(code -6\)"):
         await task
     assert (await ask(url, "SELECT 1 AS one"))["rows"] == [{"one": 1}]
+
+
+@LINUX
+async def test_a_child_that_ended_while_it_waited_is_replaced(tmp_path: Path) -> None:
+    sqlite3.connect(tmp_path / "shop.db").close()
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    await ask(url, "SELECT 1 AS one")
+    (child,) = _children()
+    handle = os.pidfd_open(child)
+    os.kill(child, signal.SIGKILL)
+    poll = select.poll()
+    poll.register(handle)
+    assert poll.poll(15_000)
+    os.close(handle)
+    assert (await ask(url, "SELECT 1 AS one"))["rows"] == [{"one": 1}]
+    gc.collect()  # what was not closed would be told now
+    assert _children() != [child]
 
 
 @LINUX

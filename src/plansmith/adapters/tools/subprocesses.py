@@ -102,6 +102,7 @@ class Subprocesses:
                 child = self._idle.pop()
                 if child.lives:
                     return child
+                child.end()
         return _Child()
 
     def _keep(self, child: _Child, *, worn: bool) -> None:
@@ -199,8 +200,10 @@ class _Child:
 
     def end(self) -> None:
         """Kill it with all it may have started, and take leave of it."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        # Not once it was taken leave of: its number may be somebody else's by then.
+        if self.lives:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
