@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import select
@@ -34,12 +35,11 @@ MANY = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 100
 EXPLODING = [
     "SELECT repeat('x', 3000000000)",
     "SELECT list(range) FROM range(2000000000)",
-    "SELECT length(string_agg(md5(range::VARCHAR))) FROM range(1000000000)",
-    "SELECT max(length(lpad(range::VARCHAR, 200000000, 'x'))) FROM range(5000)",
     "SELECT len(list_resize([1], 4000000000))",
-    "SELECT histogram(range * 7919) FROM range(500000000)",
     "SELECT * FROM (SELECT array_agg(a.range) OVER () AS x FROM range(3000000) a)",
 ]
+# It looks neither at the time nor at an interruption while it makes one long text after another.
+DEAF = "SELECT max(length(lpad(range::VARCHAR, 200000000, 'x'))) FROM range(5000)"
 PROGRAM = """
 import asyncio, json, resource, sys
 from plansmith.adapters.tools.sql import SqlTools
@@ -48,7 +48,7 @@ from plansmith.errors import ToolFailed
 from plansmith.ports import Call
 
 async def main():
-    tools = SqlTools({"shop": sys.argv[1]}, limits=RowLimits(seconds=6))
+    tools = SqlTools({"shop": sys.argv[1]}, limits=RowLimits(seconds=60))
     told = []
     for query in json.loads(sys.argv[2]):
         try:
@@ -88,11 +88,18 @@ def test_duckdb_queries_that_explode_stay_below_their_memory_limit(tmp_path: Pat
     done = subprocess.run(given, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     for query, said in zip(EXPLODING, found["told"], strict=True):
-        assert "more than 1 GB of memory" in said or "longer than" in said, (query, said)
-    assert sum("more than 1 GB of memory" in said for said in found["told"]) >= 4
+        assert "more than 1 GB of memory" in said, query
     assert found["after"] == [{"one": 1}]
     assert found["children"] < GIGABYTE + SLACK
     assert found["own"] < 300 << 20
+
+
+@LINUX
+async def test_a_query_that_cannot_be_interrupted_is_ended_with_its_process(tmp_path: Path) -> None:
+    before = set(_children())
+    with pytest.raises(ToolFailed, match=r"longer than 0.5 s"):
+        await ask(shop(tmp_path), DEAF, seconds=0.5)
+    assert set(_children()) <= before
 
 
 @LINUX
@@ -157,6 +164,23 @@ async def test_the_death_of_a_child_is_told_and_the_next_query_works(tmp_path: P
     with pytest.raises(ToolFailed, match=r"broke its process \(code -6\)"):
         await task
     assert (await ask(url, "SELECT 1 AS one"))["rows"] == [{"one": 1}]
+
+
+@LINUX
+async def test_a_child_that_ended_while_it_waited_is_replaced(tmp_path: Path) -> None:
+    sqlite3.connect(tmp_path / "shop.db").close()
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    await ask(url, "SELECT 1 AS one")
+    (child,) = _children()
+    handle = os.pidfd_open(child)
+    os.kill(child, signal.SIGKILL)
+    poll = select.poll()
+    poll.register(handle)
+    assert poll.poll(15_000)
+    os.close(handle)
+    assert (await ask(url, "SELECT 1 AS one"))["rows"] == [{"one": 1}]
+    gc.collect()  # what was not closed would be told now
+    assert _children() != [child]
 
 
 @LINUX

@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.plans import effects_of, guards_of
+from tests.simulation.world import Process, World, drop_step, shuffle_lists
+
 from plansmith import Plan, Run, RunStatus
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.plan.verify import verify_chain
-from tests.simulation.loop import VirtualLoop
-from tests.simulation.plans import effects_of, guards_of
-from tests.simulation.world import Process, World, drop_step, shuffle_lists
 
 TURNS = 30
 ROUNDS = 120

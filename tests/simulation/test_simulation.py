@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import pytest
-
 from tests.simulation.story import play
 
 SEEDS = 20_000 if os.environ.get("PLANSMITH_LONG") else 300

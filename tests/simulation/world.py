@@ -10,6 +10,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from tests.simulation.loop import LoopClock
+from tests.simulation.plans import WRITES, Drafter, found_items
+
 from plansmith import Effect, Plan, Plansmith
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.config import Settings
@@ -19,8 +22,6 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Delta, Message, ModelDone, TextDelta, Usage
 from plansmith.runner.limits import RunLimits
-from tests.simulation.loop import LoopClock
-from tests.simulation.plans import WRITES, Drafter, found_items
 
 NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
 _SCHEMA = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}

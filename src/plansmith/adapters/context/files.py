@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -127,14 +129,22 @@ def read_document(found: Found, limits: FileLimits) -> tuple[str, str]:
     try:
         if is_held(found.path.stat()):
             return "", f"document left out, it is a database in use: {found.name}"
-        with found.path.open("rb") as file:
-            data = file.read(limits.bytes_each)
+        data = first_bytes(found.path, limits.bytes_each)
     except OSError as error:
         return "", f"document left out, it cannot be read: {found.name}: {error.strerror}"
     text, note = _decoded(data, found.name)
     if found.path.suffix.lower() in _PAGES:
         text = page_text(text)
     return text.replace("\r\n", "\n").replace("\r", "\n"), note
+
+
+def first_bytes(path: Path, most: int) -> bytes:
+    """The first bytes of a regular file; a pipe or a device is refused and never waited for."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is no file")
+        return file.read(most)
 
 
 def _decoded(data: bytes, name: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
+from plansmith.adapters.context.files import first_bytes
 from plansmith.adapters.context.lexical import LexicalRanker
 from plansmith.adapters.models.tokens import count_tokens
 from plansmith.dialects.text import read_text
@@ -101,8 +102,7 @@ class KnowledgeSource:
 def read_terms(path: Path) -> Mapping[str, object]:
     """The terms of a YAML or JSON file."""
     try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
+        data = first_bytes(path, _LARGEST + 1)
     except OSError as error:
         message = f"cannot read the business terms {path}: {error.strerror}"
         raise Misconfigured(message, hint="give the path of a YAML or JSON file") from None

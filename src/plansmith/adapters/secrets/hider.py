@@ -27,6 +27,7 @@ class Hider:
         self._coded: list[tuple[str, str]] = []
         self._known: set[tuple[str, str]] = set()
         self._numbers = False
+        self._shortest = 0
 
     def learn(self, value: str, name: str) -> None:
         """Look for a secret from now on."""
@@ -38,6 +39,7 @@ class Hider:
         # The longest first: a shorter one may be a part of it.
         self._forms = sorted(forms.items(), key=lambda each: len(each[0]), reverse=True)
         self._coded = [*self._coded, *((core, mark) for core in _base64_cores(value.encode()))]
+        self._shortest = min(len(form) for form, _ in (*self._forms, *self._coded))
         self._numbers = self._numbers or value.lstrip("-").replace(".", "", 1).isdigit()
 
     def hide(self, value: Json) -> Json:
@@ -57,6 +59,8 @@ class Hider:
         return value
 
     def _hidden(self, text: str) -> str:
+        if len(text) < self._shortest:
+            return text
         for form, mark in self._forms:
             if form in text:
                 text = text.replace(form, mark)

@@ -48,6 +48,8 @@ class SqliteEngine:
 
     @contextmanager
     def _opened(self, mode: str, job: Job) -> Generator[sqlite3.Connection]:
+        if not self._path.is_file():
+            raise ToolFailed(f"there is no database {self._path.name}", hint="check its path")
         address = f"file:{quote(str(self._path.resolve()))}?mode={mode}"
         with said(self._limits, writing=mode == "rw"):
             database = sqlite3.connect(address, uri=True, timeout=2.0, check_same_thread=False)

@@ -13,6 +13,7 @@ import signal
 import struct
 import sys
 import threading
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -115,7 +116,9 @@ def _limit(limits: dict[str, Any]) -> None:
         hard = resource.getrlimit(kind)[1]
         unlimited = resource.RLIM_INFINITY in (hard, most)
         soft = (hard if most == resource.RLIM_INFINITY else most) if unlimited else min(most, hard)
-        resource.setrlimit(kind, (soft, hard))
+        # macOS does not know every limit; there the engines' own ones are all there is.
+        with suppress(ValueError, OSError):
+            resource.setrlimit(kind, (soft, hard))
 
 
 def _resident() -> int:
@@ -123,7 +126,3 @@ def _resident() -> int:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE
     except OSError:
         return 0
-
-
-if __name__ == "__main__":
-    main()

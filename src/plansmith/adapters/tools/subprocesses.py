@@ -14,6 +14,7 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, cast
 
 from plansmith import errors
@@ -22,7 +23,12 @@ from plansmith.adapters.tools.toolset import Job
 from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
 
-_MAIN: Final = "plansmith.adapters.tools.subprocess_main"
+_ROOT: Final = str(Path(errors.__file__).parents[1])
+# A Python without the environment finds its own packages, and ours where they were found here.
+_START: Final = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from plansmith.adapters.tools.subprocess_main import main; main()"
+)
 _MOST: Final = 4  # at the same time
 _IDLE: Final = 1  # kept for the next call, since a start takes a third of a second
 _LOOK_S: Final = 0.05
@@ -96,6 +102,7 @@ class Subprocesses:
                 child = self._idle.pop()
                 if child.lives:
                     return child
+                child.end()
         return _Child()
 
     def _keep(self, child: _Child, *, worn: bool) -> None:
@@ -112,8 +119,8 @@ class _Child:
 
     def __init__(self) -> None:
         self.late = False
-        self._process = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-I", "-m", _MAIN],
+        self._process = subprocess.Popen(  # noqa: S603 - our own code
+            [sys.executable, "-I", "-c", _START, _ROOT],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -193,8 +200,10 @@ class _Child:
 
     def end(self) -> None:
         """Kill it with all it may have started, and take leave of it."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        # Not once it was taken leave of: its number may be somebody else's by then.
+        if self.lives:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -248,7 +257,7 @@ def _lost(child: _Child, limits: ProcessLimits) -> PlansmithError:
     """What is said of a child that died; a write may have been done before."""
     if limits.writes:
         return OutcomeUnknown("the process that changed the database ended before it could answer")
-    if child.late:
+    if child.late or child.ended == -signal.SIGXCPU:
         hint = "ask for less: fewer rows, a filter, a LIMIT"
         return ToolFailed(f"the query took longer than {limits.seconds:g} s", hint=hint)
     why = too_much(limits.memory_bytes)
