@@ -6,14 +6,16 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator
+from datetime import UTC
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self, cast
 
-from pydantic import BaseModel, ConfigDict, JsonValue, Strict
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, JsonValue, Strict
 
 Json = JsonValue
 Flag = Annotated[bool, Strict()]
 Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
+Instant = Annotated[AwareDatetime, AfterValidator(lambda at: at.astimezone(UTC))]
 Path = tuple[str | int, ...]
 
 MAX_DEPTH: Final = 64

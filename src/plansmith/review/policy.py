@@ -125,6 +125,25 @@ def _active(
             yield from _active(templates[inner.template], templates, around, depth + 1)
 
 
+def acting_steps(
+    plan: Plan,
+    *,
+    tools: Mapping[str, ToolSpec],
+    agents: Mapping[str, AgentSpec],
+    templates: Mapping[str, Plan],
+) -> tuple[str, ...]:
+    """The steps of a plan that change something, be it in a part of theirs."""
+    return tuple(
+        step.id
+        for step in plan.steps
+        if any(
+            effect is not Effect.READ
+            for inner in active_steps(Plan(steps=(step,)), templates)
+            for _, effect in effects(inner, tools=tools, agents=agents)
+        )
+    )
+
+
 def effects(
     step: StepFields, *, tools: Mapping[str, ToolSpec], agents: Mapping[str, AgentSpec]
 ) -> Iterator[tuple[str, Effect]]:

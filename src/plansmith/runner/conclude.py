@@ -7,16 +7,13 @@ from typing import Final
 
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
-from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
-from plansmith.plan.steps import AnyStep, MapStep, PlanStep
 from plansmith.runner.journal import Journal
 from plansmith.runner.report import report
 from plansmith.runner.requested import missing_in
 
 _WAITS = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
 _OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING, StepStatus.ASKING})
-_DEEPEST: Final = 8
 _SHOWN: Final = 5
 
 
@@ -35,29 +32,6 @@ def goes_on(run: Run) -> bool:
         return False
     busy = (StepStatus.READY, StepStatus.RUNNING)
     return not is_waiting(run) or any(step.status in busy for step in run.steps.values())
-
-
-def acting_steps(
-    plan: Plan, is_read: Callable[[AnyStep], bool], templates: Mapping[str, Plan]
-) -> frozenset[str]:
-    """The steps of a plan that change something, be it in a part of theirs; off ones do not.
-
-    `is_read` is about a step that calls something; what nobody knows counts as changing.
-    """
-
-    def acts(step: AnyStep, depth: int) -> bool:
-        match step:
-            case MapStep(each=each):
-                return acts(each, depth)
-            case PlanStep(template=name):
-                inner = templates.get(name)
-                if inner is None or depth >= _DEEPEST:
-                    return True
-                return any(acts(each, depth + 1) for each in inner.steps if not each.disabled)
-            case _:
-                return not is_read(step)
-
-    return frozenset(step.id for step in plan.steps if not step.disabled and acts(step, 0))
 
 
 def verdict(run: Run, *, acting: Collection[str] = ()) -> RunStatus:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from plansmith.errors import InvalidPlan, JournalDamaged, Misconfigured, OtherFolder
 from plansmith.plan import events as e
-from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.ids import Ids
 from plansmith.plan.plan import Plan
@@ -24,24 +24,23 @@ from plansmith.planner.estimate import estimate
 from plansmith.planner.lint import lint_plan
 from plansmith.ports import Agent, Clock, PlanStore, Secrets, ToolSource
 from plansmith.review.calls import PlanCalls
-from plansmith.review.definitions import definitions, redefined
-from plansmith.review.policy import ReviewPolicy, active_steps, effects, reasons_to_ask
+from plansmith.review.definitions import definitions
+from plansmith.review.policy import ReviewPolicy, acting_steps, reasons_to_ask
 from plansmith.runner.answerable import Known
 from plansmith.runner.call import Callees
 from plansmith.runner.journal import SYSTEM, Entry, Journal, whole_run
 from plansmith.runner.owners import Owners
 from plansmith.runner.past import RUNS, Past
 from plansmith.runner.patience import Patience
+from plansmith.runner.pinning import contents, pinned
 from plansmith.runner.repair import repair
 from plansmith.runner.requested import asking_about_missing, left_out
 from plansmith.runner.sealing import secret_problems
 from plansmith.runner.templates import (
     Template,
     TemplateBook,
-    contents,
     given_template,
     keeps_templates,
-    pinned,
     runs_templates,
     template_problems,
 )
@@ -213,16 +212,11 @@ class Desk:
 
     async def acting(self, plan: Plan) -> tuple[str, ...]:
         """The steps of a plan that change something, those with such parts too."""
-        tools = (await self.callees()).specs
-        agents = {spec.name: spec for spec in self.agents()}
-        return tuple(
-            step.id
-            for step in plan.steps
-            if any(
-                effect is not Effect.READ
-                for inner in active_steps(Plan(steps=(step,)), self.templates)
-                for _, effect in effects(inner, tools=tools, agents=agents)
-            )
+        return acting_steps(
+            plan,
+            tools=(await self.callees()).specs,
+            agents={spec.name: spec for spec in self.agents()},
+            templates=await self.contents(plan),
         )
 
     async def review(
@@ -261,17 +255,6 @@ class Desk:
             agents={spec.name: spec for spec in self.agents()},
             templates=templates or await self.contents(plan),
         )
-
-    async def asks_again(self, journal: Journal) -> bool:
-        """Ask for review again when something the plan calls is not what was approved."""
-        run = journal.run
-        if run.plan is None or not run.approved_tools:
-            return False
-        reasons = redefined(run.approved_tools, await self.definitions(run.plan))
-        if reasons:
-            asked = e.ReviewAsked(hash=run.plan.hash, reasons=reasons, drops=run.dropped)
-            await journal.append(asked)
-        return bool(reasons)
 
     async def known(self, run: Run) -> Known:
         """What the steps of a run can call now, to tell whether something waits that acts."""

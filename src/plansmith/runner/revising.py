@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from plansmith.errors import Refused
+from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -28,6 +28,8 @@ from plansmith.runner.replan import (
     keep_finished,
     resets,
 )
+from plansmith.runner.rerun import check_unknown, to_repeat
+from plansmith.runner.undoing import versions
 
 _NO_OTHER: Final = "this is the plan before: the planner gave no other one"
 
@@ -38,6 +40,52 @@ class Revising(Planning):
     def __init__(self, *, caps: Caps | None = None, **planning: Any) -> None:
         super().__init__(**planning)
         self.caps = caps or Caps()
+
+    async def edit(self, run_id: str, plan: Plan, *, by: e.Who = "") -> Run:
+        """A person's own version of the plan: checked at once, approved like any other."""
+        return await self._edited(run_id, plan, by=by)
+
+    async def _edited(
+        self, run_id: str, plan: Plan, *, by: e.Who, restores: int = 0, why: str = ""
+    ) -> Run:
+        journal = await self.own_journal(run_id)
+        run = journal.run
+        busy = not run.paused and run.calls_open
+        if run_id in self._active or busy or run.status.over:
+            hint = "pause it first, or repeat it with a plan of yours"
+            raise Refused(f"run {run_id} is {run.status}", hint=hint)
+        plan = await self.pinned(plan)
+        problems = await self.usable(plan)
+        who = e.actor(by)
+        edited = plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
+        check_unknown(run, edited)
+        again = to_repeat(run, edited)
+        origin = "person" if who.kind == "person" else "submitted"
+        about = {"origin": origin, "restores": restores}
+        reviewed = await self.review(edited, run, more=(why,)) if why else None
+        try:
+            await self.propose(
+                journal, edited, problems, then=again, about=about, reviewed=reviewed, by=who
+            )
+        except StaleWriter:
+            raise StaleDecision(f"someone else changed run {run_id} first") from None
+        return await self.whole(journal)
+
+    async def undo(self, run_id: str, *, by: e.Who = "") -> Run:
+        """Go back to the plan before the current one; again, to the one before that."""
+        found = versions(await self.store.events(run_id)).before
+        if found is None:
+            raise Refused(f"run {run_id} has no earlier plan")
+        why = "you went back to an earlier plan"
+        return await self._edited(run_id, found.plan, by=by, restores=found.number, why=why)
+
+    async def redo(self, run_id: str, *, by: e.Who = "") -> Run:
+        """Go forward again to the plan that was undone last."""
+        found = versions(await self.store.events(run_id)).after
+        if found is None:
+            raise Refused(f"run {run_id} has no undone plan")
+        why = "you went forward to a later plan"
+        return await self._edited(run_id, found.plan, by=by, restores=found.number, why=why)
 
     async def request_changes(self, run_id: str, text: str, *, by: e.Who = "") -> Run:
         """Ask for another plan and say how it should differ; the planner sees plan and text.

@@ -20,24 +20,22 @@ from plansmith.plan.data import Json
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.steps import AnyStep
 from plansmith.ports import Closing
+from plansmith.review.definitions import redefined
 from plansmith.runner.answerable import ONLY_PERSONS, why_not
 from plansmith.runner.answers import settle
 from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
-from plansmith.runner.conclude import acting_steps, conclude, goes_on, is_waiting
+from plansmith.runner.conclude import conclude, goes_on, is_waiting
 from plansmith.runner.desk import Desk
 from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Journal, load_replies, load_results
 from plansmith.runner.limits import RunLimits, limit_of
 from plansmith.runner.patience import PatientStore
 from plansmith.runner.requested import missing_in
-from plansmith.runner.rerun import check_unknown, to_repeat
 from plansmith.runner.spending import Spending
 from plansmith.runner.templates import runs_templates
-from plansmith.runner.undoing import versions
-from plansmith.runner.units import Unit, named_unit
+from plansmith.runner.units import named_unit
 
 UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.REPLANNING})
 _AT_ONCE: Final = 100
@@ -104,52 +102,6 @@ class Runs(Desk):
             bodies = [e.PlanRejected(), *open_, ending]
         await self._decided(journal, *bodies, by=by)
         return await self.whole(journal)
-
-    async def edit(self, run_id: str, plan: Plan, *, by: e.Who = "") -> Run:
-        """A person's own version of the plan: checked at once, approved like any other."""
-        return await self._edited(run_id, plan, by=by)
-
-    async def _edited(
-        self, run_id: str, plan: Plan, *, by: e.Who, restores: int = 0, why: str = ""
-    ) -> Run:
-        journal = await self.own_journal(run_id)
-        run = journal.run
-        busy = not run.paused and run.calls_open
-        if run_id in self._active or busy or run.status.over:
-            hint = "pause it first, or repeat it with a plan of yours"
-            raise Refused(f"run {run_id} is {run.status}", hint=hint)
-        plan = await self.pinned(plan)
-        problems = await self.usable(plan)
-        who = e.actor(by)
-        edited = plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
-        check_unknown(run, edited)
-        again = to_repeat(run, edited)
-        origin = "person" if who.kind == "person" else "submitted"
-        about = {"origin": origin, "restores": restores}
-        reviewed = await self.review(edited, run, more=(why,)) if why else None
-        try:
-            await self.propose(
-                journal, edited, problems, then=again, about=about, reviewed=reviewed, by=who
-            )
-        except StaleWriter:
-            raise StaleDecision(f"someone else changed run {run_id} first") from None
-        return await self.whole(journal)
-
-    async def undo(self, run_id: str, *, by: e.Who = "") -> Run:
-        """Go back to the plan before the current one; again, to the one before that."""
-        found = versions(await self.store.events(run_id)).before
-        if found is None:
-            raise Refused(f"run {run_id} has no earlier plan")
-        why = "you went back to an earlier plan"
-        return await self._edited(run_id, found.plan, by=by, restores=found.number, why=why)
-
-    async def redo(self, run_id: str, *, by: e.Who = "") -> Run:
-        """Go forward again to the plan that was undone last."""
-        found = versions(await self.store.events(run_id)).after
-        if found is None:
-            raise Refused(f"run {run_id} has no undone plan")
-        why = "you went forward to a later plan"
-        return await self._edited(run_id, found.plan, by=by, restores=found.number, why=why)
 
     async def answer(self, run_id: str, question: str, value: Json, *, by: e.Who = "") -> Run:
         """An answer to an open question; the second is refused, and a program's where it decides.
@@ -235,7 +187,7 @@ class Runs(Desk):
         if journal.id in self._active:
             return self._active[journal.id][1]
         try:
-            if await self.asks_again(journal):
+            if await self._asks_again(journal):
                 return None
             conductor = await self._conductor(journal)
         except StaleWriter:
@@ -246,6 +198,17 @@ class Runs(Desk):
         self._active[journal.id] = conductor, future
         future.add_done_callback(lambda _: self._active.pop(journal.id, None))
         return future
+
+    async def _asks_again(self, journal: Journal) -> bool:
+        """Ask for review again when something the plan calls is not what was approved."""
+        run = journal.run
+        if run.plan is None or not run.approved_tools:
+            return False
+        reasons = redefined(run.approved_tools, await self.definitions(run.plan))
+        if reasons:
+            asked = e.ReviewAsked(hash=run.plan.hash, reasons=reasons, drops=run.dropped)
+            await journal.append(asked)
+        return bool(reasons)
 
     async def _conductor(self, journal: Journal) -> Conductor:
         run = journal.run
@@ -323,19 +286,14 @@ class Runs(Desk):
     async def _conclude(
         self, journal: Journal, results: Mapping[str, Json], *, reason: str
     ) -> None:
-        plan = journal.run.plan
-        if runs_templates(plan):
-            await self.load_templates()
-        callees = await self.callees()
+        run = journal.run
+        acting = await self.acting(run.plan) if run.plan else ()
+        callees, templates = await self.callees(), {**self.templates, **run.templates}
 
         def is_read(name: str) -> bool:
-            unit = named_unit(plan, name, self.templates) if plan else None
+            unit = named_unit(run.plan, name, templates) if run.plan else None
             return unit is not None and callees.is_read(unit)
 
-        def reads(step: AnyStep) -> bool:
-            return callees.is_read(Unit(step.id, step))
-
-        acting = acting_steps(plan, reads, self.templates) if plan else frozenset[str]()
         await conclude(journal, results, is_read=is_read, acting=acting, reason=reason)
 
     async def cancel(self, run_id: str, *, by: e.Who = "", reason: str = "") -> Run:

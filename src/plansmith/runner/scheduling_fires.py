@@ -39,6 +39,7 @@ from plansmith.runner.journal import Entry, Journal
 from plansmith.runner.repeating import Repeating
 from plansmith.runner.replan import failed_steps
 from plansmith.runner.runs import UNDER_WAY
+from plansmith.runner.scheduling_holds import Hold
 from plansmith.runner.templates import TemplateBook
 
 BEAT_S: Final = 30.0
@@ -51,24 +52,6 @@ _ENDS: Final = {
     RunStatus.ANSWERED: FireState.DONE,
     RunStatus.CANCELLED: FireState.CANCELLED,
 }
-
-
-class Hold:
-    """A fire that this process carries out, as its row stands."""
-
-    def __init__(self, fire: Fire, shelf: ScheduleStore) -> None:
-        self.fire = fire
-        self._shelf = shelf
-        self._writing = asyncio.Lock()
-
-    async def mark(self, **changes: Any) -> bool:
-        """Write the row's next version; false when another process has taken it over."""
-        async with self._writing:
-            after = self.fire.replace(version=self.fire.version + 1, **changes)
-            if not await self._shelf.put_fire(after):
-                return False
-            self.fire = after
-            return True
 
 
 class Firing(Repeating):

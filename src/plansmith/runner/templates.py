@@ -15,7 +15,7 @@ from plansmith.plan.data import Json, Record, Whole, canonical_json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.steps import AnyStep, Inputs, MapStep, PlanStep, Text, ToolStep
+from plansmith.plan.steps import Inputs, MapStep, PlanStep, Text, ToolStep
 from plansmith.planner.check import check_plan
 from plansmith.planner.checking.arguments import argument_problems
 from plansmith.planner.checking.catalogue import Catalogue
@@ -238,7 +238,7 @@ def keeps_templates(store: PlanStore) -> bool:
 
 def runs_templates(plan: Plan | None) -> bool:
     """Whether a plan has a step that runs a template."""
-    return plan is not None and any(True for _ in _plan_steps(plan))
+    return plan is not None and any(True for _ in plan_steps(plan))
 
 
 def exported(template: Template, *, yaml: bool = False) -> Json | str:
@@ -262,70 +262,11 @@ def with_defaults(template: Template, inputs: Mapping[str, Json]) -> dict[str, J
     return given | defaults | dict(inputs)
 
 
-def pinned(plan: Plan, templates: Mapping[str, Template]) -> Plan:
-    """The plan with each plan step naming its version, its content and all its parameters.
-
-    What is approved is then what runs, at every depth, whatever is saved under the same name or
-    given by the program later. What a program gives has no versions, and keeps its name.
-    """
-    return _Pinning(templates).plan(plan)
-
-
-def contents(plan: Plan, templates: Mapping[str, Template]) -> dict[str, Plan]:
-    """What the templates of a pinned plan consist of, at every depth, by the names in its steps."""
-    pinning = _Pinning(templates)
-    found: dict[str, Plan] = {}
-    way = [step for _, step in _plan_steps(plan)]
-    while way:
-        step = way.pop()
-        template = _template_of(step, templates)
-        inner = pinning.content(template) if template else None
-        if inner is not None and step.template not in found:
-            found[step.template] = inner
-            way += [each for _, each in _plan_steps(inner)]
-    return found
-
-
-class _Pinning:
-    """Pins plans, each template once; one that runs itself has no content, and never runs."""
-
-    def __init__(self, templates: Mapping[str, Template]) -> None:
-        self._templates = templates
-        self._made: dict[str, Plan | None] = {}
-
-    def plan(self, plan: Plan) -> Plan:
-        return plan.replace(steps=tuple(self._pin(step) for step in plan.steps))
-
-    def content(self, template: Template) -> Plan | None:
-        """The plan of a template, pinned itself."""
-        if template.full_name not in self._made:
-            self._made[template.full_name] = None
-            self._made[template.full_name] = self.plan(template.plan)
-        return self._made[template.full_name]
-
-    def _pin(self, step: AnyStep) -> AnyStep:
-        if isinstance(step, MapStep):
-            return step.replace(each=self._pin(step.each))
-        if not isinstance(step, PlanStep):
-            return step
-        template = _template_of(step, self._templates)
-        if template is None:
-            return step
-        content = self.content(template)
-        fields: dict[str, Any] = {
-            "inputs": with_defaults(template, step.inputs),
-            "content": content.hash if content else None,
-        }
-        if template.saved_at is not None:
-            fields |= {"template": template.full_name, "version": template.version}
-        return step.replace(**fields)
-
-
 def template_problems(plan: Plan, templates: Mapping[str, Template]) -> list[Problem]:
     """What is wrong with the plan steps of a plan: parameters, versions, rings, depth."""
     problems: list[Problem] = []
-    for outer, step in _plan_steps(plan):
-        template = _template_of(step, templates)
+    for outer, step in plan_steps(plan):
+        template = template_of(step, templates)
         if template is not None:
             problems += input_problems(template, step.inputs, step=step.id)
         elif step.template in templates:
@@ -366,13 +307,13 @@ def _nesting(step: PlanStep, templates: Mapping[str, Template], outer: int) -> I
             hint = "make fewer of them run each other"
             yield problem("PS007", message, hint=hint, step=step.id, path=("template",))
             return
-        template = _template_of(inner, templates)
-        more = _plan_steps(template.plan) if template else ()
+        template = template_of(inner, templates)
+        more = plan_steps(template.plan) if template else ()
         path = (*above, inner.template)
         way += [(each, depth + 1 + deeper, path) for deeper, each in more]
 
 
-def _plan_steps(plan: Plan) -> Iterator[tuple[int, PlanStep]]:
+def plan_steps(plan: Plan) -> Iterator[tuple[int, PlanStep]]:
     """The plan steps that would run, each with how deep in map steps it stands."""
     for step in plan.steps:
         inner = step.each if isinstance(step, MapStep) else step
@@ -380,7 +321,8 @@ def _plan_steps(plan: Plan) -> Iterator[tuple[int, PlanStep]]:
             yield int(isinstance(step, MapStep)), inner
 
 
-def _template_of(step: PlanStep, templates: Mapping[str, Template]) -> Template | None:
+def template_of(step: PlanStep, templates: Mapping[str, Template]) -> Template | None:
+    """The template that a step runs, if it is there."""
     name = step.template.partition("@")[0]
     return templates.get(f"{name}@{step.version}" if step.version else step.template)
 

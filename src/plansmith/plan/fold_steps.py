@@ -1,0 +1,191 @@
+"""What events do to the steps of a run, and to reads that are made before they stand."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from plansmith.errors import JournalDamaged
+from plansmith.plan import events as e
+from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
+from plansmith.plan.run import Made, Prefetch, Run, StepState, StepStatus
+
+WAITING: Final = frozenset({StepStatus.WAITING})
+CALLED: Final = frozenset({StepStatus.RUNNING, StepStatus.ASKING})
+ASKING: Final = frozenset({StepStatus.ASKING})
+UNSURE: Final = frozenset({StepStatus.UNKNOWN})
+OPEN: Final = WAITING | CALLED
+ENDED: Final = frozenset(StepStatus) - OPEN
+
+
+class StepsFold:
+    """The steps of a run under construction."""
+
+    run: Run
+    steps: MutableMapping[str, StepState]
+
+    def _set(self, **fields: Any) -> None:
+        """Change the run, which nobody else holds yet: a copy an event costs too much."""
+        for name, value in fields.items():
+            object.__setattr__(self.run, name, value)
+
+    def _step(self, event: e.Event, name: str, allowed: frozenset[StepStatus]) -> StepState:
+        step = self.steps.get(name)
+        if step is None and name.rpartition("/")[0] in self.steps:
+            step = StepState()  # a part of a map or plan step appears when it first starts
+        if step is None:
+            raise misfit(event, f"the plan has no step {name!r}")
+        if step.status not in allowed:
+            raise misfit(event, f"step {name!r} is {step.status}")
+        return step
+
+    def prefetch_started(self, event: e.Event, body: PrefetchStarted) -> None:
+        begun = Prefetch(body.tool, body.inputs, event.at)
+        self._set(prefetches={**self.run.prefetches, body.key: begun}, calls=self.run.calls + 1)
+
+    def prefetch_ended(self, event: e.Event, body: PrefetchEnded) -> None:
+        begun = self.run.prefetches.get(body.key)
+        if begun is None or begun.over:
+            raise misfit(event, f"no early read {body.key!r} is under way")
+        took = None if body.seconds is None else begun.started_at + timedelta(seconds=body.seconds)
+        ended = replace(begun, over=True, ended_at=took, result=body.result, error=body.error)
+        self._set(prefetches={**self.run.prefetches, body.key: ended})
+        self._spend(body.tokens, body.cost)
+
+    def _spend(self, tokens: int, cost: str) -> None:
+        if tokens or cost:
+            money = self.run.money + (Decimal(cost) if cost else 0)
+            self._set(tokens=self.run.tokens + tokens, money=money)
+
+    def step_started(self, event: e.Event, body: e.StepStarted) -> None:
+        step = self._step(event, body.step, WAITING)
+        early = self._taken(event, body) if body.prefetched else None
+        self.steps[body.step] = StepState(
+            status=StepStatus.RUNNING,
+            attempts=body.attempt,
+            key=body.key,
+            inputs=body.inputs,
+            reply=step.reply,
+            started_at=early.started_at if early else event.at,
+            prefetched=body.prefetched,
+            callee=body.callee,
+            item=body.item,
+            unsure=step.unsure,
+            made=step.made,
+        )
+        if body.inputs and not early:  # a step that only holds others together calls nothing
+            self._set(calls=self.run.calls + 1)
+
+    def _taken(self, event: e.Event, body: e.StepStarted) -> Prefetch:
+        """The early read whose result a step takes: its times are the step's."""
+        begun = self.run.prefetches.get(body.prefetched)
+        if begun is None or begun.step:
+            raise misfit(event, f"there is no early read {body.prefetched!r} to take")
+        taken = replace(begun, step=body.step, over=True)
+        self._set(prefetches={**self.run.prefetches, body.prefetched: taken})
+        return taken
+
+    def step_progressed(self, event: e.Event, body: e.StepProgressed) -> None:
+        step = self._step(event, body.step, CALLED)
+        self.steps[body.step] = replace(step, progress=body.text)
+
+    def step_done(self, event: e.Event, body: e.StepDone) -> None:
+        step = self._step(event, body.step, CALLED | UNSURE)
+        early = self.run.prefetches.get(step.prefetched) if step.prefetched else None
+        # Not `replace`, which takes three times as long: this is the most frequent event.
+        self.steps[body.step] = StepState(
+            status=StepStatus.DONE,
+            attempts=step.attempts,
+            key=step.key,
+            inputs=step.inputs,
+            result_hash=body.result,
+            error_kind=step.error_kind,
+            progress=step.progress,
+            tokens=body.tokens,
+            program=_program(event.by),
+            reply=step.reply,
+            started_at=step.started_at,
+            finished_at=(early.ended_at if early else None) or event.at,
+            prefetched=step.prefetched,
+            callee=step.callee,
+            item=step.item,
+            made=step.made,
+        )
+        self._spend(body.tokens, body.cost)
+
+    def step_reused(self, event: e.Event, body: e.StepReused) -> None:
+        step = self._step(event, body.step, WAITING)
+        self.steps[body.step] = replace(
+            step,
+            status=StepStatus.DONE,
+            result_hash=body.result,
+            program=body.program,
+            finished_at=body.done_at or event.at,
+            reused_from=body.run,
+        )
+
+    def step_failed(self, event: e.Event, body: e.StepFailed) -> None:
+        again = StepStatus.WAITING if body.again else StepStatus.FAILED
+        self._end(event, body.step, again, body.error, OPEN | UNSURE)
+        unsure = body.unsure or (body.again and self.steps[body.step].unsure)
+        self.steps[body.step] = replace(self.steps[body.step], error_kind=body.kind, unsure=unsure)
+        self._spend(body.tokens, body.cost)
+
+    def step_replied(self, event: e.Event, body: e.StepReplied) -> None:
+        step = self._step(event, body.step, ASKING)
+        self.steps[body.step] = replace(step, status=StepStatus.WAITING, reply=body)
+
+    def step_skipped(self, event: e.Event, body: e.StepSkipped) -> None:
+        known = self.steps.get(body.step)
+        holds = known is not None and not known.inputs  # only a call in flight cannot be left out
+        allowed = OPEN if holds else WAITING | ASKING
+        self._end(event, body.step, StepStatus.SKIPPED, body.reason, allowed)
+        kind = "" if event.by.kind == "system" else "person"
+        self.steps[body.step] = replace(self.steps[body.step], error_kind=kind)
+
+    def step_cancelled(self, event: e.Event, body: e.StepCancelled) -> None:
+        self._end(event, body.step, StepStatus.CANCELLED, body.reason, OPEN)
+
+    def step_unknown(self, event: e.Event, body: e.StepUnknown) -> None:
+        known = self.steps.get(body.step)
+        allowed = OPEN if known is not None and known.unsure else CALLED
+        self._end(event, body.step, StepStatus.UNKNOWN, body.reason, allowed)
+
+    def _end(
+        self,
+        event: e.Event,
+        name: str,
+        status: StepStatus,
+        error: str,
+        allowed: frozenset[StepStatus],
+    ) -> None:
+        step = self._step(event, name, allowed)
+        self.steps[name] = replace(step, status=status, error=error, finished_at=event.at)
+
+    def step_reset(self, event: e.Event, body: e.StepReset) -> None:
+        self.steps[body.step] = waiting_again(self._step(event, body.step, ENDED))
+
+    def step_advised(self, event: e.Event, body: e.StepAdvised) -> None:
+        self._step(event, body.step, CALLED)
+        self._set(advice=self.run.advice or body)
+
+
+def waiting_again(step: StepState) -> StepState:
+    """A step that waits again, or is in the plan no more; the calls it made are not forgotten."""
+    made = step.made
+    if step.status is StepStatus.DONE and step.callee:
+        made = (*made, Made(step.callee, step.inputs, step.result_hash))
+    return StepState(item=step.item, made=made)
+
+
+def _program(by: e.Actor) -> str:
+    """The name under which a program's result is remembered as such."""
+    return (by.name or "a program") if by.kind == "program" else ""
+
+
+def misfit(event: e.Event, why: str) -> JournalDamaged:
+    """Why an event cannot come next."""
+    return JournalDamaged(f"event {event.number} ({event.body.type}) does not fit: {why}")
