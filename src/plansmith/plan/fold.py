@@ -42,7 +42,7 @@ class RunFold:
         self.run = replace(run)
         self._needs: Mapping[str, frozenset[str]] = needs(run.plan) if run.plan else {}
         self._result: Run | None = None
-        self._hash = ""
+        self._hash: str = ""
         self.questions = dict(run.questions)
         self.steps: MutableMapping[str, StepState] = {
             name: replace(step, status=StepStatus.WAITING)

@@ -63,7 +63,7 @@ class Planning(Runs):
         super().__init__(**runs)
         self.early_start = early_start
         self.tell = tell
-        self.patience.tell = lambda text: self.tell(text)
+        self.patience.tell = lambda text: self.tell(text)  # noqa: PLW0108 - `tell` may change
         self._model = model
         self._triage_model = triage_model or model
         self._report_model = report_model or model
