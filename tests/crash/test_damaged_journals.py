@@ -8,15 +8,15 @@ import json
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from tests.crash.test_owners import owner_of
 from tests.postgres import Server
-from tests.unit.server.house import Tools, serving, tool_step
+from tests.unit.server.house import serving, tool_step
 
-from plansmith import Plan, RunStatus, StepStatus, ToolSpec, tool
+from plansmith import Plan, RunStatus, StepStatus, tool
 from plansmith.adapters.stores.doctor import diagnose, verify
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.postgres import PostgresStore
@@ -263,27 +263,19 @@ async def test_the_server_shows_and_repairs_a_damaged_run(tmp_path: Path) -> Non
         assert (await house.get("/v1/runs"))["items"][0]["damage"] == ""
 
 
-class Breaking(Tools):
-    """Tools that cannot even be listed once a run is to begin, by a fault of theirs."""
+async def test_a_run_that_breaks_in_the_server_is_paused_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a fault nobody foresaw")
 
-    broken = False
-
-    async def tools(self) -> Sequence[ToolSpec]:
-        if self.broken:
-            raise RuntimeError("a fault nobody foresaw")
-        return await super().tools()
-
-
-async def test_a_run_that_breaks_in_the_server_is_paused_and_says_why(tmp_path: Path) -> None:
-    tools = Breaking()
-    async with serving(tmp_path, store="sqlite", tools=tools) as house:
+    async with serving(tmp_path, store="sqlite") as house:
         run = await house.begin(tool_step("a", "mail"))
-        await house.office.smith.decide(run["id"], approve=run["hash"], by="ann")
-        tools.broken = True
-        house.office.conducting.go_on(run["id"])
-        paused = await house.until(run["id"], "paused")
+        with monkeypatch.context() as patched:
+            patched.setattr(house.office.smith, "equip", broken)
+            await house.approve(run)
+            paused = await house.until(run["id"], "paused")
         assert "a fault nobody foresaw" in paused["reason"]
-        tools.broken = False
         await house.post(f"/v1/runs/{run['id']}/resume")
         await house.until(run["id"], "done")
 
