@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import sqlite3
@@ -11,6 +12,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.crash.test_owners import owner_of
 from tests.postgres import Server
 from tests.unit.server.house import serving, tool_step
 
@@ -20,7 +22,7 @@ from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
-from plansmith.errors import EventMisfit, JournalDamaged, Refused
+from plansmith.errors import EventMisfit, JournalDamaged, Refused, RunBusy
 from plansmith.plan import events as e
 from plansmith.plan.verify import verify_chain
 
@@ -259,3 +261,37 @@ async def test_the_server_shows_and_repairs_a_damaged_run(tmp_path: Path) -> Non
         repaired = await house.post(f"{path}/repair")
         assert (repaired["damage"], repaired["status"]) == ("", "paused")
         assert (await house.get("/v1/runs"))["items"][0]["damage"] == ""
+
+
+async def test_a_run_that_breaks_in_the_server_is_paused_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a fault nobody foresaw")
+
+    async with serving(tmp_path, store="sqlite") as house:
+        run = await house.begin(tool_step("a", "mail"))
+        with monkeypatch.context() as patched:
+            patched.setattr(house.office.smith, "equip", broken)
+            await house.approve(run)
+            paused = await house.until(run["id"], "paused")
+        assert "a fault nobody foresaw" in paused["reason"]
+        await house.post(f"/v1/runs/{run['id']}/resume")
+        await house.until(run["id"], "done")
+
+
+async def test_a_run_that_another_process_is_running_is_not_repaired_under_it(
+    tmp_path: Path,
+) -> None:
+    world = World(SqliteStore(tmp_path / "runs.db"))
+    run = await world.approved()
+    await world.force(run, e.StepDone(step="nowhere", result="0" * 64))
+    other = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=-1)
+    assert isinstance(world.store, SqliteStore)
+    await world.store.claim(run, owner_of(other.pid))
+    with pytest.raises(RunBusy, match=str(other.pid)):
+        await world.smith.repair(run, by="ada")
+    other.kill()
+    await other.wait()
+    assert (await world.smith.repair(run, by="ada")).paused
+    await world.smith.close()

@@ -47,7 +47,8 @@ async def _verify_runs(args: argparse.Namespace) -> int:
             except JournalError as error:
                 rows.append({"run": run_id, "events": 0, "damage": str(error)})
         gone = await missing_runs(store) if args.all else []
-        rows += [{"run": "", "events": 0, "damage": f"{e.message} ({e.hint})"} for e in gone]
+        told = [f"{each.message} ({each.hint})" for each in gone]
+        rows.extend({"run": "", "events": 0, "damage": damage} for damage in told)
     finally:
         await store.close()
     if args.json:

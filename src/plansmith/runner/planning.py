@@ -68,8 +68,7 @@ class Planning(Runs):
         super().__init__(**runs)
         self.early_start = early_start
         self.tell = tell
-        # Whoever sets another `tell` later is told, too.
-        self.patience.tell = lambda text: self.tell(text)  # noqa: PLW0108
+        self.patience.tell = lambda text: self.tell(text)  # noqa: PLW0108 - `tell` may change
         self._model = model
         self._triage_model = triage_model or model
         self._report_model = report_model or model
