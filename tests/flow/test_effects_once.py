@@ -293,3 +293,25 @@ async def test_an_edit_before_a_write_that_is_done_repeats_it_only_with_other_va
     assert run.steps["p"].status is StepStatus.DONE
     assert till.paid == {"ann": 1}
     assert len(look.calls) == 2
+
+
+async def test_a_new_plan_without_a_step_in_doubt_keeps_the_step_and_its_question() -> None:
+    tools = FakeTools(
+        FakeTool("pay", [breaks(OSError("gone"))], effect=Effect.WRITE), FakeTool("look", [1])
+    )
+    other = {"goal": "test", "steps": [{"id": "a", "tool": "look"}]}
+    app = Plansmith(tools=[tools], limits=LIMITS, model=ScriptedModel(json.dumps(other)))
+    run = await approved(app, plan({"id": "p", "tool": "pay"}, {"id": "b", "tool": "look"}))
+    assert set(run.questions) == {"unknown:p"}
+    run = await app.request_changes(run.id, "forget the payment", by="ada")
+    assert run.plan is not None
+    assert set(run.plan.by_id) == {"p", "a", "b"}
+    assert set(run.questions) == {"unknown:p"}
+    if run.phase is RunStatus.REVIEWING:
+        await app.decide(run.id, approve=run.plan.hash, by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.ASKING
+    await app.answer(run.id, "unknown:p", "done", by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert [call.tool for call in tools.calls].count("pay") == 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from plansmith import Effect, Plan, RunStatus, StepStatus
+from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
 from plansmith.errors import Refused, ToolFailed
 from plansmith.plan import events as e
@@ -16,6 +16,7 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run
 from plansmith.ports import Call
+from plansmith.runner.budget import BudgetLimits
 from plansmith.runner.limits import RunLimits
 from plansmith.runner.replay import replay
 from plansmith.testing import MemoryStore
@@ -302,3 +303,28 @@ async def test_a_goal_that_is_met_early_is_done_only_if_nothing_that_acts_is_mis
         run = await place.enter().run(run.id)
         assert run.steps["b"].status is StepStatus.SKIPPED
         assert run.status is status
+
+
+async def test_a_call_that_was_cut_off_reserves_nothing_of_the_shared_budget() -> None:
+    began, go = asyncio.Event(), asyncio.Event()
+
+    class Slow:
+        spec = AgentSpec(name="slow", description="Takes its time.", effect=Effect.READ)
+
+        async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+            del task, inputs, call
+            began.set()
+            await go.wait()
+            return "done"
+
+    # As much as one call of an agent reserves.
+    app = Plansmith(agents=[Slow()], limits=LIMITS, shared_budget=BudgetLimits(tokens=6000))
+    wanted = plan({"id": "s", "agent": "slow", "task": "Do it."})
+    first = await app.submit(wanted)
+    running = asyncio.create_task(app.run(first.id))
+    await began.wait()
+    await app.cancel(first.id, by="ada")
+    assert (await running).status is RunStatus.CANCELLED
+    go.set()
+    second = await app.run((await app.submit(wanted)).id)
+    assert second.status is RunStatus.DONE

@@ -51,7 +51,9 @@ class Batch:
 
     def forget(self, steps: Container[str]) -> None:
         """Say nothing of these steps: somebody else has ended them meanwhile."""
-        self.bodies = [body for body in self.bodies if getattr(body, "step", None) not in steps]
+        self.bodies = [
+            body for body in self.bodies if (getattr(body, "step", "") or "") not in steps
+        ]
 
     @contextmanager
     def whole(self) -> Generator[None]:

@@ -291,9 +291,10 @@ async def test_a_server_that_dies_in_a_call_fails_it_honestly_and_is_started_aga
 @pytest.mark.parametrize("tool", ["fail", "lie", "empty", "nonsense"])
 async def test_a_server_whose_tool_went_wrong_may_have_changed_something(tool: str) -> None:
     """Only of a tool that reads it is certain that nothing happened."""
-    async with await approved(servers(a=raw(trusted=True), b=raw())) as source:
+    reading = raw(tools={tool: {"effect": "read"}})
+    async with await approved(servers(a=reading, b=raw())) as source:
         reads = {spec.name for spec in await source.tools() if spec.effect is Effect.READ}
-        assert f"a.{tool}" in reads
+        assert reads == {f"a.{tool}"}
         with pytest.raises(ToolFailed) as caught:
             await use(source, f"a.{tool}")
         assert not isinstance(caught.value, OutcomeUnknown)
