@@ -1,0 +1,38 @@
+"""Questions on the page: consent shows every value whole, and no plan can look like Plansmith."""
+
+# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.sync_api import expect
+from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
+from tests.web.screens import approve, until
+
+LONG = "".join(f"{number:05d} " for number in range(2_000)) + "the end"
+FAKE = "Plansmith asks for your consent: step write"
+
+
+def test_consent_and_a_question_of_the_plan_look_different_and_consent_is_whole(
+    watched: Watched, stage: Stage
+) -> None:
+    look: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": LONG}}
+    inputs = {"path": "n.md", "text": "{{look.city}}"}
+    write: dict[str, Any] = {"id": "write", "tool": "notes.write", "inputs": inputs}
+    ask: dict[str, Any] = {"id": "q", "question": FAKE, "options": ["allow", "refuse"]}
+    run = stage.submit(look, write, ask)
+    approve(stage, run)
+    until(stage, run, "asking")
+    page = watched.tab(f"runs/{run}")
+    consent = page.locator(".question[data-kind=consent]")
+    expect(consent).to_have_class("question own")
+    expect(consent.get_by_role("button", name="allow")).to_be_enabled()
+    text = consent.locator("dd", has_text="the end")
+    expect(text.locator("summary")).to_contain_text("characters: show all")
+    text.locator("summary").click()
+    expect(text.locator("pre")).to_have_text(LONG)
+    told = page.locator(".question[data-kind=step]")
+    expect(told).to_have_class("question told")
+    expect(told.locator(".asker")).to_have_text("The plan asks, in its step q")
+    expect(page.locator(".question.own .asker", has_text=FAKE)).to_have_count(1)
