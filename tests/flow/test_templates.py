@@ -10,12 +10,12 @@ import pytest
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import InvalidPlan, Misconfigured, Refused, ToolFailed
 from plansmith.plan.data import Json
+from plansmith.runner.pinning import pinned
 from plansmith.runner.suggesting import found_inputs, suggest
 from plansmith.runner.templates import (
     Template,
     TemplateBook,
     exported,
-    pinned,
     template_problems,
 )
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore

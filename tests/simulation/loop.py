@@ -12,7 +12,7 @@ class StalledError(Exception):
     """Every task waits for another one: nothing will ever happen again."""
 
 
-class _Jumping(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
+class _Jumping(selectors.DefaultSelector):
     """Instead of waiting, let the time pass."""
 
     passed = 0.0

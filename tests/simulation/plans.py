@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plansmith import Plan
-from plansmith.plan.steps import AskStep, MapStep, PlanStep, ToolStep
+from plansmith.plan.steps import AnyStep, AskStep, MapStep, PlanStep, ToolStep
 
 WRITES = frozenset({"pay", "post"})
 ITEMS = 3
@@ -63,9 +63,9 @@ class Drafter:
                 over = [self._tag(inside=inside) for _ in range(ITEMS)]
                 step |= _map(over, {"tool": "pay", "inputs": {"id": {"$from": "item"}}})
             case "found":
-                over = {"$from": self.rng.choice(looks), "$path": ["items"]}
+                found = {"$from": self.rng.choice(looks), "$path": ["items"]}
                 tag = f"{{{{item}}}}.{step['id']}"
-                step |= _map(over, {"tool": "pay", "inputs": {"id": tag}})
+                step |= _map(found, {"tool": "pay", "inputs": {"id": tag}})
             case "each":
                 over = [self._tag(inside=inside) for _ in range(2)]
                 name = f"t{self.rng.randint(level + 1, 3)}"
@@ -87,34 +87,27 @@ def _map(over: object, each: dict[str, Any]) -> dict[str, Any]:
 
 
 def effects_of(plan: Plan, templates: Mapping[str, Plan]) -> list[tuple[str, str]]:
-    """The writes a person approves with a plan, as tool and id, worked out apart from the engine."""
+    """The writes a person approves with a plan, as tool and id; the engine has no part in it."""
     return list(_effects(plan, templates, ""))
 
 
 def _effects(plan: Plan, templates: Mapping[str, Plan], tag: str) -> Iterator[tuple[str, str]]:
     for step in plan.steps:
-        if step.disabled:
-            continue
-        match step:
-            case ToolStep():
-                yield from _calls(step, tag, "")
-            case PlanStep():
-                inner = _text(step.inputs.get("tag"), tag, "")
-                yield from _effects(templates[step.template], templates, inner)
-            case MapStep(each=each, over=over):
-                for item in _items(over, plan, tag):
-                    if isinstance(each, PlanStep):
-                        inner = _text(each.inputs.get("tag"), tag, item)
-                        yield from _effects(templates[each.template], templates, inner)
-                    elif isinstance(each, ToolStep):
-                        yield from _calls(each, tag, item)
-            case _:
-                pass
+        if isinstance(step, MapStep) and not step.disabled:
+            for item in _items(step.over, plan, tag):
+                yield from _calls(step.each, templates, tag, item)
+        elif not step.disabled:
+            yield from _calls(step, templates, tag, "")
 
 
-def _calls(step: ToolStep, tag: str, item: str) -> Iterator[tuple[str, str]]:
-    if step.tool in WRITES:
+def _calls(
+    step: AnyStep, templates: Mapping[str, Plan], tag: str, item: str
+) -> Iterator[tuple[str, str]]:
+    if isinstance(step, ToolStep) and step.tool in WRITES:
         yield step.tool, _text(step.inputs.get("id"), tag, item)
+    elif isinstance(step, PlanStep):
+        inner = _text(step.inputs.get("tag"), tag, item)
+        yield from _effects(templates[step.template], templates, inner)
 
 
 def _items(over: object, plan: Plan, tag: str) -> list[str]:

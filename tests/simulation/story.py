@@ -1,4 +1,4 @@
-"""One seeded story: a person, two processes, crashes and an adversarial model; then what must hold."""
+"""One seeded story: a person, two processes, crashes, an adversarial model; what must hold."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ from tests.simulation.loop import VirtualLoop
 from tests.simulation.plans import effects_of, guards_of
 from tests.simulation.world import Process, World, drop_step, shuffle_lists
 
-from plansmith import Plan, Run, RunStatus
+from plansmith import Plan, Plansmith, Run, RunStatus
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
@@ -23,6 +23,7 @@ from plansmith.plan.verify import verify_chain
 TURNS = 30
 ROUNDS = 120
 STRANGERS = ("mallory", "eve")
+Deed = Callable[[Plansmith], Awaitable[Any]]
 
 
 class BrokenPromiseError(AssertionError):
@@ -124,7 +125,7 @@ class Person:
 
 
 def play(seed: int) -> World:
-    """Live through the story of a seed; raises `BrokenPromiseError` when something does not hold."""
+    """Live through the story of a seed; `BrokenPromiseError` says what does not hold."""
     loop = VirtualLoop()
     loop.set_exception_handler(lambda *_: None)
     world = World(seed)
@@ -173,29 +174,37 @@ async def _turn(world: World, person: Person, run_id: str, busy: list[asyncio.Ta
     if not living or (len(living) < 2 and world.rng.random() < 0.2):
         living.append(world.boot())
     process = world.rng.choice(living)
-    deeds = ["run"] * 8 + ["person"] * 8 + ["kill", "pause", "edit", "undo", "skip", "changes"]
+    deeds = (
+        ["run"] * 8
+        + ["person"] * 8
+        + ["kill", "edit", "skip", *_VERBS]
+        + ["cancel"] * (world.rng.random() < 0.2)
+    )
+    deed = world.rng.choice(deeds)
     try:
-        match world.rng.choice([*deeds, "cancel"] if world.rng.random() < 0.2 else deeds):
-            case "run":
-                busy.append(asyncio.ensure_future(process.do(lambda smith: smith.run(run_id))))
-            case "person":
-                await person.act(process, run_id)
-            case "kill":
-                process.dead.set()
-            case "edit":
-                await person.edit(process, run_id)
-            case "skip":
-                await person.skip(process, run_id)
-            case "undo":
-                await process.do(lambda smith: smith.undo(run_id, by="ada"))
-            case "changes":
-                await process.do(lambda smith: smith.request_changes(run_id, "other", by="ada"))
-            case "pause":
-                await process.do(lambda smith: smith.pause(run_id, by="ada"))
-            case _:
-                await process.do(lambda smith: smith.cancel(run_id, by="ada"))
+        if deed == "run":
+            busy.append(asyncio.ensure_future(process.do(lambda smith: smith.run(run_id))))
+        elif deed == "kill":
+            process.dead.set()
+        elif deed in _VERBS:
+            await process.do(_VERBS[deed](run_id))
+        elif deed == "cancel":
+            await process.do(lambda smith: smith.cancel(run_id, by="ada"))
+        else:
+            await getattr(person, "act" if deed == "person" else deed)(process, run_id)
     except PlansmithError:
         return  # refused: that is an answer
+
+
+def _changes(run_id: str) -> Deed:
+    return lambda smith: smith.request_changes(run_id, "other", by="ada")
+
+
+_VERBS: dict[str, Callable[[str], Deed]] = {
+    "pause": lambda run_id: lambda smith: smith.pause(run_id, by="ada"),
+    "undo": lambda run_id: lambda smith: smith.undo(run_id, by="ada"),
+    "changes": _changes,
+}
 
 
 async def _come_to_an_end(world: World, person: Person, run_id: str) -> None:
@@ -204,15 +213,16 @@ async def _come_to_an_end(world: World, person: Person, run_id: str) -> None:
     for process in world.processes:
         process.dead.set()
     process = world.boot()
+    run: Run | None = None
     for _ in range(ROUNDS):
         try:
             run = await process.do(lambda smith: smith.run(run_id))
         except PlansmithError as error:
             raise BrokenPromiseError(f"the run cannot go on: {error}") from error
-        if run.status.over:
+        if run is not None and run.status.over:
             return
         await person.act(process, run_id)
-    raise BrokenPromiseError(f"the run is stuck: {run.status}, {dict(run.questions)}")
+    raise BrokenPromiseError(f"the run is stuck: {run and run.status}")
 
 
 def check_effects(world: World, person: Person) -> None:
@@ -242,14 +252,12 @@ def check_guards(events: Sequence[e.Event], world: World) -> None:
                 done.discard(step)
                 answered.discard(step)
             case e.QuestionAnswered(question=question, no_answer=False):
-                if event.by.kind == "person":
-                    answered.add(question)
+                answered |= {question} if event.by.kind == "person" else set()
             case e.StepStarted(step=step, inputs=inputs) if inputs and plan is not None:
-                for need, asks in guards_of(plan, world.templates, step):
-                    if need not in done or (asks and need not in answered):
-                        raise BrokenPromiseError(
-                            f"{step} started before {need} (event {event.number})"
-                        )
+                guards = guards_of(plan, world.templates, step)
+                open_ = {n for n, asks in guards if n not in done or (asks and n not in answered)}
+                if open_:
+                    raise BrokenPromiseError(f"event {event.number}: {step} before {open_}")
             case _:
                 pass
 

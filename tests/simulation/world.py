@@ -52,6 +52,7 @@ class World:
         self.over = False
         self.processes: list[Process] = []
         self.owners: dict[str, Process] = {}
+        self.never: list[asyncio.Future[None]] = []
         self._turns: Counter[str] = Counter()
 
     @property
@@ -116,7 +117,9 @@ class Process:
         """A dead process goes no further; when the world ends, its tasks are let go."""
         if self.world.over:
             raise asyncio.CancelledError
-        await asyncio.get_running_loop().create_future()
+        never = asyncio.get_running_loop().create_future()
+        self.world.never.append(never)  # else what waits for it would be collected, half-way
+        await never
 
 
 class Handle:
