@@ -68,7 +68,7 @@ async def test_a_deed_that_was_accepted_as_missing_is_still_not_done_at_the_end(
     run = await app.run(run.id)
     assert run.status is RunStatus.PARTLY_DONE
     assert run.reason == TOLD
-    assert run.report.splitlines()[2] == f"**Not done: {TOLD}.**"
+    assert run.report.splitlines()[2] == f"Not done: {TOLD}."
     assert "Everything was done" not in run.report
 
 
@@ -98,7 +98,7 @@ async def test_a_missing_deed_is_known_after_a_restart_and_when_the_run_is_repea
     assert run.plan is not None
     await later.decide(run.id, approve=run.plan.hash)
     assert (await later.run(run.id)).status is RunStatus.PARTLY_DONE
-    again = await later.retry(run.id)
+    again = await later.rerun(run.id)
     assert [each.message for each in again.problems if each.code == "PS504"] == [TOLD]
     await later.close()
 

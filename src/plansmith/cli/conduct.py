@@ -329,7 +329,9 @@ async def _ask(session: Session, run: Run) -> bool:
 
 def tell_no_plan(session: Session, run: Run) -> None:
     """Say that planning failed, why, and how to try again."""
-    session.say(session.words["degraded"], *problem_lines(run.problems))
+    session.say(session.words["degraded"])
+    if run.problems:
+        session.say(*problem_lines(run.problems))
     session.say(session.words["try_again"], f"  {session.command('retry', run.id)}")
 
 

@@ -298,7 +298,7 @@ class Desk:
         except JournalDamaged as damage:
             told = str(damage)
             return Run(id=run_id, phase=RunStatus.FAILED, reason=told, damage=told), ()
-        return journal.run, journal.events
+        return await self.owners.marked(journal.run), journal.events
 
     async def events(
         self, run_id: str, *, after: int = 0, follow: bool = False
@@ -391,11 +391,10 @@ class Desk:
     async def resumed_journal(self, run_id: str) -> Journal:
         """The journal of a run; one just begun here is not read again, only what came since."""
         journal = self._begun.pop(run_id, None)
-        if journal is None:
-            return await self.journal(run_id)
-        await journal.catch_up()
-        return journal
+        if journal is not None:
+            await journal.catch_up()
+        return journal or await self.journal(run_id)
 
     async def whole(self, journal: Journal, results: Mapping[str, Json] | None = None) -> Run:
         """A run with its results, unless they are at hand already, and its report."""
-        return await whole_run(self.store, journal.run, results)
+        return await self.owners.marked(await whole_run(self.store, journal.run, results))

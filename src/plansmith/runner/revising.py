@@ -105,8 +105,9 @@ class Revising(Planning):
                 words = f"{run.rejections} plans were sent back. Make another one?"
                 await journal.append(limit_question(run, "rejections", words))
             return await self.whole(journal)
-        await journal.append(e.ChangesAsked(text=text), by=e.actor(by))
-        await self.change(journal)
+        async with self.owners.owning(run_id):
+            await journal.append(e.ChangesAsked(text=text), by=e.actor(by))
+            await self.change(journal)
         return await self.whole(journal)
 
     async def change(self, journal: Journal) -> None:

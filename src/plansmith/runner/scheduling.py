@@ -12,7 +12,7 @@ from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecisi
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import RunStatus
+from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.schedules import (
     Fire,
     FireBudget,
@@ -74,9 +74,7 @@ class Scheduling(Firing):
         request alone is planned anew each time, and each new plan waits for approval.
         """
         if run:
-            source = await self.get(run)
-            self.require_here(f"run {run}", source.folder)
-            refuse_missing(source.problems)
+            source = await self._source(run)
             plan, request = source.plan, request or without_recurrence(source.request)
         fields: dict[str, Any] = {
             "name": name or "schedule",
@@ -95,6 +93,13 @@ class Scheduling(Firing):
         if run:
             await self._hand_over(run, schedule, by)
         return schedule
+
+    async def _source(self, run: str) -> Run:
+        """A run of this folder whose plan does all that was asked for."""
+        source = await self.get(run)
+        self.require_here(f"run {run}", source.folder)
+        refuse_missing(source.problems)
+        return source
 
     def _new(self, fields: dict[str, Any]) -> Schedule:
         if fields["timing"] is None:

@@ -32,7 +32,7 @@ _MOST_HOSTS: Final = 100
 async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
     """A run, whole, from one reading of its journal."""
     journal = await smith.journal(run_id)
-    events, run = journal.events, journal.run
+    events, run = journal.events, await smith.owners.marked(journal.run)
     steps = await step_views(smith, run, CLIP)
     report = await smith.store.get(run.report_hash) if run.report_hash else ""
     specs = await known_tools(smith)
@@ -97,6 +97,7 @@ def _head(run: Run) -> dict[str, Json]:
         "decision": run.decision,
         "reason": run.reason,
         "damage": run.damage,
+        "interrupted": run.interrupted,
         "approved": run.approved,
         "running_hash": run.running_hash,
         "revisions": run.revisions,

@@ -38,6 +38,7 @@ _TYPES: Final = (
     *("step_failed", "step_skipped", "step_cancelled", "step_unknown", "step_reset"),
     *("run_paused", "run_resumed", "cancel_asked", "replan_started", "report_started"),
     *("report_made", "run_finished", "step_reused", "step_advised", "step_replied", "run_repaired"),
+    *("prefetch_started", "prefetch_ended", "planning_failed"),
 )
 _CODES: Final = {name: code for code, name in enumerate(_TYPES) if name}
 
