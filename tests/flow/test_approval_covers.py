@@ -266,7 +266,7 @@ async def test_a_dropped_effect_that_a_person_puts_back_is_no_longer_missed(
     scripted: Script,
 ) -> None:
     app, tools = smith(scripted(draft(FAILS, SAVES), draft(step("n"))))
-    run = await approved(app)
+    run = await approved(app, "save the report")
     assert run.plan is not None
     await app.decide(run.id, approve=run.plan.hash, by="ada")
     restored = Plan.model_validate(draft(step("n"), SAVES | {"after": []}))
