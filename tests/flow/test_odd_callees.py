@@ -20,7 +20,7 @@ Deed = Callable[[Call], Any]
 HALF = "\ud800"  # half of a character, as undecodable file names bring it
 
 
-class Mute(Exception):  # noqa: N818
+class Mute(Exception):
     """An error that breaks when it is asked for its words."""
 
     def __str__(self) -> str:

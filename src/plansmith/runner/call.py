@@ -159,12 +159,10 @@ class Callees:
             return Failed(said(busy), again=True)
         except ToolFailed as failed:
             return Failed(said(failed))
-        except PlansmithError as error:
-            return self._broken(unit, said(error))
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its own
-            return self._broken(unit, f"{type(error).__name__}: {said(error)}")
+            return self._broken(unit, named(error))
         flaw = self._flaw(unit, value)
         return self._broken(unit, flaw, kind="result") if flaw else Done(value)
 
@@ -233,6 +231,12 @@ def said(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - also its words are its own
         return "it cannot say why"
     return kept_text(text)
+
+
+def named(error: BaseException) -> str:
+    """The words of an error, with its name where it is none of ours."""
+    is_ours = isinstance(error, PlansmithError)
+    return said(error) if is_ours else f"{type(error).__name__}: {said(error)}"
 
 
 def kept_text(text: object) -> str:
