@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.flow.test_approval_covers import (
     FAILS,
     PAY,
@@ -235,3 +236,57 @@ async def test_a_repeated_run_that_leaves_a_deed_out_asks_and_is_not_stuck(
     assert again.status is RunStatus.REVIEWING
     assert "x.csv" in await reasons(app, again)
     assert (await decided(app, again)).status is RunStatus.PARTLY_DONE
+
+
+# Answers that say no
+
+PAYS = step("p", "pay", inputs={"to": "alice"}, after=["q"])
+NO: list[Any] = ["no", "No, thanks.", "Cancel", "don't", "do not pay", "不要", False]
+
+
+@pytest.mark.parametrize("answer", NO)
+@pytest.mark.parametrize("inside", [False, True])
+async def test_who_answers_no_to_the_question_before_an_effect_prevents_it(
+    scripted: Script, answer: Any, inside: bool
+) -> None:
+    parts = [ask("q", "Really pay?"), PAYS]
+    transfer = Plan.model_validate({"goal": "transfer", "steps": parts})
+    app, tools = smith(scripted(), templates={"transfer": transfer})
+    use = {"id": "t", "template": "transfer"}
+    run = await app.submit(plan_of(use) if inside else plan_of(*parts), by="ada")
+    run = await decided(app, run)
+    [question] = run.questions
+    await app.answer(run.id, question, answer, by="ada")
+    again, _ = smith(scripted(), templates={"transfer": transfer}, store=app.store)
+    run = await again.run(run.id)
+    assert run.status.over
+    assert run.status not in (RunStatus.DONE, RunStatus.PARTLY_DONE)
+    assert f"left out by a person: {question}" in run.reason
+    assert effects(tools) == []
+
+
+@pytest.mark.parametrize("answer", ["yes", "now", "note it", "ok", True])
+async def test_who_answers_anything_else_lets_the_effect_happen(
+    scripted: Script, answer: Any
+) -> None:
+    app, tools = smith(scripted())
+    run = await decided(app, await app.submit(plan_of(ask("q", "Pay?"), PAYS), by="ada"))
+    await app.answer(run.id, "q", answer, by="ada")
+    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert len(effects(tools)) == 1
+
+
+async def test_a_no_is_a_value_where_the_effect_works_with_it_or_only_reads_follow(
+    scripted: Script,
+) -> None:
+    app, tools = smith(scripted())
+    tip = ask("q", "A tip?", options=["yes", "no"])
+    pays = step("p", "pay", inputs={"to": "alice", "tip": "{{q}}"})
+    run = await decided(app, await app.submit(plan_of(tip, pays), by="ada"))
+    await app.answer(run.id, "q", "no", by="ada")
+    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert effects(tools) == [{"to": "alice", "tip": "no"}]
+    run = await app.submit(plan_of(tip, step("x", after=["q"])), by="ada")
+    run = await app.run(run.id)
+    await app.answer(run.id, "q", "no", by="ada")
+    assert (await app.run(run.id)).status is RunStatus.DONE

@@ -260,7 +260,8 @@ class Desk:
         if runs_templates(run.plan):
             await self.load_templates()
         agents = {spec.name: spec for spec in self.agents()}
-        return Known((await self.callees()).specs, agents, self.templates)
+        templates = {**self.templates, **run.templates}
+        return Known((await self.callees()).specs, agents, templates)
 
     async def past(self) -> Past:
         """What calls took before: learned from the last runs, once, and from every run since."""

@@ -22,8 +22,8 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.ports import Closing
 from plansmith.review.definitions import redefined
-from plansmith.runner.answerable import ONLY_PERSONS, why_not
-from plansmith.runner.answers import settle
+from plansmith.runner.answerable import ONLY_PERSONS, refuses, why_not
+from plansmith.runner.answers import settle, settle_no
 from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
 from plansmith.runner.conclude import conclude, goes_on, is_waiting
@@ -113,12 +113,15 @@ class Runs(Desk):
         asked = journal.run.questions.get(question)
         if asked is None:
             raise Refused(f"run {run_id} has no open question {question!r}")
+        known = await self.known(journal.run)
         if e.actor(by).kind != "person":
-            why = why_not(journal.run, asked, await self.known(journal.run))
+            why = why_not(journal.run, asked, known)
             if why:
                 told = f"{question!r} is not for programs to answer: {why}"
                 raise Refused(told, hint=ONLY_PERSONS)
         bodies = [e.QuestionAnswered(question=question, answer=value), *settle(asked, value)]
+        if refuses(journal.run, asked, value, known):
+            bodies[1:] = settle_no(journal.run, asked, value)
         await self._decided(journal, *bodies, by=by, values=[value])
         if limit_of(question) == "shared_budget" and value == GO_ON:
             await self._spending.count()
