@@ -13,8 +13,12 @@ from plansmith.plan.events import (
     StepFailed,
     StepReplied,
     StepReset,
+    StepSkipped,
 )
+from plansmith.plan.refs import value_text
+from plansmith.plan.run import Run
 from plansmith.planner.checking.schemas import BadSchema, validator
+from plansmith.runner.answerable import behind
 from plansmith.runner.labels import DATA_PREFIX, settle_data
 from plansmith.runner.limits import limit_of, settle_limit
 from plansmith.runner.recover import UNKNOWN_OPTIONS, UNKNOWN_PREFIX
@@ -36,6 +40,13 @@ def settle(asked: QuestionAsked, value: Json) -> list[AnyBody]:
         return [StepReplied(step=asked.step, answer=value, state=asked.state)]
     size = len(canonical_json(value))
     return [StepDone(step=asked.step, result=content_hash(value), size=size)]
+
+
+def settle_no(run: Run, asked: QuestionAsked, value: Json) -> list[AnyBody]:
+    """What an answer leaves out that says no: the question's step, and all that waits for it."""
+    step = asked.step or ""
+    left = [StepSkipped(step=step, reason=f"the answer was {value_text(value)}")]
+    return [*left, *(StepSkipped(step=n, reason=f"{step} was denied") for n in behind(run, step))]
 
 
 def _settle_unknown(step: str, value: Json) -> list[AnyBody]:

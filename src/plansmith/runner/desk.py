@@ -192,9 +192,8 @@ class Desk:
         if runs_templates(plan):
             fields["templates"] = templates
         body = e.PlanProposed.model_validate({"plan": plan} | fields)
-        asked = reviewed
-        if asked is None:
-            asked = asking_about_missing(await self.review(plan, journal.run), plan, found)
+        asked = await self.review(plan, journal.run) if reviewed is None else reviewed
+        asked = asking_about_missing(asked, plan, found)
         await journal.append(*start, (body, by), *then, *asked, values=values)
 
     async def _left_out(
@@ -261,7 +260,8 @@ class Desk:
         if runs_templates(run.plan):
             await self.load_templates()
         agents = {spec.name: spec for spec in self.agents()}
-        return Known((await self.callees()).specs, agents, self.templates)
+        templates = {**self.templates, **run.templates}
+        return Known((await self.callees()).specs, agents, templates)
 
     async def past(self) -> Past:
         """What calls took before: learned from the last runs, once, and from every run since."""

@@ -11,6 +11,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.planner.checking.missing import MISSING, missing_deeds
 from plansmith.planner.deeds import asked_deeds
+from plansmith.runner.journal import Entry
 
 
 def words_of_person(bodies: Sequence[e.AnyBody]) -> Iterator[str]:
@@ -60,11 +61,19 @@ def refuse_missing(problems: Sequence[Problem]) -> None:
 
 
 def asking_about_missing(
-    asked: Sequence[e.ReviewAsked], plan: Plan, problems: Sequence[Problem]
-) -> list[e.ReviewAsked]:
-    """The request for a review, with what the plan leaves out among its reasons."""
+    asked: Sequence[Entry], plan: Plan, problems: Sequence[Problem]
+) -> list[Entry]:
+    """The request for a review, with what the plan leaves out among its reasons.
+
+    A plan that goes on at once, since nothing in it is new, was asked about before.
+    """
     missing = tuple(missing_in(problems))
     if not missing:
         return list(asked)
-    given = asked or [e.ReviewAsked(hash=plan.hash)]
-    return [each.replace(reasons=(*missing, *each.reasons)) for each in given]
+    given: Sequence[Entry] = asked or [e.ReviewAsked(hash=plan.hash)]
+    return [
+        each.replace(reasons=tuple(dict.fromkeys((*missing, *each.reasons))))
+        if isinstance(each, e.ReviewAsked)
+        else each
+        for each in given
+    ]

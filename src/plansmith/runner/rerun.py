@@ -59,16 +59,21 @@ def everything_done(plan: Plan, kept: Collection[StepReused]) -> bool:
 
 
 def done_again(old: Run, plan: Plan, kept: Collection[StepReused]) -> dict[str, str]:
-    """The steps that were done, or in part, and would run once more: each with how far it was."""
+    """The steps that were done, or in part or perhaps, and would run once more, in words."""
     names = plan.by_id.keys() - {each.step for each in kept}
+    doubts = unknown_steps(old)
     again: dict[str, str] = {}
     for name in (step.id for step in plan.steps if step.id in names and not step.disabled):
         parts = [state for each, state in old.steps.items() if each.startswith(f"{name}/")]
         done = sum(state.status is StepStatus.DONE for state in parts)
+        told = f"was done in run {old.id} and is done again"
         if name in old.steps and old.steps[name].status is StepStatus.DONE:
-            again[name] = name
+            again[name] = f"{name} {told}"
         elif done:
-            again[name] = f"{name} ({done} of its {len(parts)} parts)"
+            again[name] = f"{name} ({done} of its {len(parts)} parts) {told}"
+        if name in doubts:
+            doubt = f"{doubts[name]} may have taken effect in run {old.id} and is done again"
+            again[name] = f"{again[name]}; {doubt}" if name in again else doubt
     return again
 
 

@@ -19,7 +19,7 @@ from plansmith.runner.guard import loop_in
 from plansmith.runner.journal import Entry, Journal, load_results
 from plansmith.runner.limits import Caps, limit_question
 from plansmith.runner.planning import Planning, exchanged, failure
-from plansmith.runner.repeats import repeated_calls
+from plansmith.runner.repeats import calls_left_out, repeated_calls
 from plansmith.runner.replan import (
     Cause,
     account,
@@ -62,7 +62,8 @@ class Revising(Planning):
         again = to_repeat(run, edited)
         origin = "person" if who.kind == "person" else "submitted"
         about = {"origin": origin, "restores": restores}
-        reviewed = await self.review(edited, run, more=(why,)) if why else None
+        more = (*([why] if why else []), *await self._repeated(journal, edited))
+        reviewed = await self.review(edited, run, more=more) if more else None
         try:
             await self.propose(
                 journal, edited, problems, then=again, about=about, reviewed=reviewed, by=who
@@ -223,18 +224,27 @@ class Revising(Planning):
             if state.status is StepStatus.DONE and name in after.keys
         ]
         found = coverage(base, after, happened=done)
-        again = repeated_calls(
+        again = await self._repeated(journal, plan)
+        before = await self.calls(run.plan, run.templates)
+        left = calls_left_out(run, before=before, after=after)
+        made = {call.text for call in after.acting}
+        lost = (*(text for text in run.dropped if text not in made), *found.drops)
+        return Coverage((*again, *left, *found.reasons), tuple(dict.fromkeys(lost)))
+
+    async def _repeated(self, journal: Journal, plan: Plan) -> tuple[str, ...]:
+        """What another plan would call once more under another name."""
+        run = journal.run
+        if run.plan is None:
+            return ()
+        return repeated_calls(
             run,
             journal.events,
             before=await self.calls(run.plan, run.templates),
-            after=after,
+            after=await self.calls(plan),
             revision=plan,
             results=await load_results(self.store, run),
             templates={**self.templates, **run.templates, **await self.contents(plan)},
         )
-        made = {call.text for call in after.acting}
-        lost = (*(text for text in run.dropped if text not in made), *found.drops)
-        return Coverage((*again, *found.reasons), tuple(dict.fromkeys(lost)))
 
 
 def _is_done(run: Run, steps: Iterable[str]) -> bool:
