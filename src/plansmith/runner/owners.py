@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -84,6 +84,16 @@ class Owners:
             self._untold.add(run)
             raise
 
+    async def left_behind(self) -> Sequence[tuple[str, str]]:
+        """The runs whose owner was a process of this machine and is dead, with that owner."""
+        found = await self._store.owners() if self._store is not None else ()
+        return [(run, owner) for run, owner in found if died_here(owner)]
+
+    async def forget(self, run: str, dead: str) -> None:
+        """The dead one owns the run no more; harmless when somebody else does by now."""
+        if self._store is not None:
+            await self._store.release(run, dead)
+
     async def need_writable(self) -> None:
         """Have the store write nothing: it says so when it cannot."""
         if self._store is not None:
@@ -140,6 +150,11 @@ def lives_here(owner: str) -> bool:
         return _answers(int(process))
     state, found = _stat(int(process))
     return found == began and state != _ZOMBIE
+
+
+def died_here(owner: str) -> bool:
+    """Whether an owner was a process of this machine, and is no more."""
+    return owner.rsplit(" ", 2)[0] == _machine() and not lives_here(owner)
 
 
 def _answers(process: int) -> bool:

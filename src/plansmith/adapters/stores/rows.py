@@ -179,6 +179,15 @@ def header_of(number: int, data: object) -> Header:
         raise _unreadable(number) from None
 
 
+def head_of(run: str, number: int | None, last: object, first: object) -> RunHead:
+    """Where a run stands, by its last row and its first; one that cannot be read is not over."""
+    try:
+        header, created = header_of(number or 0, last), header_of(1, first).at
+    except JournalDamaged:
+        return RunHead(run, number or 0, "", _EPOCH, _EPOCH)
+    return RunHead(run, number or 0, header.type, header.at, created)
+
+
 def hashes_in(rows: Iterable[tuple[str, int, bytes]]) -> Iterator[bytes]:
     """Every content hash that events, as run, number and row, mention."""
     for run, number, data in rows:
