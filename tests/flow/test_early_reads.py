@@ -24,6 +24,8 @@ from plansmith.ports import Call, Delta, Message, ModelDone, TextDelta, Usage
 from plansmith.review.policy import ReviewPolicy
 from plansmith.runner.limits import RunLimits
 from plansmith.runner.replay import replay
+from plansmith.runner.report import load_report
+from plansmith.runner.report_markdown import to_markdown
 from plansmith.testing import FakeTool, FakeTools
 
 NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
@@ -276,6 +278,9 @@ async def test_the_journal_of_failed_planning_still_tells_what_was_read() -> Non
     assert run.status is RunStatus.FAILED
     [prefetch] = run.prefetches.values()
     assert prefetch.result
+    text = to_markdown(await load_report(app.store, run.id))
+    assert "No plan could be made; nothing was changed." in text
+    assert "look was read early, before the plan was complete" in text
     assert (await replay(run.id, app)).identical
 
 

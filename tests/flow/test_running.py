@@ -213,7 +213,7 @@ async def test_a_failed_step_is_never_done_and_what_needs_it_is_skipped() -> Non
     assert statuses(run) == {"a": "done", "b": "failed", "c": "skipped", "d": "skipped"}
     assert "boom" in run.steps["b"].error
     assert "boom" in run.report
-    assert "Part of it was done" in run.report
+    assert "Only part of it was done." in run.report
 
 
 async def test_a_run_in_which_nothing_worked_has_failed() -> None:

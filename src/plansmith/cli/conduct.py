@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from plansmith.cli.describe import review_lines, run_json, waiting_lines
+from plansmith.cli.describe import ran, review_lines, run_json, waiting_lines
 from plansmith.cli.editing import edit_in_editor
 from plansmith.cli.exits import Exit
 from plansmith.cli.output import print_json, print_text
@@ -292,13 +292,13 @@ async def _decide(session: Session, run: Run) -> bool:
             session.say(session.words["approved"])
         case "no":
             await session.smith.decide(run.id, reject=True, by=session.by)
-            session.say(session.words["rejected"])
+            session.say(session.words["rejected"].format(ran=ran(run, session)))
         case "edit":
             await edit_in_editor(session, run)
         case "changes":
             await session.smith.request_changes(run.id, choice.text, by=session.by)
         case "later":
-            session.say(session.words["not_now"])
+            session.say(session.words["not_now"].format(ran=ran(run, session)))
             return False
     return True
 
@@ -327,9 +327,13 @@ async def _ask(session: Session, run: Run) -> bool:
     return True
 
 
+def _no_plan(session: Session, run: Run) -> str:
+    return session.words["degraded"].format(ran=ran(run, session))
+
+
 def tell_no_plan(session: Session, run: Run) -> None:
     """Say that planning failed, why, and how to try again."""
-    session.say(session.words["degraded"])
+    session.say(_no_plan(session, run))
     if run.problems:
         session.say(*problem_lines(run.problems))
     session.say(session.words["try_again"], f"  {session.command('retry', run.id)}")
@@ -343,7 +347,7 @@ def finish(session: Session, run: Run, *, detached: bool = False) -> None:
     elif not args.get("jsonl") and run.status.over:
         print_text(run.report or run.reason)
     if is_unusable(run):
-        session.say(session.words["degraded"], *problem_lines(run.problems))
+        session.say(_no_plan(session, run), *problem_lines(run.problems))
     if has_no_plan(run):
         tell_no_plan(session, run)
     if detached:

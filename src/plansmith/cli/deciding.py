@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from plansmith.cli.conduct import carry
 from plansmith.cli.describe import (
+    ran,
     review_lines,
     revision_lines,
     run_json,
@@ -30,7 +31,8 @@ from plansmith.cli.questions import (
 from plansmith.cli.session import Session, in_session
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
-from plansmith.plan.events import QuestionAsked
+from plansmith.plan.events import Event, PlanProposed, QuestionAsked
+from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.run import Run, RunStatus
 from plansmith.review.render import safe
 
@@ -85,7 +87,7 @@ def _approve(args: argparse.Namespace) -> int:
             typed = ask_line(session.words["approve_only"])
             if read_choice(typed or "").kind == "yes":
                 return await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
-            session.say(session.words["not_now"])
+            session.say(session.words["not_now"].format(ran=ran(run, session)))
         session.say(*waiting_lines(run, session))
         return None
 
@@ -190,13 +192,29 @@ def _configure_changes(parser: argparse.ArgumentParser) -> None:
 
 
 def _changes(args: argparse.Namespace) -> int:
-    async def deed(session: Session, run: Run) -> Run:
+    async def deed(session: Session, run: Run) -> Run | None:
         changed = await session.smith.request_changes(run.id, args.text, by=session.by)
+        if changed.questions.keys() - run.questions.keys():
+            session.say(*waiting_lines(changed, session))
+            return None
         events = list(await session.smith.store.events(run.id))
+        if why := _no_other_plan(events):
+            hint = f"the plan before is still there: {session.command('show', run.id)}"
+            raise Refused(f"the plan was not changed: {why}", hint=hint)
         session.say(*revision_lines(events, session))
         return changed
 
     return _do(args, deed)
+
+
+def _no_other_plan(events: Sequence[Event]) -> str:
+    """Why the last request for changes gave no other plan; empty when it gave one."""
+    for event in reversed(events):
+        if isinstance(event.body, PlanProposed):
+            return ""
+        if isinstance(event.body, PlanningFailed):
+            return event.body.reason
+    return ""
 
 
 def _configure_undo(parser: argparse.ArgumentParser) -> None:

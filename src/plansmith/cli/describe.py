@@ -128,6 +128,16 @@ def continued_lines(run: Run, session: Session) -> Iterator[str]:
     yield session.words["continued"].format(done=len(taken), total=total, run=run.origin)
 
 
+def ran(run: Run, session: Session) -> str:
+    """What a run has done so far, for a person who lets it go no further."""
+    if any(state.attempts for state in run.steps.values()):
+        return session.words["ran_before"]
+    if run.prefetches:
+        tools = dict.fromkeys(safe(each.tool) for each in run.prefetches.values())
+        return session.words["ran_reads"].format(tools=", ".join(tools))
+    return session.words["ran_nothing"]
+
+
 def early_lines(run: Run, session: Session) -> Iterator[str]:
     """What was read before anybody was asked."""
     for each in run.prefetches.values():

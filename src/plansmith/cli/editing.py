@@ -24,10 +24,11 @@ async def edit_in_editor(session: Session, run: Run) -> Run:
     """The run with the plan as the person left it in the editor; checked, then taken."""
     if run.plan is None:
         raise Refused(f"run {run.id} has no plan")
+    editor = _editor(session)
     path = _written(run)
     before = path.read_bytes()
     while True:
-        await _open(path)
+        await _open(editor, path)
         if path.read_bytes() == before:
             path.unlink()
             session.say(session.words["unchanged"])
@@ -66,8 +67,16 @@ def _written(run: Run) -> Path:
     return Path(name)
 
 
-async def _open(path: Path) -> None:
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+def _editor(session: Session) -> str:
+    named = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not named and not session.has_person:
+        # The usual editor would wait for a terminal for ever.
+        hint = "give the plan with --file, or set EDITOR"
+        raise Misconfigured("there is no terminal to edit the plan in", hint=hint)
+    return named or "vi"
+
+
+async def _open(editor: str, path: Path) -> None:
     words = [*shlex.split(editor), str(path)]
     try:
         process = await asyncio.create_subprocess_exec(*words)

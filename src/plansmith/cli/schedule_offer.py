@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from plansmith.cli.conduct import finish
+from plansmith.cli.describe import ran
 from plansmith.cli.exits import Exit
 from plansmith.cli.output import print_json
 from plansmith.cli.prompt import ask_line, read_choice
@@ -125,7 +126,7 @@ async def offer_schedule(session: Session, run: Run) -> int | None:
     if typed.lower() in ("o", "once", "一次"):
         return None
     if read_choice(typed).kind != "yes":
-        session.say(session.words["not_now"])
+        session.say(session.words["not_now"].format(ran=ran(run, session)))
         return Exit.WAITING
     schedule = await kept(session, offer)
     if vars(session.args).get("json"):

@@ -50,7 +50,8 @@ def _is_unsure(state: StepState) -> bool:
 def head(run: Run, status: RunStatus, lacks: Sequence[Missing], words: Words) -> tuple[str, ...]:
     """The first lines of a report: what is missing before anything else, in plain words."""
     if run.plan is None and status is RunStatus.FAILED:
-        return (words["status_no_plan"],)
+        # Reads may have been made while the plan was still being written.
+        return (words["status_no_plan_read" if run.prefetches else "status_no_plan"],)
     taken = [state for state in run.steps.values() if state.reused_from]
     lines = [words[f"status_{status.value}"]]
     if taken and status is RunStatus.DONE:

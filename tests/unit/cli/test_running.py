@@ -188,7 +188,7 @@ def test_every_run_that_was_under_way_is_taken_up_at_once(cli: Cli, write: Write
 def test_the_demo_keeps_the_plan_it_cannot_change(cli: Cli, write: Write) -> None:
     cli("run", write(NOTE), *PY)
     before = shown(cli)["hash"]
-    assert cli("changes", "last", "write something else", *PY)[0] == 0
+    assert cli("changes", "last", "write something else", *PY)[0] == 4
     run = shown(cli)
     assert (run["hash"], run["status"]) == (before, "reviewing")
 
@@ -484,7 +484,8 @@ def test_the_json_of_every_command_parses(name: str, cli: Cli, write: Write) -> 
         asyncio.run(spoil(run["id"]))
     words = [run["hash"] if word == "HASH" else word for word in JSON_OF[name]]
     code, out, err = cli(name, *words, "--json")
-    assert code in (0, 5), err
+    # Rules cannot change a plan, and say so.
+    assert code in ((4,) if name == "changes" else (0, 5)), err
     assert json.loads(out) is not None
 
 
@@ -499,3 +500,28 @@ def test_a_missing_deed_waits_for_a_person_and_ends_with_a_code_of_its_own(
     assert code == 7
     assert out.splitlines()[2] == "Not done: You asked to save sorted.csv; no step saves it."
     assert "Everything was done" not in out
+
+
+def test_changes_that_no_planner_could_make_are_refused_and_the_plan_before_is_named(
+    cli: Cli, write: Write
+) -> None:
+    assert cli("run", write(NOTE), *PY)[0] == 5
+    before = shown(cli)["hash"]
+    code, out, err = cli("changes", "last", "write goodbye instead", *PY, "--json")
+    assert code == 4
+    assert "the plan was not changed: " in json.loads(out)["error"]["message"]
+    assert "the plan before is still there: plansmith show" in err
+    assert shown(cli)["hash"] == before
+
+
+def test_edit_without_a_terminal_or_an_editor_says_so_instead_of_waiting(
+    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("VISUAL", "EDITOR"):
+        monkeypatch.delenv(name, raising=False)
+    # Whatever is called vi must not be started.
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    assert cli("run", write(NOTE), *PY)[0] == 5
+    code, _, err = cli("edit", "last", *PY)
+    assert code == 2
+    assert "there is no terminal to edit the plan in (give the plan with --file" in err

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Protocol
 
+from pydantic import ValidationError
+
 from plansmith.adapters.agents.a2a.agent import A2AAgent, fetch_card
 from plansmith.adapters.agents.a2a.book import AgentBook
 from plansmith.adapters.agents.a2a.cards import (
@@ -107,7 +109,7 @@ class AgentRegistry:
 
     async def add(self, url: str, *, name: str = "", choices: Choices | None = None) -> Standing:
         """Write an agent down by its address; it works once its card is approved."""
-        settings = _changed(AgentSettings(url=url), choices)
+        settings = _changed(_settings(url), choices)
         card = await fetch_card(settings)
         choose_interface(card, settings)
         name = check_name(name or _name_of(card))
@@ -212,6 +214,15 @@ def _definition(settings: AgentSettings, card: Card) -> dict[str, Json]:
 
 def _hash(settings: AgentSettings, card: Card) -> str:
     return content_hash(_definition(settings, card))
+
+
+def _settings(url: str) -> AgentSettings:
+    try:
+        return AgentSettings(url=url)
+    except ValidationError as error:
+        why = error.errors()[0]["msg"].removeprefix("Value error, ")
+        hint = "such as https://example.com/agent"
+        raise Misconfigured(f"{url!r} is no address of an agent: {why}", hint=hint) from None
 
 
 def _changed(settings: AgentSettings, choices: Choices | None) -> AgentSettings:
