@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypedDict
 
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.events import QuestionAsked
@@ -21,8 +20,7 @@ ONLY_PERSONS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(TypedDict):
     """What a plan's steps can call, and the templates they run."""
 
     tools: Mapping[str, ToolSpec]
@@ -57,16 +55,16 @@ def guarded(plan: Plan, step: str, known: Known) -> set[str]:
         while isinstance(inner, MapStep) and parts:
             scope, inner = f"{scope}{parts.pop(0)}/", inner.each
         template = inner.template if isinstance(inner, PlanStep) else ""
-        plan = known.templates.get(template, Plan())
+        plan = known["templates"].get(template, Plan())
     return found
 
 
 def _acts(step: AnyStep, known: Known) -> bool:
     """Whether a step, or anything in it, changes something; what nobody knows does."""
-    for inner in active_steps(Plan(steps=(step,)), known.templates):
-        if isinstance(inner, PlanStep) and inner.template not in known.templates:
+    for inner in active_steps(Plan(steps=(step,)), known["templates"]):
+        if isinstance(inner, PlanStep) and inner.template not in known["templates"]:
             return True
-        calls = effects(inner, tools=known.tools, agents=known.agents)
+        calls = effects(inner, tools=known["tools"], agents=known["agents"])
         if any(effect is not Effect.READ for _, effect in calls):
             return True
     return False

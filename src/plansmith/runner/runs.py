@@ -94,7 +94,7 @@ class Runs(Desk):
             raise StaleDecision("this is not the hash of the current plan", hint=hint)
         bodies: list[e.AnyBody] = []
         if approve is not None:
-            tools = await self.definitions(run.plan)
+            tools = await self.definitions(run.plan, run.templates)
             bodies = [e.PlanApproved(hash=run.plan.hash, tools=tools)]
         if reject:
             ending = e.RunFinished(status="cancelled", reason="the plan was rejected")
@@ -114,7 +114,8 @@ class Runs(Desk):
         if asked is None:
             raise Refused(f"run {run_id} has no open question {question!r}")
         if e.actor(by).kind != "person":
-            why = why_not(journal.run, asked, await self.known(journal.run))
+            known = await self.known(journal.run.plan, journal.run.templates)
+            why = why_not(journal.run, asked, known)
             if why:
                 told = f"{question!r} is not for programs to answer: {why}"
                 raise Refused(told, hint=ONLY_PERSONS)
@@ -166,7 +167,7 @@ class Runs(Desk):
         # What was asked about once waits for an answer, whatever the policy says by itself.
         if run.phase is RunStatus.REVIEWING or missing_in(run.problems):
             return False
-        return not await self.review(run.plan)
+        return not await self.review(run.plan, templates=run.templates)
 
     async def _expire(self, journal: Journal) -> None:
         """Close questions whose time is up: no answer is an answer of its own, never a choice."""
@@ -204,7 +205,8 @@ class Runs(Desk):
         run = journal.run
         if run.plan is None or not run.approved_tools:
             return False
-        reasons = redefined(run.approved_tools, await self.definitions(run.plan))
+        now = await self.definitions(run.plan, run.templates)
+        reasons = redefined(run.approved_tools, now)
         if reasons:
             asked = e.ReviewAsked(hash=run.plan.hash, reasons=reasons, drops=run.dropped)
             await journal.append(asked)
@@ -280,14 +282,14 @@ class Runs(Desk):
         if results is None:
             results = await load_results(self.store, journal.run)
         await self._conclude(journal, results, reason=reason)
-        (await self.past()).learn(journal.run, self.templates)
+        (await self.past()).learn(journal.run)
         return False
 
     async def _conclude(
         self, journal: Journal, results: Mapping[str, Json], *, reason: str
     ) -> None:
         run = journal.run
-        acting = await self.acting(run.plan) if run.plan else ()
+        acting = await self.acting(run.plan, run.templates) if run.plan else ()
         callees, templates = await self.callees(), {**self.templates, **run.templates}
 
         def is_read(name: str) -> bool:

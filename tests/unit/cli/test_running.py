@@ -496,5 +496,5 @@ def test_a_missing_deed_waits_for_a_person_and_ends_with_a_code_of_its_own(
     assert "You asked to save sorted.csv; no step saves it" in err
     code, out, _ = cli("approve", "last", shown(cli)["hash"], "--run", *PY)
     assert code == 7
-    assert out.splitlines()[2] == "**Not done: You asked to save sorted.csv; no step saves it.**"
+    assert out.splitlines()[2] == "Not done: You asked to save sorted.csv; no step saves it."
     assert "Everything was done" not in out
