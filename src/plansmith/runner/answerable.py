@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict
 
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
@@ -30,8 +29,7 @@ _NO: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(TypedDict):
     """What a plan's steps can call, and the templates they run."""
 
     tools: Mapping[str, ToolSpec]
@@ -124,15 +122,15 @@ def _levels(plan: Plan, step: str, known: Known) -> Iterator[_Level | None]:
         while isinstance(inner, MapStep) and parts:
             scope, inner = f"{scope}{parts.pop(0)}/", inner.each
         template = inner.template if isinstance(inner, PlanStep) else ""
-        plan = known.templates.get(template, Plan())
+        plan = known["templates"].get(template, Plan())
 
 
 def _acts(step: AnyStep, known: Known) -> bool:
     """Whether a step, or anything in it, changes something; what nobody knows does."""
-    for inner in active_steps(Plan(steps=(step,)), known.templates):
-        if isinstance(inner, PlanStep) and inner.template not in known.templates:
+    for inner in active_steps(Plan(steps=(step,)), known["templates"]):
+        if isinstance(inner, PlanStep) and inner.template not in known["templates"]:
             return True
-        calls = effects(inner, tools=known.tools, agents=known.agents)
+        calls = effects(inner, tools=known["tools"], agents=known["agents"])
         if any(effect is not Effect.READ for _, effect in calls):
             return True
     return False

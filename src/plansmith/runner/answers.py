@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
+
 import jsonschema_rs
 
 from plansmith.errors import Refused
 from plansmith.plan.data import Json, canonical_json, content_hash
 from plansmith.plan.events import (
     AnyBody,
+    QuestionAnswered,
     QuestionAsked,
     StepDone,
     StepFailed,
@@ -40,6 +44,17 @@ def settle(asked: QuestionAsked, value: Json) -> list[AnyBody]:
         return [StepReplied(step=asked.step, answer=value, state=asked.state)]
     size = len(canonical_json(value))
     return [StepDone(step=asked.step, result=content_hash(value), size=size)]
+
+
+def expired(run: Run, now: datetime) -> Iterator[list[AnyBody]]:
+    """What closes each question whose time is up: no answer is one of its own, never a choice."""
+    for asked in run.questions.values():
+        if asked.expires_at is not None and asked.expires_at <= now:
+            closed: list[AnyBody] = [QuestionAnswered(question=asked.question, no_answer=True)]
+            if asked.step is not None:
+                error = "nobody answered in time"
+                closed.append(StepFailed(step=asked.step, error=error, kind="person"))
+            yield closed
 
 
 def settle_no(run: Run, asked: QuestionAsked, value: Json) -> list[AnyBody]:

@@ -60,7 +60,7 @@ class Revising(Planning):
         edited = plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
         check_unknown(run, edited)
         again = to_repeat(run, edited)
-        origin = "person" if who.kind == "person" else "submitted"
+        origin = "person" if who.kind == "person" else "program"
         about = {"origin": origin, "restores": restores}
         more = (*([why] if why else []), *await self._repeated(journal, edited))
         reviewed = await self.review(edited, run, more=more) if more else None
@@ -123,8 +123,9 @@ class Revising(Planning):
             assert run.plan is not None  # noqa: S101
             failed, said = failure(planned), exchanged(planned)
             reasons = (f"{_NO_OTHER}: {failed.reason}",)
-            review = await self.review(run.plan, run, more=reasons)
-            await journal.append(failed, *review, values=said)
+            [review] = await self.review(run.plan, run, more=reasons, templates=run.templates)
+            drops = tuple(dict.fromkeys((*run.drops, *review.drops)))
+            await journal.append(failed, review.replace(drops=drops), values=said)
             return
         kept = keep_finished(run, planned.plan)
         planned = replace(planned, plan=kept.plan, problems=(*planned.problems, *kept.problems))
@@ -132,9 +133,10 @@ class Revising(Planning):
         again = list(resets(run, kept.plan))
         entries: dict[str, Sequence[Entry]] = {"start": start, "then": again}
         if run.covered is not None:
-            more = (await self._uncovered(journal, kept.plan)).reasons
-            if more:
-                entries["reviewed"] = await self.review(kept.plan, run, more=more)
+            found = await self._uncovered(journal, kept.plan)
+            if found.reasons:
+                [review] = await self.review(kept.plan, run, more=found.reasons)
+                entries["reviewed"] = [review.replace(drops=found.drops)]
         await self.propose_made(journal, planned, cause=run.reason, **entries)
 
     async def end(
@@ -187,7 +189,7 @@ class Revising(Planning):
             kept.plan,
             results=await load_results(self.store, run),
             statuses={name: state.status for name, state in run.steps.items()},
-            templates=self.templates,
+            templates={**self.templates, **run.templates},
         )
         if kept.plan.hash == run.plan.hash:
             circle = "the new plan is the same as the old one"

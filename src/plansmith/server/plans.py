@@ -65,7 +65,7 @@ async def check(ask: Ask, given: b.PlanBody) -> Answer:
         "hash": plan.hash,
         "problems": [problem_json(each) for each in await smith.check(plan)],
         "estimate": expected.to_json(),
-        "effects": await effects_view(smith, plan),
+        "effects": await effects_view(smith, plan, await smith.contents(plan)),
         "origins": {step: dict(places) for step, places in marks.items()},
     }
 

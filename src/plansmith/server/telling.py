@@ -42,7 +42,7 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
         "hash": run.plan.hash if run.plan else None,
         "problems": [problem_json(each) for each in run.problems],
         "estimate": run.estimate.to_json() if run.estimate else None,
-        "effects": await effects_view(smith, run.plan),
+        "effects": await effects_view(smith, run.plan, run.templates),
         "origins": _plain(await run_origins(smith, events, specs)),
         "review": _review(run, events),
         "steps": steps,
@@ -205,7 +205,9 @@ def question_view(asked: e.QuestionAsked) -> dict[str, Json]:
     }
 
 
-async def effects_view(smith: Plansmith, plan: Plan | None) -> dict[str, Json]:
+async def effects_view(
+    smith: Plansmith, plan: Plan | None, templates: Mapping[str, Plan]
+) -> dict[str, Json]:
     """What a plan does to the world, counted and by step."""
     counts = dict.fromkeys(Effect, 0)
     by_step: dict[str, Json] = {}
@@ -215,7 +217,7 @@ async def effects_view(smith: Plansmith, plan: Plan | None) -> dict[str, Json]:
         if step.disabled:
             continue
         found: list[Effect] = []
-        for inner in active_steps(Plan(steps=(step,)), smith.templates):
+        for inner in active_steps(Plan(steps=(step,)), templates):
             found += [effect for _, effect in effects(inner, tools=specs, agents=agents)]
         for effect in found:
             counts[effect] += 1
