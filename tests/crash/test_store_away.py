@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -118,6 +119,48 @@ async def test_a_run_whose_file_is_locked_beyond_the_time_limit_goes_on_and_lose
         assert told[1:] == ["the store is back"]
         assert payments.paid == ["ann", "bob"]
         await verify(store, run.id)
+
+
+async def test_a_run_whose_file_is_moved_away_waits_for_it_and_writes_to_no_other_file(
+    tmp_path: Path,
+) -> None:
+    payments = Payments()
+    folder, elsewhere = tmp_path / "runs", tmp_path / "elsewhere"
+    store = SqliteStore(folder / "runs.db")
+    async with Plansmith(tools=payments.tools(), store=store) as smith:
+        running = await begun(smith, payments)
+        folder.rename(elsewhere)
+        payments.go.set()
+        await until(lambda: "was moved or removed" in smith.patience.trouble)
+        with pytest.raises(StoreAway, match="was moved or removed"):
+            await smith.submit(PLAN)
+        with pytest.raises(StoreAway, match="was moved or removed"):
+            await smith.runs()
+        assert not folder.exists()
+        # Somebody who finds none there makes another one: it is not taken for ours.
+        async with Plansmith(tools=payments.tools(), store=SqliteStore(folder / "runs.db")) as new:
+            assert await new.runs() == []
+        with pytest.raises(StoreAway, match="another file is in the place of"):
+            await smith.submit(PLAN)
+        shutil.rmtree(folder)
+        elsewhere.rename(folder)
+        run = await running
+        assert run.status is RunStatus.DONE
+        assert payments.paid == ["ann", "bob"]
+        await verify(store, run.id)
+
+
+async def test_a_store_that_is_closed_while_its_file_is_away_makes_no_new_one(
+    tmp_path: Path,
+) -> None:
+    folder, elsewhere = tmp_path / "runs", tmp_path / "elsewhere"
+    tools = Payments().tools()
+    async with Plansmith(tools=tools, store=SqliteStore(folder / "runs.db")) as smith:
+        run = await smith.submit(PLAN)
+        folder.rename(elsewhere)
+    assert not folder.exists()
+    async with Plansmith(tools=tools, store=SqliteStore(elsewhere / "runs.db")) as smith:
+        assert (await smith.get(run.id)).plan == PLAN
 
 
 @pytest.fixture

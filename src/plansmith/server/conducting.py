@@ -16,7 +16,6 @@ from plansmith.errors import (
     PlansmithError,
     RunBusy,
     StaleWriter,
-    StoreAway,
 )
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, RunStatus
@@ -194,19 +193,17 @@ class Conducting:
         while True:
             await self._smith.clock.sleep(_LOOK_S)
             try:
-                for run_id, dead in await self._smith.owners.left_behind():
-                    await self._take_over(run_id, dead)
+                await self._smith.patience.until_done(self._take_over)
             except PlansmithError as error:
                 self._log.warning("not_taken_over", error=str(error))
 
-    async def _take_over(self, run_id: str, dead: str) -> None:
-        try:
-            await self._take_up(run_id)
-        except StoreAway:
-            raise
-        except PlansmithError as error:
-            self._log.failure("run_damaged", run=run_id, error=str(error))
-        await self._smith.owners.forget(run_id, dead)
+    async def _take_over(self) -> None:
+        for run_id, dead in await self._smith.owners.left_behind():
+            try:
+                await self._take_up(run_id)
+            except JournalDamaged as error:
+                self._log.failure("run_damaged", run=run_id, error=str(error))
+            await self._smith.owners.forget(run_id, dead)
 
     async def _take_up(self, run_id: str) -> int:
         journal = await self._smith.journal(run_id)

@@ -24,6 +24,7 @@ from plansmith.errors import (
 )
 
 _PRIVATE: Final = 0o600
+_PUT_BACK: Final = "put it back, or start anew whatever uses it"
 Synchronous = Literal["full", "normal"]
 
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -50,6 +51,30 @@ class _Held(sqlite3.Connection):
         path, self._path = self._path, None
         if path is not None:
             let_go(path)
+
+
+class SameFile:
+    """The file that a store was opened with: no other one in its place is taken for it.
+
+    SQLite goes on writing to a file that was moved or removed, where nobody will find it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int] | None = None
+
+    def need(self) -> None:
+        """`StoreAway` while the file is not where it was."""
+        try:
+            found = self._path.stat()
+        except OSError:
+            if self._seen is None:
+                return
+            raise StoreAway(f"{self._path} was moved or removed", hint=_PUT_BACK) from None
+        mark = found.st_dev, found.st_ino
+        self._seen = self._seen or mark
+        if mark != self._seen:
+            raise StoreAway(f"another file is in the place of {self._path}", hint=_PUT_BACK)
 
 
 def open_database(

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from plansmith.adapters.stores.commit import Deed, Request
 from plansmith.adapters.stores.database import (
+    SameFile,
     Synchronous,
     in_our_words,
     is_locked,
@@ -59,6 +60,7 @@ class Ledger:
         self._last_event = 0
         self._was_open = False
         self.ends = Ends(path)
+        self.file = SameFile(path)
 
     def commit(self, batch: Sequence[Request]) -> None:
         """Write what follows in one transaction; each request that does not is told so."""
@@ -187,11 +189,13 @@ class Ledger:
                 self._heads[run] = Head(key, number, mark_of(data))
 
     def _opened(self) -> sqlite3.Connection:
+        self.file.need()
         if self._connection is None:
             self._connection = open_database(
                 self._path, synchronous=self._synchronous, timeout_s=self._timeout_s
             )
             self._was_open = True
+            self.file.need()
         return self._connection
 
 

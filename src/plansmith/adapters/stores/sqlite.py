@@ -195,6 +195,7 @@ class SqliteStore(SqliteRecords):
     def _agrees(self, ends: Iterable[End]) -> bool:
         """Whether all that was written is in the file: asked anew, as the next process would."""
         try:
+            self._ledger.file.need()
             connection = open_database(self._path, timeout_s=self._timeout_s)
         except PlansmithError:
             return False
@@ -215,9 +216,11 @@ class SqliteStore(SqliteRecords):
     async def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         def read() -> _T:
             with in_our_words(self._path, was_open=self._was_open):
+                self._ledger.file.need()
                 if self._reading is None:
                     self._reading = open_database(self._path, timeout_s=self._timeout_s)
                     self._was_open = True
+                    self._ledger.file.need()
                 try:
                     return work(self._reading)
                 except sqlite3.Error:
