@@ -29,8 +29,11 @@ def repeated_calls(
     revision: Plan,
     results: Mapping[str, Json],
     templates: Mapping[str, Plan],
+    names: bool = False,
 ) -> tuple[str, ...]:
     """What a revision would call once more, in a step that the plan before did not have.
+
+    Nor did it have a step of that name which did something else; that counts unless `names`.
 
     `before` and `after` are the calls of the plan before and of the revision. A call counts by
     its arguments where these are known by now, else by how it is declared.
@@ -49,7 +52,7 @@ def repeated_calls(
     return tuple(
         f"{call.text} was made already; this would make it again"
         for call in after.acting
-        if call.place not in old or old[call.place].key != call.key
+        if call.place not in old or (old[call.place].key != call.key and not names)
         if call.key in keys or would.get(call.place, set[Made]()) & made
     )
 

@@ -62,7 +62,8 @@ class Revising(Planning):
         again = to_repeat(run, edited)
         origin = "person" if who.kind == "person" else "submitted"
         about = {"origin": origin, "restores": restores}
-        more = (*([why] if why else []), *await self._repeated(journal, edited))
+        more = (*([why] if why else []), *await self._repeated(journal, edited, names=True))
+        more += await self.done_before(run, edited)
         reviewed = await self.review(edited, run, more=more) if more else None
         try:
             await self.propose(
@@ -130,11 +131,17 @@ class Revising(Planning):
         start: list[Entry] = [e.RunResumed()] if run.paused else []
         again = list(resets(run, kept.plan))
         entries: dict[str, Sequence[Entry]] = {"start": start, "then": again}
+        more = await self.done_before(run, kept.plan)
         if run.covered is not None:
-            more = (await self._uncovered(journal, kept.plan)).reasons
-            if more:
-                entries["reviewed"] = await self.review(kept.plan, run, more=more)
+            more = (*(await self._uncovered(journal, kept.plan)).reasons, *more)
+        if more:
+            entries["reviewed"] = await self.review(kept.plan, run, more=more)
         await self.propose_made(journal, planned, cause=run.reason, **entries)
+
+    async def done_before(self, run: Run, plan: Plan) -> tuple[str, ...]:
+        """What a person's change of a plan would do again that an earlier run has done."""
+        del run, plan
+        return ()
 
     async def end(
         self, journal: Journal, *, reason: str = "", results: Mapping[str, Json] | None = None
@@ -230,8 +237,10 @@ class Revising(Planning):
         lost = (*(text for text in run.dropped if text not in made), *found.drops)
         return Coverage((*again, *left, *found.reasons), tuple(dict.fromkeys(lost)))
 
-    async def _repeated(self, journal: Journal, plan: Plan) -> tuple[str, ...]:
-        """What another plan would call once more under another name."""
+    async def _repeated(
+        self, journal: Journal, plan: Plan, *, names: bool = False
+    ) -> tuple[str, ...]:
+        """What another plan would call once more; with `names`, only in steps of other names."""
         run = journal.run
         if run.plan is None:
             return ()
@@ -243,6 +252,7 @@ class Revising(Planning):
             revision=plan,
             results=await load_results(self.store, run),
             templates={**self.templates, **run.templates, **await self.contents(plan)},
+            names=names,
         )
 
 
