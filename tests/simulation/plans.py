@@ -134,7 +134,7 @@ def questions_before(
 ) -> set[str]:
     """The questions of the plan itself that come before an effect, wherever the plan has it."""
     ways = [
-        {name for name, asks in _before(plan, step.id) if asks and not plan.by_id[name].disabled}
+        {name for name, asks in _before(plan, step.id) if asks}
         for step in plan.steps
         if effect in effects_of(plan.replace(steps=_with_sources(plan, step)), templates)
     ]
@@ -180,4 +180,5 @@ def _before(plan: Plan, name: str) -> set[tuple[str, bool]]:
             if need not in found and need in plan.by_id:
                 found.add(need)
                 open_.append(need)
-    return {(each, isinstance(plan.by_id[each], AskStep)) for each in found}
+    active = {each for each in found if not plan.by_id[each].disabled}
+    return {(each, isinstance(plan.by_id[each], AskStep)) for each in active}

@@ -122,7 +122,8 @@ class Revising(Planning):
         if planned.plan is None or planned.plan.degraded:
             assert run.plan is not None  # noqa: S101
             failed, said = failure(planned), exchanged(planned)
-            reasons = (f"{_NO_OTHER}: {failed.reason}",)
+            again = await self.done_before(run, run.plan)
+            reasons = (f"{_NO_OTHER}: {failed.reason}", *again)
             review = await self.review(run.plan, run, more=reasons)
             await journal.append(failed, *review, values=said)
             return
