@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plansmith import Plan
-from plansmith.plan.steps import AnyStep, AskStep, MapStep, PlanStep, ToolStep
+from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ToolStep
 
-WRITES = frozenset({"pay", "post"})
+WRITES = frozenset({"pay", "post", "clerk"})  # the clerk is an agent
 ITEMS = 3
 
 
@@ -52,16 +52,20 @@ class Drafter:
         names = [each["id"] for each in earlier]
         many = min(len(names), self.rng.choice([0, 1, 1, 2]))
         step: dict[str, Any] = {"id": self._next("s"), "after": self.rng.sample(names, many)}
-        kinds = ["look", "pay", "pay", "post", "ask", "ask", "map"] + ["plan", "each"] * (level < 3)
+        kinds = ["look", "pay", "pay", "post", "clerk", "ask", "ask", "map"]
+        kinds += ["plan", "each"] * (level < 3)
         looks = [each["id"] for each in earlier if each.get("tool") == "look"]
         match self.rng.choice(kinds + ["found"] * (2 * bool(looks))):
             case "look":
                 step |= {"tool": "look", "inputs": {"n": self.rng.randint(1, 9)}}
             case "ask":
-                step |= {"question": "Really?"}
+                step |= {"question": "Really?", "timeout_s": self.rng.choice([None, None, 40.0])}
+            case "clerk":
+                step |= {"agent": "clerk", "task": self._tag(inside=inside)}
             case "map":
                 over = [self._tag(inside=inside) for _ in range(ITEMS)]
-                step |= _map(over, {"tool": "pay", "inputs": {"id": {"$from": "item"}}})
+                tool = self.rng.choice(["pay", "post"])
+                step |= _map(over, {"tool": tool, "inputs": {"id": {"$from": "item"}}})
             case "found":
                 found = {"$from": self.rng.choice(looks), "$path": ["items"]}
                 tag = f"{{{{item}}}}.{step['id']}"
@@ -105,6 +109,8 @@ def _calls(
 ) -> Iterator[tuple[str, str]]:
     if isinstance(step, ToolStep) and step.tool in WRITES:
         yield step.tool, _text(step.inputs.get("id"), tag, item)
+    elif isinstance(step, AgentStep):
+        yield step.agent, _text(step.task, tag, item)
     elif isinstance(step, PlanStep):
         inner = _text(step.inputs.get("tag"), tag, item)
         yield from _effects(templates[step.template], templates, inner)
@@ -121,6 +127,24 @@ def _text(value: object, tag: str, item: str) -> str:
     if isinstance(value, dict):
         return item if value.get("$from") == "item" else tag
     return str(value).replace("{{params.tag}}", tag).replace("{{item}}", item)
+
+
+def questions_before(
+    plan: Plan, templates: Mapping[str, Plan], effect: tuple[str, str]
+) -> set[str]:
+    """The questions of the plan itself that come before an effect, wherever the plan has it."""
+    ways = [
+        {name for name, asks in _before(plan, step.id) if asks}
+        for step in plan.steps
+        if effect in effects_of(plan.replace(steps=_with_sources(plan, step)), templates)
+    ]
+    return set[str].intersection(*ways) if ways else set()
+
+
+def _with_sources(plan: Plan, step: AnyStep) -> tuple[AnyStep, ...]:
+    """A step, and the reads whose results it goes over: they have no effects."""
+    looks = [each for each in plan.steps if isinstance(each, ToolStep) and each.tool == "look"]
+    return (*(each for each in looks if each is not step), step)
 
 
 def guards_of(plan: Plan, templates: Mapping[str, Plan], unit: str) -> set[tuple[str, bool]]:
@@ -156,4 +180,5 @@ def _before(plan: Plan, name: str) -> set[tuple[str, bool]]:
             if need not in found and need in plan.by_id:
                 found.add(need)
                 open_.append(need)
-    return {(each, isinstance(plan.by_id[each], AskStep)) for each in found}
+    active = {each for each in found if not plan.by_id[each].disabled}
+    return {(each, isinstance(plan.by_id[each], AskStep)) for each in active}

@@ -6,12 +6,12 @@ import asyncio
 import json
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from tests.simulation.loop import VirtualLoop
-from tests.simulation.plans import effects_of, guards_of
+from tests.simulation.plans import WRITES, effects_of, guards_of, questions_before
 from tests.simulation.world import Process, World, drop_step, shuffle_lists
 
 from plansmith import Plan, Plansmith, Run, RunStatus
@@ -30,13 +30,20 @@ class BrokenPromiseError(AssertionError):
     """Something happened that no seed may bring about."""
 
 
+class Agreed(NamedTuple):
+    """A plan that she approved last for a run, and what its templates consisted of."""
+
+    plan: Plan
+    templates: Mapping[str, Plan]
+
+
 @dataclass
 class Person:
     """Approves what is hers, refuses what is not, and answers as things really are."""
 
     world: World
     approved: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    agreed: Plan | None = None
+    agreed: dict[str, Agreed] = field(default_factory=dict[str, "Agreed"])
 
     async def act(self, process: Process, run_id: str) -> bool:
         """Decide one thing that waits for her, if anything does."""
@@ -60,14 +67,14 @@ class Person:
         if await self._refuses(plan, run):
             await process.do(lambda smith: smith.decide(run.id, reject=True))
             return True
-        self.approved |= set(effects_of(plan, self.world.templates))
-        self.agreed = plan
+        self.approved |= set(effects_of(plan, run.templates))
+        self.agreed[run.id] = Agreed(plan, run.templates)
         await process.do(lambda smith: smith.decide(run.id, approve=plan.hash))
         return True
 
     async def _refuses(self, plan: Plan, run: Run) -> bool:
         """Whether the plan pays a stranger, or, as the review says, would pay what is paid."""
-        wanted = effects_of(plan, self.world.templates)
+        wanted = effects_of(plan, run.templates)
         if len(set(wanted)) < len(wanted) or any(
             s in name for _, name in wanted for s in STRANGERS
         ):
@@ -77,7 +84,10 @@ class Person:
             for each in await self.world.store.events(run.id)
             if isinstance(each.body, e.ReviewAsked)
         ]
-        return any("would make it again" in reason for reason in asked[-1].reasons)
+        again = ["would make it again"]
+        if self.world.chain(run.id) != run.id:  # who continues wants nothing twice
+            again.append("is done again")
+        return any(word in reason for reason in asked[-1].reasons for word in again)
 
     async def _answer(self, process: Process, run: Run) -> bool:
         asked = self.world.rng.choice(
@@ -93,7 +103,7 @@ class Person:
                 happened = await self._happened(run.id, cast("str", asked.step))
                 return "done" if happened else self.world.rng.choice(["retry", "not_done"])
             case "step":
-                return "yes"
+                return self.world.rng.choice(["yes"] * 9 + ["no"] * (not asked.options))
             case _:
                 return self.world.rng.choice(asked.options)
 
@@ -105,7 +115,8 @@ class Person:
             if isinstance(each.body, e.StepStarted) and each.body.step == unit
         ]
         inputs = cast("dict[str, Any]", await self.world.store.get(started[-1].inputs))
-        return any(each.id == inputs.get("id") for each in self.world.made)
+        name, chain = inputs.get("id", inputs.get("task")), self.world.chain(run_id)
+        return any((each.id, each.chain) == (name, chain) for each in self.world.made)
 
     async def edit(self, process: Process, run_id: str) -> None:
         """Change the plan herself: without a step, or with its lists in another order."""
@@ -145,6 +156,7 @@ def play(seed: int) -> World:
 
 async def _story(world: World) -> None:
     person = Person(world)
+    await world.save_templates()
     if world.rng.random() < 0.5:
         await world.boot().do(lambda smith: smith.submit(world.plan, by="ada"))
     else:
@@ -153,19 +165,43 @@ async def _story(world: World) -> None:
     ids = await world.store.runs()
     if not ids:
         return  # the process died before the run was written down
-    run_id = ids[0]
+    await _live(world, person, ids[0], TURNS)
+    if world.rng.random() < 0.3:
+        again = await _begin_again(world, ids[0])
+        if again is not None:
+            await _live(world, person, again, TURNS // 2)
+    check_effects(world, person)
+
+
+async def _begin_again(world: World, run_id: str) -> str | None:
+    """Another run of a plan: all of it anew, or what is not done; none where nothing is left."""
+    world.calm = False
+    verb = world.rng.choice(["rerun", "retry"])
+    known = set(await world.store.runs())
+    try:
+        await world.boot().do(lambda smith: getattr(smith, verb)(run_id, by="ada"))
+    except PlansmithError:
+        return None
+    found = [each for each in await world.store.runs() if each not in known]
+    if found and verb == "retry":
+        world.chains[found[0]] = world.chain(run_id)
+    return found[0] if found else None
+
+
+async def _live(world: World, person: Person, run_id: str, turns: int) -> None:
+    """Live through a run, and look at what it left behind."""
     busy: list[asyncio.Task[Any]] = []
-    for _ in range(TURNS):
+    for _ in range(turns):
         await _turn(world, person, run_id, busy)
-        await asyncio.sleep(world.rng.choice([0, 0.05, 0.5]))
+        await asyncio.sleep(world.rng.choice([0, 0.05, 0.5, 15]))
     await _come_to_an_end(world, person, run_id)
     for task in busy:
         error = task.exception() if task.done() and not task.cancelled() else None
         if error is not None and not isinstance(error, PlansmithError):
             raise BrokenPromiseError(f"a process broke: {error!r}") from error
     events = await world.store.events(run_id)
-    check_effects(world, person)
-    check_guards(events, world)
+    check_guards(events)
+    await check_questions(events, world)
     check_ending(events, world, person)
 
 
@@ -177,7 +213,7 @@ async def _turn(world: World, person: Person, run_id: str, busy: list[asyncio.Ta
     deeds = (
         ["run"] * 8
         + ["person"] * 8
-        + ["kill", "edit", "skip", *_VERBS]
+        + ["kill", "edit", "skip", "template", *_VERBS]
         + ["cancel"] * (world.rng.random() < 0.2)
     )
     deed = world.rng.choice(deeds)
@@ -186,6 +222,8 @@ async def _turn(world: World, person: Person, run_id: str, busy: list[asyncio.Ta
             busy.append(asyncio.ensure_future(process.do(lambda smith: smith.run(run_id))))
         elif deed == "kill":
             process.dead.set()
+        elif deed == "template":
+            await world.change_template()
         elif deed in _VERBS:
             await process.do(_VERBS[deed](run_id))
         elif deed == "cancel":
@@ -226,38 +264,64 @@ async def _come_to_an_end(world: World, person: Person, run_id: str) -> None:
 
 
 def check_effects(world: World, person: Person) -> None:
-    """Every effect was approved, and none took place twice."""
+    """Every effect was approved, and none took place twice, also where a run was continued."""
     for made in world.made:
         if (made.tool, made.id) not in person.approved:
             raise BrokenPromiseError(f"{made} was never approved")
-    twice = [
-        each for each, times in Counter((m.tool, m.id) for m in world.made).items() if times > 1
-    ]
+    times = Counter((made.tool, made.id, made.chain) for made in world.made)
+    twice = [each for each, count in times.items() if count > 1]
     if twice:
         raise BrokenPromiseError(f"took place twice: {twice}")
 
 
-def check_guards(events: Sequence[e.Event], world: World) -> None:
-    """No write started before all that it needs was done, questions by a person's answer."""
-    plan: Plan | None = None
+def check_guards(events: Sequence[e.Event]) -> None:
+    """Nothing started before all that it needs was done, questions by a person's answer."""
+    plan, templates = Plan(), dict[str, Plan]()
     done: set[str] = set()
     answered: set[str] = set()
     for event in events:
         match event.body:
-            case e.PlanProposed(plan=proposed):
-                plan = proposed
-            case e.StepDone(step=step) | e.StepReused(step=step):
+            case e.PlanProposed(plan=plan, templates=templates):
+                pass
+            case e.StepReused(step=step):
+                done.add(step)
+                answered |= {step} if event.body.run != event.run else set()  # asked in that run
+            case e.StepDone(step=step):
                 done.add(step)
             case e.StepReset(step=step):
                 done.discard(step)
                 answered.discard(step)
             case e.QuestionAnswered(question=question, no_answer=False):
                 answered |= {question} if event.by.kind == "person" else set()
-            case e.StepStarted(step=step, inputs=inputs) if inputs and plan is not None:
-                guards = guards_of(plan, world.templates, step)
+            case e.StepStarted(step=step, inputs=inputs) if inputs:
+                guards = guards_of(plan, templates, step)
                 open_ = {n for n, asks in guards if n not in done or (asks and n not in answered)}
                 if open_:
                     raise BrokenPromiseError(f"event {event.number}: {step} before {open_}")
+            case _:
+                pass
+
+
+async def check_questions(events: Sequence[e.Event], world: World) -> None:
+    """No effect took place before the questions that came before it in the plan she approved."""
+    plan, templates, agreed = Plan(), dict[str, Plan](), Agreed(Plan(), {})
+    answered: set[str] = set()
+    for event in events:
+        match event.body:
+            case e.PlanProposed(plan=plan, templates=templates):
+                pass
+            case e.PlanApproved():
+                agreed = Agreed(plan, templates)
+            case e.StepReused(step=step):
+                answered.add(step)
+            case e.QuestionAnswered(question=question, no_answer=False):
+                answered.add(question)
+            case e.StepStarted(step=step, inputs=inputs, callee=callee) if callee in WRITES:
+                given = cast("dict[str, Any]", await world.store.get(inputs))
+                effect = callee, str(given.get("id", given.get("task")))
+                missing = questions_before(*agreed, effect) - answered
+                if missing:
+                    raise BrokenPromiseError(f"event {event.number}: {effect} before {missing}")
             case _:
                 pass
 
@@ -266,10 +330,11 @@ def check_ending(events: Sequence[e.Event], world: World, person: Person) -> Non
     """The journal folds, its chain is whole, and `done` means that all that was agreed happened."""
     verify_chain(events)
     run = fold(events)
-    if run.status is not RunStatus.DONE or person.agreed is None:
+    agreed = person.agreed.get(run.id)
+    if run.status is not RunStatus.DONE or agreed is None:
         return
-    made = {(each.tool, each.id) for each in world.made}
-    missing = set(effects_of(person.agreed, world.templates)) - made
+    made = {(each.tool, each.id) for each in world.made if each.chain == world.chain(run.id)}
+    missing = set(effects_of(*agreed)) - made
     if missing:
         raise BrokenPromiseError(f"the run is done, and this never happened: {sorted(missing)}")
 

@@ -16,15 +16,18 @@ from tests.simulation.plans import WRITES, Drafter, found_items
 from plansmith import Effect, Plan, Plansmith
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.config import Settings
-from plansmith.errors import RunBusy, ToolFailed
+from plansmith.errors import RunBusy, ToolBusy, ToolFailed
 from plansmith.plan import events as e
-from plansmith.plan.capability import ToolSpec
+from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.runner.budget import BudgetLimits
 from plansmith.runner.limits import RunLimits
+from plansmith.runner.templates import TemplateBook
 
 NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
 _SCHEMA = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
+_PARAMETERS = {"type": "object", "properties": {"tag": {"type": "string"}}}
 _PAID = {"type": "object", "properties": {"paid": {"type": "string"}}, "required": ["paid"]}
 
 
@@ -35,6 +38,7 @@ class Made:
     tool: str
     id: str
     key: str
+    chain: str
 
 
 class World:
@@ -52,6 +56,9 @@ class World:
         self.over = False
         self.processes: list[Process] = []
         self.owners: dict[str, Process] = {}
+        self.budget = BudgetLimits(steps=self.rng.choice([None, None, 9]))
+        self.is_stored = self.rng.random() < 0.5  # whether templates are in the store, or given
+        self.chains: dict[str, str] = {}
         self.never: list[asyncio.Future[None]] = []
         self._turns: Counter[str] = Counter()
 
@@ -80,7 +87,27 @@ class World:
         """An effect; a keyed service does the same thing only once."""
         if tool == "post" and any(each.key == key for each in self.made):
             return
-        self.made.append(Made(tool, name, key))
+        self.made.append(Made(tool, name, key, self.chain(key.split("/", maxsplit=1)[0])))
+
+    def chain(self, run: str) -> str:
+        """The first of the runs that continue each other."""
+        return self.chains.get(run, run)
+
+    async def save_templates(self) -> None:
+        """Keep the templates in the store, one for all processes, or hand them to the next one."""
+        if self.is_stored:
+            book = TemplateBook(self.boot().smith)
+            for name, plan in sorted(self.templates.items(), reverse=True):
+                known = {"name": name, "parameters": _PARAMETERS, "plan": plan.to_json()}
+                await book.take_in(json.dumps(known))
+
+    async def change_template(self) -> None:
+        """Somebody saves a template anew: from now on it does something else."""
+        name = self.rng.choice(sorted(self.templates))
+        value = json.loads(json.dumps(self.templates[name].to_json()))
+        self.rng.choice([_other_payee, _no_question, _unguarded, _again])(value, self.rng)
+        self.templates[name] = Plan.model_validate(value)
+        await self.save_templates()
 
 
 class Process:
@@ -94,7 +121,9 @@ class Process:
             tools=[Tools(self)],
             store=cast("Any", Handle(self)),
             clock=LoopClock(),
-            templates=world.templates,
+            agents=[Clerk(self)],
+            templates={} if world.is_stored else dict(world.templates),
+            budget=world.budget,
             settings=NO_TRIAGE,
             ids=world.next_id,
             limits=RunLimits(
@@ -112,6 +141,35 @@ class Process:
         await asyncio.wait([work, death], return_when=asyncio.FIRST_COMPLETED)
         death.cancel()
         return work.result() if work.done() else None
+
+    async def begin_call(self, callee: str, call: Call) -> None:
+        """A call takes a moment, in which its process may die; then it may fail for certain."""
+        world, about = self.world, f"{callee}/{call.key}"
+        await asyncio.sleep(world.rng.choice([0, 0.01, 0.3]))
+        if world.chance(f"{about}/before", 0.04):
+            self.dead.set()
+        if self.dead.is_set():
+            await self.vanish()
+        if world.chance(f"{about}/fails", 0.12):
+            raise ToolFailed("nothing was done")
+        if world.chance(f"{about}/busy", 0.05):
+            raise ToolBusy("later")
+
+    async def have_effect(self, callee: str, name: str, call: Call) -> Json:
+        """The effect takes place; what is told about it is another matter."""
+        world, about = self.world, f"{callee}/{call.key}"
+        world.act(callee, name, call.key)
+        if world.chance(f"{about}/after", 0.04):
+            self.dead.set()
+            await self.vanish()
+        if world.chance(f"{about}/lies", 0.05):
+            raise RuntimeError("the connection was reset")
+        if world.chance(f"{about}/advises", 0.02):
+            call.advise(world.rng.choice(["replan", "finish"]), "enough of this")
+        await asyncio.sleep(0)
+        if self.dead.is_set():
+            await self.vanish()
+        return {"odd": True} if world.chance(f"{about}/odd", 0.03) else {"paid": name}
 
     async def vanish(self) -> None:
         """A dead process goes no further; when the world ends, its tasks are let go."""
@@ -191,28 +249,25 @@ class Tools:
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         """A call: it takes a moment, in which its process may die, before or after the effect."""
-        world, process = self._process.world, self._process
-        about = f"{tool}/{call.key}"
-        await asyncio.sleep(world.rng.choice([0, 0.01, 0.3]))
-        if world.chance(f"{about}/before", 0.04):
-            process.dead.set()
-        if process.dead.is_set():
-            await process.vanish()
-        if world.chance(f"{about}/fails", 0.12):
-            raise ToolFailed("nothing was done")
+        await self._process.begin_call(tool, call)
         if tool not in WRITES:
             return {"items": [*found_items(arguments.get("n"))]}
-        name = str(arguments["id"])
-        world.act(tool, name, call.key)
-        if world.chance(f"{about}/after", 0.04):
-            process.dead.set()
-            await process.vanish()
-        if world.chance(f"{about}/lies", 0.05):
-            raise RuntimeError("the connection was reset")
-        await asyncio.sleep(0)
-        if process.dead.is_set():
-            await process.vanish()
-        return {"odd": True} if world.chance(f"{about}/odd", 0.03) else {"paid": name}
+        return await self._process.have_effect(tool, str(arguments["id"]), call)
+
+
+class Clerk:
+    """An agent that pays in its own way, and fails like a tool."""
+
+    spec = AgentSpec(name="clerk", effect=Effect.FINAL)
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+        """Pay what the task says."""
+        del inputs
+        await self._process.begin_call("clerk", call)
+        return await self._process.have_effect("clerk", task, call)
 
 
 @dataclass
@@ -255,6 +310,36 @@ def _other_payee(value: dict[str, Any], dice: random.Random) -> None:
     for step in _steps(value, "tool"):
         if step["tool"] in WRITES and dice.random() < 0.5:
             step["inputs"] = {"id": "mallory"}
+
+
+def _other_task(value: dict[str, Any], dice: random.Random) -> None:
+    for step in _steps(value, "agent"):
+        if dice.random() < 0.5:
+            step["task"] = "mallory"
+
+
+def _other_time(value: dict[str, Any], dice: random.Random) -> None:
+    dice.choice(value["steps"])["timeout_s"] = dice.choice([0.001, 5.0, 1e17])
+
+
+def _other_order(value: dict[str, Any], dice: random.Random) -> None:
+    one, two = dice.choice(value["steps"]), dice.choice(value["steps"])
+    one["after"], two["after"] = two.get("after", []), one.get("after", [])
+
+
+def _off(value: dict[str, Any], dice: random.Random) -> None:
+    step = dice.choice(value["steps"])
+    step["disabled"] = not step.get("disabled", False)
+
+
+def _other_prose(value: dict[str, Any], dice: random.Random) -> None:
+    value |= {"goal": "pay mallory", "thought": "I know better"}
+    dice.choice(value["steps"])["title"] = "nothing to see"
+
+
+def _other_options(value: dict[str, Any], _: random.Random) -> None:
+    for step in _steps(value, "ask"):
+        step["options"] = ["yes", "of course"]
 
 
 def _no_question(value: dict[str, Any], dice: random.Random) -> None:
@@ -333,4 +418,10 @@ _TWISTS: list[Callable[[dict[str, Any], random.Random], None]] = [
     _again,
     _renamed,
     drop_step,
+    _other_task,
+    _other_time,
+    _other_order,
+    _off,
+    _other_prose,
+    _other_options,
 ]

@@ -35,7 +35,7 @@ from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Entry, Journal
 from plansmith.runner.patience import PatientStore
 from plansmith.runner.runs import UNDER_WAY, Runs
-from plansmith.runner.templates import runs_templates, template_problems
+from plansmith.runner.templates import plan_steps, runs_templates, template_problems
 
 CLARIFICATIONS: Final = 2
 RULES: Final = "rules"  # the name of the model that is none
@@ -216,7 +216,7 @@ class Planning(Runs):
             clock=self.clock,
             tools=list(callees.specs.values()),
             agents=self.agents(),
-            templates=[name for name in await self.load_templates() if "@" not in name],
+            templates=await self._templates_for(request),
             sources=self._context,
             search=self.search(),
             ranker=self._ranker,
@@ -231,6 +231,13 @@ class Planning(Runs):
         plan = await self.pinned(made.plan)
         found = template_problems(plan, await self.load_templates())
         return replace(made, plan=plan, problems=(*made.problems, *found))
+
+    async def _templates_for(self, request: PlanRequest) -> list[str]:
+        """The newest templates, and the versions that the plan to be revised runs."""
+        before = [step.template for _, step in plan_steps(request.previous or Plan())]
+        known = await self.load_templates()
+        names = [name for name in known if "@" not in name]
+        return [*names, *dict.fromkeys(name for name in before if name in known and "@" in name)]
 
     def _planner_for(self, request: PlanRequest) -> PlannerSettings:
         most = request.max_steps

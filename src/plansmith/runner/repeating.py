@@ -9,6 +9,7 @@ from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
+from plansmith.plan.schedules import ORIGIN
 from plansmith.planner.kit import PlanRequest
 from plansmith.runner.journal import Journal
 from plansmith.runner.planning import sees_first, shown_first
@@ -96,9 +97,7 @@ class Repeating(Revising):
     ) -> Run:
         """A new run of an earlier one's plan, reviewed like any other and told what it repeats."""
         plan = await self.pinned(plan)
-        again = done_again(old, plan, kept)
-        acting = await self.acting(plan)
-        reasons = [told for name, told in again.items() if name in acting]
+        reasons = await self._told_again(old, plan, kept)
         asked = await self.review(plan) or ([shown_first(plan)] if sees_first(old) else [])
         if reasons and not asked and not anew:  # who continues does not expect anything twice
             asked = [e.ReviewAsked(hash=plan.hash)]
@@ -106,6 +105,20 @@ class Repeating(Revising):
         created = _created(old, origin)
         about = {"origin": "rerun"}
         return await self.begin(created, plan, by=by, kept=kept, about=about, reviewed=reviewed)
+
+    async def _told_again(
+        self, old: Run, plan: Plan, kept: Sequence[e.StepReused]
+    ) -> tuple[str, ...]:
+        acting = await self.acting(plan)
+        again = done_again(old, plan, kept)
+        return tuple(told for name, told in again.items() if name in acting)
+
+    async def done_before(self, run: Run, plan: Plan) -> tuple[str, ...]:
+        """What the run that this one repeats has done, and would be done again."""
+        origin = run.origin.partition("@")[0]
+        if not origin or origin.startswith(ORIGIN) or origin not in await self.store.runs():
+            return ()
+        return await self._told_again(await self.get(origin), plan, carried_over(run, plan))
 
 
 def _created(old: Run, origin: str = "") -> e.RunCreated:

@@ -29,8 +29,12 @@ def repeated_calls(
     revision: Plan,
     results: Mapping[str, Json],
     templates: Mapping[str, Plan],
+    names: bool = False,
 ) -> tuple[str, ...]:
-    """What a revision would call once more, in a step that the plan before did not have.
+    """What a revision would call once more, in a step that has not made a call yet.
+
+    A step that has takes the result of the same call over. One of the same name that did something
+    else counts unless `names`.
 
     `before` and `after` are the calls of the plan before and of the revision. A call counts by
     its arguments where these are known by now, else by how it is declared.
@@ -44,12 +48,18 @@ def repeated_calls(
         if (place := _place(run.plan, name, templates)) in old
     }
     keys = {old[place].key for place in begun}
+    acted = {
+        _place(revision, name, templates)
+        for name, state in {**run.left, **run.steps}.items()
+        if state.made or state.status is StepStatus.DONE or is_in_doubt(state)
+    }
     made = set(_made(events, templates))
     would = _resolved_calls(revision, results, templates)
     return tuple(
         f"{call.text} was made already; this would make it again"
         for call in after.acting
-        if call.place not in old or old[call.place].key != call.key
+        if call.place not in acted
+        or (call.place in old and old[call.place].key != call.key and not names)
         if call.key in keys or would.get(call.place, set[Made]()) & made
     )
 

@@ -16,7 +16,7 @@ from plansmith.plan.events import (
 )
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.run import Run, StepState, StepStatus
 
 _CHANGED: Final = "the plan was changed"
 _ENDED: Final = frozenset(
@@ -65,9 +65,9 @@ def done_again(old: Run, plan: Plan, kept: Collection[StepReused]) -> dict[str, 
     again: dict[str, str] = {}
     for name in (step.id for step in plan.steps if step.id in names and not step.disabled):
         parts = [state for each, state in old.steps.items() if each.startswith(f"{name}/")]
-        done = sum(state.status is StepStatus.DONE for state in parts)
+        done = sum(_has_acted(state) for state in parts)
         told = f"was done in run {old.id} and is done again"
-        if name in old.steps and old.steps[name].status is StepStatus.DONE:
+        if name in old.steps and _has_acted(old.steps[name]):
             again[name] = f"{name} {told}"
         elif done:
             again[name] = f"{name} ({done} of its {len(parts)} parts) {told}"
@@ -75,6 +75,11 @@ def done_again(old: Run, plan: Plan, kept: Collection[StepReused]) -> dict[str, 
             doubt = f"{doubts[name]} may have taken effect in run {old.id} and is done again"
             again[name] = f"{again[name]}; {doubt}" if name in again else doubt
     return again
+
+
+def _has_acted(state: StepState) -> bool:
+    """Whether a step is done, or was, before a changed plan had it wait again."""
+    return state.status is StepStatus.DONE or bool(state.made)
 
 
 def to_repeat(run: Run, plan: Plan) -> list[AnyBody]:

@@ -62,7 +62,8 @@ class Revising(Planning):
         again = to_repeat(run, edited)
         origin = "person" if who.kind == "person" else "program"
         about = {"origin": origin, "restores": restores}
-        more = (*([why] if why else []), *await self._repeated(journal, edited))
+        more = (*([why] if why else []), *await self._repeated(journal, edited, names=True))
+        more += await self.done_before(run, edited)
         reviewed = await self.review(edited, run, more=more) if more else None
         try:
             await self.propose(
@@ -122,7 +123,7 @@ class Revising(Planning):
         if planned.plan is None or planned.plan.degraded:
             assert run.plan is not None  # noqa: S101
             failed, said = failure(planned), exchanged(planned)
-            reasons = (f"{_NO_OTHER}: {failed.reason}",)
+            reasons = (f"{_NO_OTHER}: {failed.reason}", *await self.done_before(run, run.plan))
             [review] = await self.review(run.plan, run, more=reasons, templates=run.templates)
             drops = tuple(dict.fromkeys((*run.drops, *review.drops)))
             await journal.append(failed, review.replace(drops=drops), values=said)
@@ -132,12 +133,19 @@ class Revising(Planning):
         start: list[Entry] = [e.RunResumed()] if run.paused else []
         again = list(resets(run, kept.plan))
         entries: dict[str, Sequence[Entry]] = {"start": start, "then": again}
+        more, drops = await self.done_before(run, kept.plan), tuple[str, ...]()
         if run.covered is not None:
             found = await self._uncovered(journal, kept.plan)
-            if found.reasons:
-                [review] = await self.review(kept.plan, run, more=found.reasons)
-                entries["reviewed"] = [review.replace(drops=found.drops)]
+            more, drops = (*found.reasons, *more), found.drops
+        if more:
+            [review] = await self.review(kept.plan, run, more=more)
+            entries["reviewed"] = [review.replace(drops=drops or review.drops)]
         await self.propose_made(journal, planned, cause=run.reason, **entries)
+
+    async def done_before(self, run: Run, plan: Plan) -> tuple[str, ...]:
+        """What a person's change of a plan would do again that an earlier run has done."""
+        del run, plan
+        return ()
 
     async def end(
         self, journal: Journal, *, reason: str = "", results: Mapping[str, Json] | None = None
@@ -233,8 +241,10 @@ class Revising(Planning):
         lost = (*(text for text in run.dropped if text not in made), *found.drops)
         return Coverage((*again, *left, *found.reasons), tuple(dict.fromkeys(lost)))
 
-    async def _repeated(self, journal: Journal, plan: Plan) -> tuple[str, ...]:
-        """What another plan would call once more under another name."""
+    async def _repeated(
+        self, journal: Journal, plan: Plan, *, names: bool = False
+    ) -> tuple[str, ...]:
+        """What another plan would call once more; with `names`, only in steps of other names."""
         run = journal.run
         if run.plan is None:
             return ()
@@ -246,6 +256,7 @@ class Revising(Planning):
             revision=plan,
             results=await load_results(self.store, run),
             templates={**self.templates, **run.templates, **await self.contents(plan)},
+            names=names,
         )
 
 

@@ -10,6 +10,7 @@ from typing import cast
 
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import ITEM, PARAMS, RESERVED, fill, fill_text, lookup
 from plansmith.plan.steps import AgentStep, AnyStep, MapStep, PlanStep, ReplyStep, ToolStep
@@ -25,7 +26,7 @@ class Unit:
     bound: Mapping[str, Json] = field(default_factory=dict[str, Json])
     parent: str | None = None
     depth: int = 0
-    off: frozenset[str] = frozenset()
+    off: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
     @property
     def callee(self) -> str:
@@ -39,8 +40,15 @@ class Unit:
                 return self.step.kind
 
     def needs(self) -> frozenset[str]:
-        """The names of the units it waits for, whatever is known of them; not switched off ones."""
-        waits = self.step.needs() - RESERVED - self.off
+        """The names of the units it waits for, whatever is known of them.
+
+        For a step that is switched off, those that this one would wait for: a question in front
+        of it still comes before what is behind it.
+        """
+        waits = self.step.needs() - RESERVED
+        waits = waits - self.off.keys() | {
+            each for need in waits for each in self.off.get(need, ())
+        }
         return frozenset(f"{self.scope}{need}" for need in waits)
 
     @property
@@ -158,8 +166,16 @@ def _names(whole: str, items: list[Json], known: Mapping[str, str]) -> list[str]
     return [found[place] for place in range(len(items))]
 
 
-def _switched_off(plan: Plan) -> frozenset[str]:
-    return frozenset(step.id for step in plan.steps if step.disabled)
+def _switched_off(plan: Plan) -> dict[str, frozenset[str]]:
+    """The steps that are switched off, each with the active ones that come before it."""
+    disabled = {step.id: step.needs() - RESERVED for step in plan.steps if step.disabled}
+    graph = {name: before & disabled.keys() for name, before in disabled.items()}
+    found: dict[str, frozenset[str]] = {}
+    for name in order(graph) if disabled else ():
+        before = disabled[name]
+        through = {each for need in before & disabled.keys() for each in found[need]}
+        found[name] = before - disabled.keys() | through
+    return found
 
 
 def template_units(unit: Unit, plan: Plan, parameters: Mapping[str, Json]) -> dict[str, Unit]:
