@@ -201,6 +201,9 @@ def question_view(asked: e.QuestionAsked) -> dict[str, Json]:
         "step": asked.step,
         "expires_at": moment(asked.expires_at),
         "link": asked.link,
+        "callee": asked.callee,
+        "sources": list(asked.sources),
+        "times": asked.times,
     }
 
 
