@@ -269,6 +269,10 @@ class OwnerStore(Protocol):
         """Who owns a run, or nobody."""
         ...
 
+    async def owners(self) -> Sequence[tuple[str, str]]:
+        """Every run that is owned, and who owns it."""
+        ...
+
 
 class ScheduleStore(Protocol):
     """A store that also keeps schedules; of two who write the same version, one wins."""

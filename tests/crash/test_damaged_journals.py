@@ -256,6 +256,8 @@ async def test_the_server_shows_and_repairs_a_damaged_run(tmp_path: Path) -> Non
         [row] = (await house.get("/v1/runs"))["items"]
         assert "nowhere" in row["damage"]
         assert len((await house.get(f"{path}/events"))["items"]) == last.number
+        assert len(await house.get(f"{path}/plans")) == 1
+        assert (await house.client.get(f"{path}/report")).status_code == 409
         refused = await house.post(f"{path}/decision", {"approve": made["hash"]}, 500)
         assert "repair" in refused["hint"]
         repaired = await house.post(f"{path}/repair")

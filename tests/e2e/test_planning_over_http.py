@@ -181,7 +181,7 @@ def test_a_missing_key_is_told_when_the_model_is_asked_and_not_before(project: P
     )
     done = run("plan", "Compare Oslo and Rome", "--tools", "tools.json", folder=project)
     assert done.returncode == 3
-    assert "export NO_SUCH_KEY" in done.stdout
+    assert "export NO_SUCH_KEY" in done.stderr
     assert "Traceback" not in done.stderr
 
 

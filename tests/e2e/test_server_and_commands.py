@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ import pytest
 
 TOOLS = """
 import pathlib
+import time
 
 from plansmith.adapters.tools.functions import tool
 
@@ -28,6 +32,15 @@ def note(text: str) -> str:
     with (HERE / "notes.txt").open("a") as file:
         file.write(f"{text}\\n")
     return text
+
+
+@tool(effect="write")
+def hang(text: str) -> str:
+    "Write a line down and take for ever."
+    note(text)
+    (HERE / "began").touch()
+    while True:
+        time.sleep(1)
 """
 NOTE = {"id": "n", "tool": "note", "inputs": {"text": "once"}}
 ASK = {"id": "which", "question": "Which?"}
@@ -51,6 +64,22 @@ class Desk:
             stdin=subprocess.DEVNULL,
             check=False,
         )
+
+    def killed(self, *words: str) -> None:
+        """A command that is killed in the middle of the call that takes for ever."""
+        parts = ["--store", "sqlite:///runs.db", "--tools", "tools.py", "--model", "demo"]
+        with subprocess.Popen(
+            [sys.executable, "-m", "plansmith", *words, *parts],
+            cwd=self.folder,
+            env=_environment(self.folder),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            while not (self.folder / "began").exists():
+                assert process.poll() is None
+                time.sleep(0.02)
+            process.send_signal(signal.SIGKILL)
 
     def begin(self, *steps: dict[str, Any]) -> Any:
         answer = self.client.post("/v1/runs", json={"plan": {"goal": "g", "steps": [*steps]}})
@@ -133,3 +162,21 @@ def test_a_plan_approved_and_run_on_the_command_line_runs_once(desk: Desk) -> No
         assert said.returncode == 0, said.stderr
         desk.until(run["id"], "done")
         assert len(desk.notes) == count
+
+
+def test_a_run_of_a_command_that_is_killed_beside_a_server_is_taken_over_and_asks(
+    desk: Desk,
+) -> None:
+    plan = {"goal": "g", "steps": [{**NOTE, "tool": "hang"}, {**NOTE, "id": "m", "after": ["n"]}]}
+    (desk.folder / "plan.json").write_text(json.dumps(plan))
+    made = desk.command("run", "plan.json", "--no-input")
+    run, approved = re.findall(r"plansmith approve (\S+) (\S+)", made.stdout + made.stderr)[0]
+    desk.killed("approve", run, approved, "--run")
+    # Nobody restarts anything: a run that nobody runs is not left standing as "running".
+    told = desk.until(run, "asking")
+    assert [each["question"] for each in told["questions"]] == ["unknown:n"]
+    assert desk.notes == ["once"]
+    answer = {"question": "unknown:n", "answer": "done"}
+    assert desk.client.post(f"/v1/runs/{run}/answers", json=answer).status_code == 200
+    desk.until(run, "done")
+    assert desk.notes == ["once", "once"]

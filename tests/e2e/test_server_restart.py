@@ -109,9 +109,11 @@ def quick(name: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def command(folder: Path, *, port: int = 0) -> AsyncIterator[tuple[Any, httpx.AsyncClient]]:
+async def command(
+    folder: Path, *, port: int = 0, tools: str = TOOLS
+) -> AsyncIterator[tuple[Any, httpx.AsyncClient]]:
     """`plansmith serve` as a process of its own."""
-    (folder / "tools.py").write_text(TOOLS)
+    (folder / "tools.py").write_text(tools)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "plansmith", "serve", "--no-browser", "--port", str(port)),
         *("--token-file", str(folder / "token"), "--store", f"sqlite:///{folder / 'runs.db'}"),

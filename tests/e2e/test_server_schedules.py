@@ -26,6 +26,8 @@ async def test_a_schedule_is_made_only_with_the_hash_of_its_plan(tmp_path: Path)
         assert (paused["state"], paused["reason"], paused["fires"]) == ("paused", "holidays", [])
         assert (await house.post(f"{path}/resume"))["state"] == "active"
         await house.post(f"{path}/resume", status=409)
+        assert (await house.post(f"{path}/pause"))["reason"] == "paused by ann"
+        await house.post(f"{path}/resume")
         changed = await house.client.patch(path, json={"overlap": "queue"})
         assert changed.json()["overlap"] == "queue"
         fire = await house.post(f"{path}/run-now", status=202)

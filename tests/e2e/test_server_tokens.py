@@ -117,6 +117,20 @@ async def test_a_token_that_cannot_approve_speaks_as_a_program(tmp_path: Path) -
         assert set(origins["which"].values()) == {"program"}
 
 
+async def test_a_program_that_repeats_a_run_speaks_for_itself(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house, house.with_token("ci", "look", "propose") as ci:
+        run = await house.begin(tool_step("a"))
+        await house.approve(run)
+        await house.until(run["id"], "done")
+        for verb in ("rerun", "retry"):
+            given = {"from_step": "a"} if verb == "retry" else None
+            answer = await ci.post(f"/v1/runs/{run['id']}/{verb}", json=given)
+            assert answer.status_code == 202, answer.text
+            told = await actors(house, answer.json()["id"])
+            who = {"kind": "program", "name": "ci"}
+            assert (told["run_created"], told["plan_proposed"]) == (who, who)
+
+
 async def test_a_program_with_the_answer_scope_lets_nothing_through(tmp_path: Path) -> None:
     steps = [tool_step("a"), tool_step("b", "mail", inputs={"city": "{{a.city}}"})]
     async with serving(tmp_path) as house, house.with_token("ci", "look", "answer") as ci:

@@ -10,7 +10,7 @@ import pytest
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.config import Settings
-from plansmith.errors import OutcomeUnknown, ToolFailed
+from plansmith.errors import ModelRefused, OutcomeUnknown, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.events import ReviewAsked
 from plansmith.plan.run import Run
@@ -266,7 +266,7 @@ async def test_a_dropped_effect_that_a_person_puts_back_is_no_longer_missed(
     scripted: Script,
 ) -> None:
     app, tools = smith(scripted(draft(FAILS, SAVES), draft(step("n"))))
-    run = await approved(app)
+    run = await approved(app, "save the report as report.md")
     assert run.plan is not None
     await app.decide(run.id, approve=run.plan.hash, by="ada")
     restored = Plan.model_validate(draft(step("n"), SAVES | {"after": []}))
@@ -304,7 +304,28 @@ async def test_changes_that_a_model_makes_at_a_wish_ask_about_what_they_drop(
     run = await app.request_changes(run.id, "look twice", by="ada")
     assert run.status is RunStatus.REVIEWING
     assert 'no longer calls save(path="report.md")' in await reasons(app, run)
+    assert run.drops == ('save(path="report.md")',)
     assert (await app.run(run.id)).status is RunStatus.REVIEWING
+    assert effects(tools) == []
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.PARTLY_DONE
+    assert 'Not done, although it was approved: save(path="report.md")' in run.report
+
+
+async def test_a_dropped_effect_is_still_missed_when_no_other_plan_is_found(
+    scripted: Script,
+) -> None:
+    app, tools = smith(scripted(draft(FAILS, SAVES), draft(step("n")), ModelRefused("no")))
+    run = await approved(app)
+    assert run.drops == ('save(path="report.md")',)
+    run = await app.request_changes(run.id, "save it after all", by="ada")
+    assert run.status is RunStatus.REVIEWING
+    assert run.drops == ('save(path="report.md")',)
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    assert (await app.run(run.id)).status is RunStatus.PARTLY_DONE
     assert effects(tools) == []
 
 

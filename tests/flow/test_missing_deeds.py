@@ -12,6 +12,7 @@ from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.errors import Refused
+from plansmith.plan import events as e
 from plansmith.plan.timing import Timing
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
 
@@ -68,8 +69,24 @@ async def test_a_deed_that_was_accepted_as_missing_is_still_not_done_at_the_end(
     run = await app.run(run.id)
     assert run.status is RunStatus.PARTLY_DONE
     assert run.reason == TOLD
-    assert run.report.splitlines()[2] == f"**Not done: {TOLD}.**"
+    assert run.report.splitlines()[2] == f"Not done: {TOLD}."
     assert "Everything was done" not in run.report
+
+
+async def test_a_plan_that_leaves_a_deed_out_is_asked_about_again_when_it_is_repeated() -> None:
+    app = smith(decided("plan"), drafted(SORT, SAY), "sorted [sort]", "sorted [sort]")
+    run = await app.plan(REQUEST)
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash)
+    first = await app.run(run.id)
+    again = await app.rerun(first.id)
+    assert again.status is RunStatus.REVIEWING
+    asked = [event.body async for event in app.events(again.id)][-1]
+    assert isinstance(asked, e.ReviewAsked)
+    assert asked.reasons == (TOLD,)
+    assert again.plan is not None
+    await app.decide(again.id, approve=again.plan.hash)
+    assert (await app.run(again.id)).status is RunStatus.PARTLY_DONE
 
 
 async def test_a_deed_that_a_step_does_ends_as_done() -> None:
@@ -98,7 +115,7 @@ async def test_a_missing_deed_is_known_after_a_restart_and_when_the_run_is_repea
     assert run.plan is not None
     await later.decide(run.id, approve=run.plan.hash)
     assert (await later.run(run.id)).status is RunStatus.PARTLY_DONE
-    again = await later.retry(run.id)
+    again = await later.rerun(run.id)
     assert [each.message for each in again.problems if each.code == "PS504"] == [TOLD]
     await later.close()
 

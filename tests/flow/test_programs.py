@@ -29,6 +29,18 @@ def plan(*steps: dict[str, Any]) -> Plan:
     return Plan.model_validate({"goal": "test", "steps": list(steps)})
 
 
+async def test_a_plan_that_a_program_edited_is_the_programs_own() -> None:
+    bank = Bank()
+    run = await bank.smith.submit(plan(PAY), by="ann")
+    await bank.smith.edit(run.id, plan(PAY | {"inputs": {"to": "bob"}}), by=BOT)
+    made = [
+        e_.body.origin
+        for e_ in await bank.store.events(run.id)
+        if isinstance(e_.body, e.PlanProposed)
+    ]
+    assert made == ["submitted", "program"]
+
+
 class Bank:
     """A Plansmith whose tool pays; `again` is another process on the same store."""
 

@@ -308,7 +308,7 @@ async def test_an_effect_that_a_revision_dropped_comes_first_and_never_everythin
         run = await app.run(run.id)
     report = await load_report(app.store, run.id)
     text = to_markdown(report)
-    assert "Not done: m (was approved, and dropped when the plan was revised)." in text
+    assert "Not done, although it was approved: mail()" in text
     assert "Everything was done." not in text
 
 

@@ -210,6 +210,32 @@ async def test_runs_of_no_folder_go_on_anywhere_and_forks_keep_their_folder(
         assert (await nowhere.fork(mine.id, at=2)).folder == str(tmp_path / "a")
 
 
+async def test_a_request_of_another_folder_keeps_no_run_of_this_one_from_going_on(
+    tmp_path: Path,
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    store = f"sqlite:///{tmp_path / 'r.db'}"
+    there = Plansmith(store=store, model=ScriptedModel(), folder=tmp_path / "a")
+    journal = there.new_journal()
+    await journal.append(e.RunCreated(request="look around"), by=e.actor("ann"))
+    await there.close()
+    here = Plansmith(store=store, model=ScriptedModel(), folder=tmp_path / "b", tools=[seen])
+    mine = await here.submit(Plan.model_validate({"steps": [{"id": "s", "tool": "seen"}]}))
+    await (await here.journal(mine.id)).append(
+        e.RunStarted(hash=mine.plan.hash if mine.plan else "")
+    )
+    assert [run.status for run in await here.resume_all()] == [RunStatus.DONE]
+    assert (await here.get(journal.id)).plan is None
+    await here.close()
+
+
+@tool(effect="read")
+def seen() -> str:
+    """Look."""
+    return "seen"
+
+
 async def test_stopping_a_run_is_possible_from_anywhere(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'r.db'}"
     async with smith(tmp_path / "a", store) as a, smith(tmp_path / "b", store) as b:
@@ -373,6 +399,25 @@ async def test_a_tool_that_changed_after_the_approval_is_put_to_review_again(
     assert asked.reasons == ("pay is defined in another way than when you approved this plan",)
     await second.decide(run.id, approve=run.plan.hash)
     assert (await second.run(run.id)).status is RunStatus.DONE
+    await second.close()
+
+
+async def test_an_approval_is_for_the_tools_of_the_templates_that_were_shown(
+    tmp_path: Path,
+) -> None:
+    """Whatever the program that takes the approval down gives under the same name by then."""
+    source, store = Changing(), f"sqlite:///{tmp_path / 'r.db'}"
+    harmless = Plan.model_validate({"steps": [{"id": "say", "kind": "reply", "instruction": "hi"}]})
+    first = Plansmith(store=store, tools=[source], templates={"inner": INNER})
+    run = await first.submit(OUTER)
+    await first.close()
+    second = Plansmith(store=store, tools=[source], templates={"inner": harmless})
+    assert run.plan is not None
+    run = await second.decide(run.id, approve=run.plan.hash)
+    assert list(run.approved_tools) == ["other", "pay"]
+    source.spec = source.spec.replace(description="Pay ten thousand")
+    run = await second.run(run.id)
+    assert (run.status, source.calls) == (RunStatus.REVIEWING, 0)
     await second.close()
 
 

@@ -134,6 +134,7 @@ def test_the_person_may_choose_code_for_all_folders(tmp_path: Path) -> None:
 
 # Every setting there is, each with a value that would change something.
 DANGEROUS = {
+    "review.most_items": "100000",
     "models.plan": "'openai:evil'",
     "models.plan.model": "'openai:evil'",
     "models.plan.base_url": "'http://evil'",

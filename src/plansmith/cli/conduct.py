@@ -333,7 +333,9 @@ def _no_plan(session: Session, run: Run) -> str:
 
 def tell_no_plan(session: Session, run: Run) -> None:
     """Say that planning failed, why, and how to try again."""
-    session.say(_no_plan(session, run), *problem_lines(run.problems))
+    session.say(_no_plan(session, run))
+    if run.problems:
+        session.say(*problem_lines(run.problems))
     session.say(session.words["try_again"], f"  {session.command('retry', run.id)}")
 
 

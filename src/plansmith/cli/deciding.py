@@ -254,6 +254,23 @@ def _cancel(args: argparse.Namespace) -> int:
     return _do(args, deed)
 
 
+def _configure_skip(parser: argparse.ArgumentParser) -> None:
+    _configure(parser)
+    parser.add_argument("step", metavar="STEP", help="the step that is to be left out")
+
+
+def _skip(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run:
+        left = await session.smith.skip(run.id, args.step, by=session.by)
+        session.say(session.words["left_out"].format(step=safe(left.step)))
+        if left.with_it:
+            steps = ", ".join(map(safe, left.with_it))
+            session.say(session.words["left_out_with"].format(steps=steps))
+        return await session.smith.get(run.id)
+
+    return _do(args, deed)
+
+
 def _repair(args: argparse.Namespace) -> int:
     async def deed(session: Session, run: Run) -> Run:
         before = run.last.number if run.last else 0
@@ -271,5 +288,6 @@ EDIT = FileCommand(_configure_edit, _edit)
 CHANGES = FileCommand(_configure_changes, _changes)
 UNDO = FileCommand(_configure_undo, _undo)
 PAUSE = FileCommand(_configure_pause, _pause)
+SKIP = FileCommand(_configure_skip, _skip)
 CANCEL = FileCommand(_configure_pause, _cancel)
 REPAIR = FileCommand(_configure, _repair)

@@ -34,6 +34,7 @@ def run_json(run: Run, session: Session) -> dict[str, Json]:
         "decision": run.decision,
         "reason": run.reason,
         "damage": run.damage,
+        "interrupted": run.interrupted,
         "plan": run.plan.to_json() if run.plan else None,
         "hash": run.plan.hash if run.plan else None,
         "approved": run.approved,
@@ -167,6 +168,18 @@ def status_word(run: Run, session: Session) -> str:
     return session.words["approved" if approved else run.status.value]
 
 
+def _state_lines(run: Run, session: Session) -> Iterator[str]:
+    """Why a run stands as it does, where there is more to say than its status."""
+    if run.interrupted:
+        yield session.words["interrupted"]
+    if run.damage:
+        number = run.last.number if run.last else 0
+        yield session.words["damaged"].format(number=number)
+        yield clip(safe(run.damage), 400)
+    if run.reason:
+        yield clip(safe(run.reason), 200)
+
+
 def run_lines(run: Run, session: Session) -> Iterator[str]:
     """A run as `show` shows it: where it stands, its steps, and what came of them."""
     now = session.smith.clock.now()
@@ -175,12 +188,7 @@ def run_lines(run: Run, session: Session) -> Iterator[str]:
     if run.folder:
         yield f"  {session.words['folder'].format(folder=safe(run.folder))}"
     yield f"  {header(run, now=now, words=session.words)}"
-    if run.damage:
-        number = run.last.number if run.last else 0
-        yield f"  {session.words['damaged'].format(number=number)}"
-        yield f"  {clip(safe(run.damage), 400)}"
-    if run.reason:
-        yield f"  {clip(safe(run.reason), 200)}"
+    yield from (f"  {line}" for line in _state_lines(run, session))
     yield ""
     yield from (row.text for row in rows(run, now=now, words=session.words))
     if any(step.result is not None for step in run.steps.values()):

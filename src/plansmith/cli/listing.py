@@ -85,10 +85,15 @@ def _elsewhere(run: Run, here: str) -> str:
 def _table(runs: Sequence[Listed], ids: Sequence[str], here: str) -> list[str]:
     length = shortest(ids)
     return [
-        f"{run.id[:length]}  {'damaged' if run.damage else run.status.value:<11}  {_share(run):>5}"
+        f"{run.id[:length]}  {_standing(run):<11}  {_share(run):>5}"
         f"  {_began(run):<16}  {clip(safe(run.request or run.damage), 80)}{_elsewhere(run, here)}"
         for run, _ in runs
     ]
+
+
+def _standing(run: Run) -> str:
+    """The status; not that of a run at which nobody is at work, or which cannot be read whole."""
+    return "damaged" if run.damage else "interrupted" if run.interrupted else run.status.value
 
 
 def _began(run: Run) -> str:
@@ -118,6 +123,7 @@ def _row_json(run: Run, times: Times) -> dict[str, Json]:
         "folder": run.folder,
         "reason": run.reason,
         "damage": run.damage,
+        "interrupted": run.interrupted,
         "questions": list(run.questions),
         "tokens": run.tokens,
         "cost_usd": str(run.money),

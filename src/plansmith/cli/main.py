@@ -60,6 +60,7 @@ COMMANDS: Final = {
     "resume": Entry("plansmith.cli.running:RESUME", "go on with a run, also after a crash"),
     "retry": Entry("plansmith.cli.running:RETRY", "continue a run from what is done"),
     "rerun": Entry("plansmith.cli.running:RERUN", "run everything of a run again"),
+    "skip": Entry("plansmith.cli.deciding:SKIP", "leave a step out, and what needs it"),
     "cancel": Entry("plansmith.cli.deciding:CANCEL", "stop a run for good"),
     "runs": Entry("plansmith.cli.listing:COMMAND", "list runs"),
     "report": Entry("plansmith.cli.report:COMMAND", "what came of a run, as text, page or JSON"),

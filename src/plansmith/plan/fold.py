@@ -166,8 +166,6 @@ class RunFold(StepsFold):
             phase=RunStatus.REPLANNING if replanning else RunStatus.PLANNING,
             running_hash="",
         )
-        if body.restores:  # whoever goes back decides anew
-            self._set(approved="")
         self._spend(body.tokens, body.cost)
 
     def review_asked(self, event: e.Event, body: e.ReviewAsked) -> None:

@@ -132,7 +132,8 @@ class Run:
     the person's own policy; what a replan adds to it is asked about. `drops` are approved calls
     that the plan under review no longer makes, and `dropped` those a person let go of. `left` are
     steps that the plan no longer has, for the calls they made; `changing` means that a person
-    wants another plan, which is not there yet.
+    wants another plan, which is not there yet. `interrupted`, filled in by whoever has the store,
+    means that the process which was at work on it has ended.
     """
 
     id: str
@@ -178,6 +179,7 @@ class Run:
     created_at: datetime | None = None
     updated_at: datetime | None = None
     last: Event | None = None
+    interrupted: bool = False
     damage: str = ""
 
     @property

@@ -145,8 +145,9 @@ class PlanCalls:
             case ToolStep() | AgentStep():
                 return self._call(step, place, keys, scope)
             case AskStep():
+                # By its place: an answer to one question is none to another in the same words.
                 question = self._value(step.question, keys, scope)
-                return content_hash(["ask", question, [*step.options], step.answer_schema])
+                return content_hash(["ask", place, question, [*step.options], step.answer_schema])
             case MapStep():
                 return self._map(step, place, keys, scope)
             case PlanStep():

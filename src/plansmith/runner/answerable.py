@@ -1,17 +1,18 @@
-"""Answerable: which questions a program may answer, and which are a person's, decided purely."""
+"""Answerable: who may answer which question, and which answers are a no, decided purely."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple, TypedDict
 
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.fold import FOR_PROGRAMS
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run
+from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.steps import AnyStep, MapStep, PlanStep
 from plansmith.review.policy import active_steps, effects
 
@@ -19,10 +20,16 @@ ONLY_PERSONS: Final = (
     "A person has to decide this: on the page of plansmith serve, or with plansmith approve "
     "or plansmith answer"
 )
+NOT_BEGUN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
+# Rather too much counts as a no than too little: what is not done can still be done.
+_NO: Final = re.compile(
+    r"(?:no|n|nope|not|never|don['’]?t|do not|stop|cancel|abort|reject|refuse|decline|deny)\b"
+    r"|[否不别勿]|取消|拒绝|停",
+    re.IGNORECASE,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(TypedDict):
     """What a plan's steps can call, and the templates they run."""
 
     tools: Mapping[str, ToolSpec]
@@ -46,27 +53,84 @@ def why_not(run: Run, asked: QuestionAsked, known: Known) -> str:
 def guarded(plan: Plan, step: str, known: Known) -> set[str]:
     """The steps that act and wait for a question of this step, at every level around it."""
     found: set[str] = set()
+    for level in _levels(plan, step, known):
+        if level is None:
+            return {step}  # nobody knows what waits for it
+        after = downstream(needs(level.plan), [level.part]) - {level.part}
+        acting = {name for name in after if _acts(level.plan.by_id[name], known)}
+        found |= {f"{level.scope}{name}" for name in acting}
+    return found
+
+
+def refuses(run: Run, asked: QuestionAsked, value: Json, known: Known) -> bool:
+    """Whether an answer says no to what acts and waits for it.
+
+    An answer that what acts works with is no word on whether it may: `pay(tip={{q}})`.
+    """
+    if run.plan is None or asked.step is None or asked.asks != "step" or not _is_no(value):
+        return False
+    if not guarded(run.plan, asked.step, known):
+        return False
+    levels = [level for level in _levels(run.plan, asked.step, known) if level is not None]
+    return not any(
+        _acts(level.plan.by_id[name], known)
+        for level in levels
+        for name in downstream(_flow(level.plan), [level.part])
+    )
+
+
+def behind(run: Run, step: str) -> tuple[str, ...]:
+    """The steps of the plan that need it and have not begun; those of a template end with it."""
+    if run.plan is None or step not in run.plan.by_id:
+        return ()
+    after = downstream(needs(run.plan), [step])
+    return tuple(
+        name for name, state in run.steps.items() if name in after and state.status in NOT_BEGUN
+    )
+
+
+def _is_no(value: Json) -> bool:
+    return value is False or (isinstance(value, str) and bool(_NO.match(value.strip())))
+
+
+def _flow(plan: Plan) -> dict[str, frozenset[str]]:
+    """The steps whose results each step works with; an order alone is none."""
+    return {
+        step.id: frozenset(ref.step for ref in step.refs() if ref.step in plan.by_id)
+        for step in plan.steps
+    }
+
+
+class _Level(NamedTuple):
+    """A plan around a step, and the step of it in which the inner one is."""
+
+    plan: Plan
+    part: str
+    scope: str
+
+
+def _levels(plan: Plan, step: str, known: Known) -> Iterator[_Level | None]:
+    """Every plan around a step, the outmost first; none where it is not known any more."""
     scope, parts = "", step.split("/")
     while parts:
         part = parts.pop(0)
         if part not in plan.by_id:
-            return {step}  # nobody knows what waits for it
-        after = downstream(needs(plan), [part]) - {part}
-        found |= {f"{scope}{name}" for name in after if _acts(plan.by_id[name], known)}
+            yield None
+            return
+        yield _Level(plan, part, scope)
         scope, inner = f"{scope}{part}/", plan.by_id[part]
         while isinstance(inner, MapStep) and parts:
             scope, inner = f"{scope}{parts.pop(0)}/", inner.each
         template = inner.template if isinstance(inner, PlanStep) else ""
-        plan = known.templates.get(template, Plan())
-    return found
+        plan = known["templates"].get(template, Plan())
 
 
 def _acts(step: AnyStep, known: Known) -> bool:
     """Whether a step, or anything in it, changes something; what nobody knows does."""
-    for inner in active_steps(Plan(steps=(step,)), known.templates):
-        if isinstance(inner, PlanStep) and inner.template not in known.templates:
+    for inner in active_steps(Plan(steps=(step,)), known["templates"]):
+        if isinstance(inner, PlanStep) and inner.template not in known["templates"]:
             return True
-        calls = effects(inner, tools=known.tools, agents=known.agents)
+        calls = effects(inner, tools=known["tools"], agents=known["agents"])
         if any(effect is not Effect.READ for _, effect in calls):
             return True
     return False

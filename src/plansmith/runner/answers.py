@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
+
 import jsonschema_rs
 
 from plansmith.errors import Refused
 from plansmith.plan.data import Json, canonical_json, content_hash
 from plansmith.plan.events import (
     AnyBody,
+    QuestionAnswered,
     QuestionAsked,
     StepDone,
     StepFailed,
     StepReplied,
     StepReset,
+    StepSkipped,
 )
+from plansmith.plan.refs import value_text
+from plansmith.plan.run import Run
 from plansmith.planner.checking.schemas import BadSchema, validator
+from plansmith.runner.answerable import behind
 from plansmith.runner.labels import DATA_PREFIX, settle_data
 from plansmith.runner.limits import limit_of, settle_limit
 from plansmith.runner.recover import UNKNOWN_OPTIONS, UNKNOWN_PREFIX
@@ -36,6 +44,24 @@ def settle(asked: QuestionAsked, value: Json) -> list[AnyBody]:
         return [StepReplied(step=asked.step, answer=value, state=asked.state)]
     size = len(canonical_json(value))
     return [StepDone(step=asked.step, result=content_hash(value), size=size)]
+
+
+def expired(run: Run, now: datetime) -> Iterator[list[AnyBody]]:
+    """What closes each question whose time is up: no answer is one of its own, never a choice."""
+    for asked in run.questions.values():
+        if asked.expires_at is not None and asked.expires_at <= now:
+            closed: list[AnyBody] = [QuestionAnswered(question=asked.question, no_answer=True)]
+            if asked.step is not None:
+                error = "nobody answered in time"
+                closed.append(StepFailed(step=asked.step, error=error, kind="person"))
+            yield closed
+
+
+def settle_no(run: Run, asked: QuestionAsked, value: Json) -> list[AnyBody]:
+    """What an answer leaves out that says no: the question's step, and all that waits for it."""
+    step = asked.step or ""
+    left = [StepSkipped(step=step, reason=f"the answer was {value_text(value)}")]
+    return [*left, *(StepSkipped(step=n, reason=f"{step} was denied") for n in behind(run, step))]
 
 
 def _settle_unknown(step: str, value: Json) -> list[AnyBody]:

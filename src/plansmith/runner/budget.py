@@ -162,7 +162,11 @@ class Purse:
         return refusal
 
     def spend(self, name: str, usage: Usage) -> None:
-        """A call says what it has used."""
+        """A call says what it has used; what no call can use would make room for others."""
+        tokens = (usage.input_tokens, usage.output_tokens)
+        cost = usage.cost if usage.cost is not None else Decimal(0)
+        if min(tokens) < 0 or not cost.is_finite() or cost < 0:
+            raise ValueError(f"no call uses {usage.input_tokens} tokens for ${cost}")
         self._spent[name] = total(self._spent.get(name, Usage()), usage)
 
     def settle(self, name: str) -> Usage:

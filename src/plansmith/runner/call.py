@@ -20,6 +20,7 @@ from plansmith.runner.units import Unit, cited
 
 MakeComposer = Callable[[str, Call, Mapping[str, Json]], Awaitable[str]]
 DEFAULT_TIMEOUT: Final = 300.0
+LONGEST_ERROR: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,17 +152,17 @@ class Callees:
         except TimeoutError:
             return self.lost(unit, f"no result after {seconds:g} s", kind="time")
         except OutcomeUnknown as lost:
-            return self.lost(unit, str(lost))
+            return self.lost(unit, said(lost))
         except InputNeeded as need:
             return _asks(need)
         except ToolBusy as busy:
-            return Failed(str(busy), again=True)
+            return Failed(said(busy), again=True)
         except ToolFailed as failed:
-            return Failed(str(failed))
-        except PlansmithError as error:
-            return self._broken(unit, str(error))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a tool raises is its own
-            return self._broken(unit, f"{type(error).__name__}: {error}")
+            return Failed(said(failed))
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its own
+            return self._broken(unit, named(error))
         flaw = self._flaw(unit, value)
         return self._broken(unit, flaw, kind="result") if flaw else Done(value)
 
@@ -223,8 +224,34 @@ class Callees:
         return self._validators[tool]
 
 
+def said(error: BaseException) -> str:
+    """The words of an error as text that can be kept: a tool's own may be none, or endless."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - also its words are its own
+        return "it cannot say why"
+    return kept_text(text)
+
+
+def named(error: BaseException) -> str:
+    """The words of an error, with its name where it is none of ours."""
+    is_ours = isinstance(error, PlansmithError)
+    return said(error) if is_ours else f"{type(error).__name__}: {said(error)}"
+
+
+def kept_text(text: object) -> str:
+    """A tool's words as text that a journal can hold."""
+    words = str(text).encode("utf-8", "backslashreplace").decode()
+    return words if len(words) <= LONGEST_ERROR else f"{words[:LONGEST_ERROR]}…"
+
+
 def _asks(need: InputNeeded) -> Outcome:
     """A question; one whose answer could never be checked would never be settled."""
+    words = (need.message, need.link, *need.options)
+    flaw = next(flaws([need.state, need.schema, *words]), None)
+    if flaw is not None or not all(isinstance(each, str) for each in words):
+        why = flaw.message if flaw is not None else "its words are not text"
+        return Failed(f"it asks a question that cannot be kept: {why}")
     try:
         validator(need.schema or {})
     except BadSchema as error:

@@ -105,11 +105,12 @@ class Desk:
         kept: Sequence[e.StepReused] = (),
         about: Mapping[str, Any] | None = None,
         reviewed: Sequence[Entry] | None = None,
+        run_id: str = "",
     ) -> Run:
         """A new run with this plan; `kept` are results that count already."""
         plan = await self.pinned(plan)
         problems = await self.usable(plan)
-        journal = self.new_journal()
+        journal = self.new_journal(run_id)
         start = [(created, e.actor(by))]
         await self.propose(
             journal,
@@ -184,84 +185,65 @@ class Desk:
             past=(await self.past()).costs,
             price_per_million=self.price_per_million,
         )
-        # Steps that are done keep the templates they were run with.
-        templates = {**journal.run.templates, **await self.contents(plan)}
-        found = (*problems, *await self._left_out(journal, plan, start))
+        now = await self.contents(plan)
+        begun = [entry[0] if isinstance(entry, tuple) else entry for entry in start]
+        bodies = [*(event.body for event in journal.events), *begun]
+        found = (*problems, *left_out(bodies, plan, **await self.known(plan, now)))
         fields = {"problems": found, "estimate": expected}
-        fields |= {"acts": await self.acting(plan), **(about or {})}
-        if runs_templates(plan):
-            fields["templates"] = templates
+        fields |= {"acts": await self.acting(plan, now), **(about or {})}
+        if now:  # steps that are done keep the templates they were run with
+            fields["templates"] = {**journal.run.templates, **now}
         body = e.PlanProposed.model_validate({"plan": plan} | fields)
         asked = reviewed
         if asked is None:
-            asked = asking_about_missing(await self.review(plan, journal.run), plan, found)
+            asked = await self.review(plan, journal.run, templates=now)
+        asked = asking_about_missing(asked, plan, found)
         await journal.append(*start, (body, by), *then, *asked, values=values)
 
-    async def _left_out(
-        self, journal: Journal, plan: Plan, start: Sequence[Entry]
-    ) -> list[Problem]:
-        """What the person asked for, up to now, and no step of the plan does."""
-        begun = (entry[0] if isinstance(entry, tuple) else entry for entry in start)
-        return left_out(
-            [*(event.body for event in journal.events), *begun],
-            plan,
-            tools=(await self.callees()).specs,
-            agents=self.agents(),
-            templates=self.templates,
-        )
-
-    async def acting(self, plan: Plan) -> tuple[str, ...]:
+    async def acting(
+        self, plan: Plan, templates: Mapping[str, Plan] | None = None
+    ) -> tuple[str, ...]:
         """The steps of a plan that change something, those with such parts too."""
-        return acting_steps(
-            plan,
-            tools=(await self.callees()).specs,
-            agents={spec.name: spec for spec in self.agents()},
-            templates=await self.contents(plan),
-        )
+        return acting_steps(plan, **await self.known(plan, templates))
 
     async def review(
-        self, plan: Plan, run: Run | None = None, *, more: Sequence[str] = ()
+        self,
+        plan: Plan,
+        run: Run | None = None,
+        *,
+        more: Sequence[str] = (),
+        templates: Mapping[str, Plan] | None = None,
     ) -> list[e.ReviewAsked]:
         """The request for a review, or nothing when the plan may run at once.
 
         `more` are reasons beyond those of the policy. What a person let go of in the run before
         stays in the words, unless the plan does it after all.
         """
-        templates = await self.contents(plan)
-        reasons = reasons_to_ask(
-            plan,
-            self.policy,
-            tools=(await self.callees()).specs,
-            agents={spec.name: spec for spec in self.agents()},
-            templates=templates,
-        )
-        told = tuple(dict.fromkeys((*more, *reasons)))
+        known = await self.known(plan, templates)
+        told = tuple(dict.fromkeys((*more, *reasons_to_ask(plan, self.policy, **known))))
         if not told:
             return []
         lost = run.dropped if run else ()
-        made = {call.text for call in (await self.calls(plan)).acting} if lost else set[str]()
+        made = {call.text for call in PlanCalls(plan, **known).acting} if lost else set[str]()
         drops = tuple(text for text in lost if text not in made)
         return [e.ReviewAsked(hash=plan.hash, reasons=told, drops=drops)]
 
-    async def contents(self, plan: Plan) -> Mapping[str, Plan]:
+    async def contents(self, plan: Plan | None) -> Mapping[str, Plan]:
         """What the templates of a plan consist of, at every depth."""
-        return contents(plan, await self.load_templates()) if runs_templates(plan) else {}
+        if plan is None or not runs_templates(plan):
+            return {}
+        return contents(plan, await self.load_templates())
 
     async def calls(self, plan: Plan, templates: Mapping[str, Plan] | None = None) -> PlanCalls:
         """What a plan could call, with its templates as they are, or as they were."""
-        return PlanCalls(
-            plan,
-            tools=(await self.callees()).specs,
-            agents={spec.name: spec for spec in self.agents()},
-            templates=templates or await self.contents(plan),
-        )
+        return PlanCalls(plan, **await self.known(plan, templates))
 
-    async def known(self, run: Run) -> Known:
-        """What the steps of a run can call now, to tell whether something waits that acts."""
-        if runs_templates(run.plan):
-            await self.load_templates()
+    async def known(self, plan: Plan | None, templates: Mapping[str, Plan] | None = None) -> Known:
+        """What a plan's steps can call now, with its templates as they are, or as they were."""
         agents = {spec.name: spec for spec in self.agents()}
-        return Known((await self.callees()).specs, agents, self.templates)
+        specs = (await self.callees()).specs
+        found = templates or await self.contents(plan)
+        return Known(tools=specs, agents=agents, templates=found)
 
     async def past(self) -> Past:
         """What calls took before: learned from the last runs, once, and from every run since."""
@@ -270,7 +252,7 @@ class Desk:
             for run_id in (await self.store.runs())[-RUNS:]:
                 # A damaged run tells nothing; it must not keep others from being planned.
                 with suppress(JournalDamaged):
-                    self._past.learn((await self.journal(run_id)).run, self.templates)
+                    self._past.learn((await self.journal(run_id)).run)
         return self._past
 
     async def get(self, run_id: str) -> Run:
@@ -298,7 +280,7 @@ class Desk:
         except JournalDamaged as damage:
             told = str(damage)
             return Run(id=run_id, phase=RunStatus.FAILED, reason=told, damage=told), ()
-        return journal.run, journal.events
+        return await self.owners.marked(journal.run), journal.events
 
     async def events(
         self, run_id: str, *, after: int = 0, follow: bool = False
@@ -377,12 +359,11 @@ class Desk:
         self.require_here(f"run {run_id}", journal.run.folder)
         return journal
 
-    async def definitions(self, plan: Plan) -> dict[str, str]:
+    async def definitions(
+        self, plan: Plan, templates: Mapping[str, Plan] | None = None
+    ) -> dict[str, str]:
         """What the tools and agents that a plan calls are now, by hash."""
-        callees, agents = await self.callees(), {spec.name: spec for spec in self.agents()}
-        if runs_templates(plan):
-            await self.load_templates()
-        return definitions(plan, tools=callees.specs, agents=agents, templates=self.templates)
+        return definitions(plan, **await self.known(plan, templates))
 
     async def journal(self, run_id: str) -> Journal:
         """The journal of a run."""
@@ -391,11 +372,10 @@ class Desk:
     async def resumed_journal(self, run_id: str) -> Journal:
         """The journal of a run; one just begun here is not read again, only what came since."""
         journal = self._begun.pop(run_id, None)
-        if journal is None:
-            return await self.journal(run_id)
-        await journal.catch_up()
-        return journal
+        if journal is not None:
+            await journal.catch_up()
+        return journal or await self.journal(run_id)
 
     async def whole(self, journal: Journal, results: Mapping[str, Json] | None = None) -> Run:
         """A run with its results, unless they are at hand already, and its report."""
-        return await whole_run(self.store, journal.run, results)
+        return await self.owners.marked(await whole_run(self.store, journal.run, results))

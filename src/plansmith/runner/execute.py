@@ -18,7 +18,7 @@ from plansmith.ports import Call, Reply
 from plansmith.review.policy import MOST_ITEMS
 from plansmith.runner.batch import Batch, Ready
 from plansmith.runner.budget import Budget, Purse
-from plansmith.runner.call import Asks, Callees, Done, Failed, Outcome, Unsure
+from plansmith.runner.call import Asks, Callees, Done, Failed, Outcome, Unsure, named
 from plansmith.runner.consent import Consent
 from plansmith.runner.inbox import Inbox
 from plansmith.runner.journal import SYSTEM, Journal
@@ -307,6 +307,8 @@ class Conductor:
                 raise
             # Nobody cancelled it: the callee did that to itself, and somebody waits for an end.
             outcome = self._callees.lost(ready.unit, "the call was cancelled from within")
+        except Exception as error:  # noqa: BLE001 - a call without an end would be waited for
+            outcome = self._callees.lost(ready.unit, named(error))
         self._inbox.put(ready.unit.name, outcome)
 
     def _drain(self, batch: Batch) -> None:

@@ -7,11 +7,10 @@ from typing import Final, NamedTuple
 
 from plansmith.errors import Refused, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.graph import downstream, needs
 from plansmith.plan.run import Run, StepStatus
+from plansmith.runner.answerable import NOT_BEGUN, behind
 from plansmith.runner.runs import Runs
 
-_NOT_BEGUN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
 _REASON: Final = "a person left it out"
 
 
@@ -43,7 +42,7 @@ async def skip_step(runs: Runs, run_id: str, step: str, *, by: e.Who = "") -> Le
     while True:
         journal = await runs.own_journal(run_id)
         _check(journal.run, step)
-        with_it = _behind(journal.run, step)
+        with_it = behind(journal.run, step)
         try:
             bodies = _left_out(journal.run, step, with_it)
             await journal.append(*bodies, by=e.actor(by))
@@ -61,19 +60,9 @@ def _check(run: Run, step: str) -> None:
     if state.status is StepStatus.UNKNOWN or state.unsure:
         hint = "answer its question: done, not_done or retry"
         raise Refused(f"it is not known whether {step!r} took effect", hint=hint)
-    if state.status not in _NOT_BEGUN | {StepStatus.ASKING}:
+    if state.status not in NOT_BEGUN | {StepStatus.ASKING}:
         hint = "only a step that has not begun, or that asks, can be left out"
         raise Refused(f"step {step!r} is {state.status}", hint=hint)
-
-
-def _behind(run: Run, step: str) -> tuple[str, ...]:
-    """The steps of the plan that need it and have not begun; those of a template end with it."""
-    if run.plan is None or step not in run.plan.by_id:
-        return ()
-    behind = downstream(needs(run.plan), [step])
-    return tuple(
-        name for name, state in run.steps.items() if name in behind and state.status in _NOT_BEGUN
-    )
 
 
 def _left_out(run: Run, step: str, with_it: tuple[str, ...]) -> Iterator[e.AnyBody]:

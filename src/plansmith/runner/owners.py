@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import socket
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from plansmith.errors import RunBusy, StoreAway
+from plansmith.plan.run import Run
 from plansmith.ports import OwnerStore, PlanStore
 
 _PROC: Final = Path("/proc")
@@ -82,10 +84,33 @@ class Owners:
             self._untold.add(run)
             raise
 
+    async def left_behind(self) -> Sequence[tuple[str, str]]:
+        """The runs whose owner was a process of this machine and is dead, with that owner."""
+        found = await self._store.owners() if self._store is not None else ()
+        return [(run, owner) for run, owner in found if died_here(owner)]
+
+    async def forget(self, run: str, dead: str) -> None:
+        """The dead one owns the run no more; harmless when somebody else does by now."""
+        if self._store is not None:
+            await self._store.release(run, dead)
+
     async def need_writable(self) -> None:
         """Have the store write nothing: it says so when it cannot."""
         if self._store is not None:
             await self._store.release("", "")
+
+    async def marked(self, run: Run) -> Run:
+        """The run, marked `interrupted` where work on it was under way and its process is gone."""
+        unplanned = run.plan is None and not run.questions and not run.paused
+        if run.status.over or run.damage or not (run.calls_open or unplanned):
+            return run
+        return run if await self._is_owned(run.id) else replace(run, interrupted=True)
+
+    async def _is_owned(self, run: str) -> bool:
+        """Whether somebody may be at work on a run: this process, or one not known to be dead."""
+        found = await self._store.owner(run) if self._store is not None else this_process()
+        here = found.rpartition(" ")[0].rpartition(" ")[0] == _machine()
+        return bool(found) and (not here or lives_here(found))
 
     async def need_free(self, run: str) -> None:
         """`RunBusy` when another process that lives is running it."""
@@ -125,6 +150,11 @@ def lives_here(owner: str) -> bool:
         return _answers(int(process))
     state, found = _stat(int(process))
     return found == began and state != _ZOMBIE
+
+
+def died_here(owner: str) -> bool:
+    """Whether an owner was a process of this machine, and is no more."""
+    return owner.rsplit(" ", 2)[0] == _machine() and not lives_here(owner)
 
 
 def _answers(process: int) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from plansmith.plan.estimate import Measured
-from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.planner.estimate import Cost
 from plansmith.runner.units import named_unit
@@ -29,12 +28,12 @@ class Past:
         """What is known, by the name of what was called."""
         return self._costs
 
-    def learn(self, run: Run, templates: Mapping[str, Plan]) -> None:
+    def learn(self, run: Run) -> None:
         """Take in what the finished steps of a run took."""
         if run.plan is None:
             return
         for name, state in run.steps.items():
-            unit = named_unit(run.plan, name, templates)
+            unit = named_unit(run.plan, name, run.templates)
             if unit is None or state.status is not StepStatus.DONE:
                 continue
             if unit.step.kind in ("tool", "agent", "reply") and state.started_at:

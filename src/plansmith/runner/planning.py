@@ -39,6 +39,7 @@ from plansmith.runner.templates import runs_templates, template_problems
 
 CLARIFICATIONS: Final = 2
 RULES: Final = "rules"  # the name of the model that is none
+SEEN_FIRST: Final = "you wanted to see the plan first"
 
 
 def _wait_for_the_plan(_: AnyStep) -> None:
@@ -283,6 +284,8 @@ class Planning(Runs):
         for run_id in await self.store.open_runs() if self._model is not None else ():
             with suppress(JournalDamaged):  # told by what follows
                 journal = await self.journal(run_id)
+                if not self.is_here(journal.run.folder):
+                    continue
                 try:
                     await self.complete(journal)
                 except RunBusy as error:
@@ -346,7 +349,7 @@ def sees_first(run: Run) -> bool:
 
 def shown_first(plan: Plan) -> e.ReviewAsked:
     """The review of a plan that would need none, for whoever wants to see it first."""
-    return e.ReviewAsked(hash=plan.hash, reasons=("you wanted to see the plan first",))
+    return e.ReviewAsked(hash=plan.hash, reasons=(SEEN_FIRST,))
 
 
 def _said(events: Sequence[e.Event]) -> list[str]:

@@ -24,7 +24,7 @@ class Repeating(Revising):
         old = await self._over(run_id)
         if old.plan is None:
             return await self.plan_again(old, by=by)
-        return await self._repeat(old, old.plan, kept=(), by=by)
+        return await self._repeat(old, old.plan, kept=(), by=by, anew=True)
 
     async def retry(
         self,
@@ -92,17 +92,16 @@ class Repeating(Revising):
         kept: Sequence[e.StepReused],
         by: e.Who,
         origin: str = "",
+        anew: bool = False,
     ) -> Run:
         """A new run of an earlier one's plan, reviewed like any other and told what it repeats."""
         plan = await self.pinned(plan)
         again = done_again(old, plan, kept)
         acting = await self.acting(plan)
-        reasons = [
-            f"{told} was done in run {old.id} and is done again"
-            for name, told in again.items()
-            if name in acting
-        ]
+        reasons = [told for name, told in again.items() if name in acting]
         asked = await self.review(plan) or ([shown_first(plan)] if sees_first(old) else [])
+        if reasons and not asked and not anew:  # who continues does not expect anything twice
+            asked = [e.ReviewAsked(hash=plan.hash)]
         reviewed = [each.replace(reasons=(*each.reasons, *reasons)) for each in asked]
         created = _created(old, origin)
         about = {"origin": "rerun"}

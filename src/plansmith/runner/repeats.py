@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
@@ -13,7 +13,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.steps import AgentStep, AnyStep, MapStep, PlanStep, ToolStep
 from plansmith.review.calls import MAX_DEPTH, PlanCalls
-from plansmith.runner.replan import is_in_doubt
+from plansmith.runner.replan import LEFT_OUT, is_in_doubt
 from plansmith.runner.units import Unit, map_units, named_unit, plan_units, resolved, template_units
 
 _MOST_ITEMS: Final = 1000
@@ -52,6 +52,29 @@ def repeated_calls(
         if call.place not in old or old[call.place].key != call.key
         if call.key in keys or would.get(call.place, set[Made]()) & made
     )
+
+
+def calls_left_out(run: Run, *, before: PlanCalls, after: PlanCalls) -> tuple[str, ...]:
+    """What a revision would call in another step, and a person left out of the plan before.
+
+    A step that a person left out stays out under its own name.
+    """
+    assert run.plan is not None  # noqa: S101
+    out = {
+        _place(run.plan, name, run.templates)
+        for name, state in run.steps.items()
+        if (state.status, state.error_kind) == LEFT_OUT
+    }
+    keys = {call.key for call in before.acting if _is_in(call.place, out)}
+    return tuple(
+        f"calls {call.text}, which you left out"
+        for call in after.acting
+        if call.key in keys and not _is_in(call.place, out)
+    )
+
+
+def _is_in(place: str, wholes: Collection[str]) -> bool:
+    return any(place == whole or place.startswith(f"{whole}/") for whole in wholes if whole)
 
 
 def _made(events: Iterable[e.Event], templates: Mapping[str, Plan]) -> Iterator[Made]:

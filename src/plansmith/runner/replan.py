@@ -28,7 +28,7 @@ _WHY = {
     "": "it did not finish",
 }
 _AGAIN = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
-_LEFT_OUT = (StepStatus.SKIPPED, "person")
+LEFT_OUT = (StepStatus.SKIPPED, "person")
 
 
 class Cause(NamedTuple):
@@ -168,7 +168,7 @@ def resets(run: Run, plan: Plan) -> Iterator[AnyBody]:
     others = affected(run, plan)
     for name, step in run.steps.items():
         root = name.split("/")[0]
-        if root not in plan.by_id or (step.status, step.error_kind) == _LEFT_OUT:
+        if root not in plan.by_id or (step.status, step.error_kind) == LEFT_OUT:
             continue
         is_part = name != root and root in others
         if step.status in _AGAIN or (is_part and step.status is StepStatus.DONE):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from plansmith.errors import Refused
+from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.fold import fold
@@ -49,10 +49,14 @@ def report(
 
 async def load_report(store: PlanStore, run_id: str) -> Report:
     """The report of a run that is over, from what the store has of it."""
-    events = await store.events(run_id)
-    if not events:
+    try:
+        events = await store.events(run_id)
+        run = fold(events) if events else None
+    except JournalDamaged as damage:
+        hint = f"plansmith repair {run_id} goes on from the last good event"
+        raise Refused(f"run {run_id} is damaged: {damage}", hint=hint) from None
+    if run is None:
         raise Refused(f"there is no run {run_id!r}", hint="plansmith runs lists all runs")
-    run = fold(events)
     if not run.status.over:
         hint = "a report is made when a run is over; plansmith show tells how it stands"
         raise Refused(f"run {run_id} is {run.status}", hint=hint)

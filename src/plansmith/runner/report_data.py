@@ -92,7 +92,6 @@ class Report:
 
     def to_json(self) -> dict[str, Json]:
         """The report as plain JSON; a long result is clipped, and has its hash."""
-        took = self.took
         return {
             "run": self.run,
             "title": self.title,
@@ -120,17 +119,21 @@ class Report:
                 for each in self.failures
             ],
             "decisions": [_entry_json(each) for each in self.decisions],
-            "took": {
-                "calls": took.calls,
-                "tokens": took.tokens,
-                "money_usd": None if took.money is None else str(took.money),
-                "some_prices_unknown": took.some_unknown,
-                "seconds": took.seconds,
-                "planning_seconds": took.times.planning,
-                "running_seconds": took.times.running,
-                "waiting_seconds": took.times.waiting,
-            },
+            "took": _took_json(self.took),
         }
+
+
+def _took_json(took: Took) -> dict[str, Json]:
+    return {
+        "calls": took.calls,
+        "tokens": took.tokens,
+        "money_usd": None if took.money is None else str(took.money),
+        "some_prices_unknown": took.some_unknown,
+        "seconds": took.seconds,
+        "planning_seconds": took.times.planning,
+        "running_seconds": took.times.running,
+        "waiting_seconds": took.times.waiting,
+    }
 
 
 def _evidence_json(each: Evidence) -> Json:

@@ -11,6 +11,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.planner.checking.missing import MISSING, missing_deeds
 from plansmith.planner.deeds import asked_deeds
+from plansmith.runner.journal import Entry
 
 
 def words_of_person(bodies: Sequence[e.AnyBody]) -> Iterator[str]:
@@ -33,17 +34,12 @@ def left_out(
     plan: Plan,
     *,
     tools: Mapping[str, ToolSpec],
-    agents: Sequence[AgentSpec],
+    agents: Mapping[str, AgentSpec],
     templates: Mapping[str, Plan],
 ) -> list[Problem]:
     """What the person asked for and no step of the plan does."""
-    return missing_deeds(
-        asked_deeds(*words_of_person(bodies)),
-        plan,
-        tools=tools,
-        agents={spec.name: spec for spec in agents},
-        templates=templates,
-    )
+    asked = asked_deeds(*words_of_person(bodies))
+    return missing_deeds(asked, plan, tools=tools, agents=agents, templates=templates)
 
 
 def missing_in(problems: Sequence[Problem]) -> list[str]:
@@ -60,11 +56,20 @@ def refuse_missing(problems: Sequence[Problem]) -> None:
 
 
 def asking_about_missing(
-    asked: Sequence[e.ReviewAsked], plan: Plan, problems: Sequence[Problem]
-) -> list[e.ReviewAsked]:
-    """The request for a review, with what the plan leaves out among its reasons."""
-    missing = tuple(missing_in(problems))
-    if not missing:
-        return list(asked)
-    given = asked or [e.ReviewAsked(hash=plan.hash)]
-    return [each.replace(reasons=(*missing, *each.reasons)) for each in given]
+    standing: Sequence[Entry], plan: Plan, problems: Sequence[Problem]
+) -> list[Entry]:
+    """What stands behind a plan, with what the plan leaves out among the reasons to review it.
+
+    What is put forward without a review gets one, unless it runs under an approval it has.
+    """
+    missing = missing_in(problems)
+    bodies = [each[0] if isinstance(each, tuple) else each for each in standing]
+    if not missing or any(isinstance(each, e.RunStarted) for each in bodies):
+        return list(standing)
+    given: Sequence[Entry] = standing or [e.ReviewAsked(hash=plan.hash)]
+    return [
+        each.replace(reasons=tuple(dict.fromkeys((*missing, *each.reasons))))
+        if isinstance(each, e.ReviewAsked)
+        else each
+        for each in given
+    ]

@@ -17,7 +17,6 @@ from plansmith.plan.events import (
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
-from plansmith.plan.steps import AskStep
 
 _CHANGED: Final = "the plan was changed"
 _ENDED: Final = frozenset(
@@ -60,16 +59,21 @@ def everything_done(plan: Plan, kept: Collection[StepReused]) -> bool:
 
 
 def done_again(old: Run, plan: Plan, kept: Collection[StepReused]) -> dict[str, str]:
-    """The steps that were done, or in part, and would run once more: each with how far it was."""
+    """The steps that were done, or in part or perhaps, and would run once more, in words."""
     names = plan.by_id.keys() - {each.step for each in kept}
+    doubts = unknown_steps(old)
     again: dict[str, str] = {}
     for name in (step.id for step in plan.steps if step.id in names and not step.disabled):
         parts = [state for each, state in old.steps.items() if each.startswith(f"{name}/")]
         done = sum(state.status is StepStatus.DONE for state in parts)
+        told = f"was done in run {old.id} and is done again"
         if name in old.steps and old.steps[name].status is StepStatus.DONE:
-            again[name] = name
+            again[name] = f"{name} {told}"
         elif done:
-            again[name] = f"{name} ({done} of its {len(parts)} parts)"
+            again[name] = f"{name} ({done} of its {len(parts)} parts) {told}"
+        if name in doubts:
+            doubt = f"{doubts[name]} may have taken effect in run {old.id} and is done again"
+            again[name] = f"{again[name]}; {doubt}" if name in again else doubt
     return again
 
 
@@ -95,12 +99,11 @@ def to_repeat(run: Run, plan: Plan) -> list[AnyBody]:
 def taken_back(run: Run, plan: Plan) -> list[AnyBody]:
     """What another plan takes back of steps that it changes or no longer has, and that are open.
 
-    Their questions close, and they wait again. Not a question about a call that may have taken
+    Their questions close, and they wait again, also where only something before them changes: what
+    a person is asked may be about that. Not a question about a call that may have taken
     effect: it stays until a person has answered it.
     """
     others = affected(run, plan)
-    # The words of a question without references are the same, whatever comes before it.
-    others -= {name for name in others if _asks_the_same(name, run, plan)}
     bodies: list[AnyBody] = [
         QuestionWithdrawn(question=asked.question, reason=_CHANGED)
         for asked in run.questions.values()
@@ -120,12 +123,6 @@ def affected(run: Run, plan: Plan) -> set[str]:
     """The steps of a plan that are new or would do something else, and all behind them."""
     changed = {name for name in plan.by_id if _is_changed(name, run, plan)}
     return changed | downstream(needs(plan), changed)
-
-
-def _asks_the_same(name: str, run: Run, plan: Plan) -> bool:
-    step = plan.by_id[name]
-    plain = isinstance(step, AskStep) and not any(True for _ in step.refs())
-    return plain and not _is_changed(name, run, plan)
 
 
 def unknown_steps(run: Run) -> dict[str, str]:

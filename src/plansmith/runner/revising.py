@@ -19,7 +19,7 @@ from plansmith.runner.guard import loop_in
 from plansmith.runner.journal import Entry, Journal, load_results
 from plansmith.runner.limits import Caps, limit_question
 from plansmith.runner.planning import Planning, exchanged, failure
-from plansmith.runner.repeats import repeated_calls
+from plansmith.runner.repeats import calls_left_out, repeated_calls
 from plansmith.runner.replan import (
     Cause,
     account,
@@ -60,9 +60,10 @@ class Revising(Planning):
         edited = plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
         check_unknown(run, edited)
         again = to_repeat(run, edited)
-        origin = "person" if who.kind == "person" else "submitted"
+        origin = "person" if who.kind == "person" else "program"
         about = {"origin": origin, "restores": restores}
-        reviewed = await self.review(edited, run, more=(why,)) if why else None
+        more = (*([why] if why else []), *await self._repeated(journal, edited))
+        reviewed = await self.review(edited, run, more=more) if more else None
         try:
             await self.propose(
                 journal, edited, problems, then=again, about=about, reviewed=reviewed, by=who
@@ -105,8 +106,9 @@ class Revising(Planning):
                 words = f"{run.rejections} plans were sent back. Make another one?"
                 await journal.append(limit_question(run, "rejections", words))
             return await self.whole(journal)
-        await journal.append(e.ChangesAsked(text=text), by=e.actor(by))
-        await self.change(journal)
+        async with self.owners.owning(run_id):
+            await journal.append(e.ChangesAsked(text=text), by=e.actor(by))
+            await self.change(journal)
         return await self.whole(journal)
 
     async def change(self, journal: Journal) -> None:
@@ -121,8 +123,9 @@ class Revising(Planning):
             assert run.plan is not None  # noqa: S101
             failed, said = failure(planned), exchanged(planned)
             reasons = (f"{_NO_OTHER}: {failed.reason}",)
-            review = await self.review(run.plan, run, more=reasons)
-            await journal.append(failed, *review, values=said)
+            [review] = await self.review(run.plan, run, more=reasons, templates=run.templates)
+            drops = tuple(dict.fromkeys((*run.drops, *review.drops)))
+            await journal.append(failed, review.replace(drops=drops), values=said)
             return
         kept = keep_finished(run, planned.plan)
         planned = replace(planned, plan=kept.plan, problems=(*planned.problems, *kept.problems))
@@ -130,9 +133,10 @@ class Revising(Planning):
         again = list(resets(run, kept.plan))
         entries: dict[str, Sequence[Entry]] = {"start": start, "then": again}
         if run.covered is not None:
-            more = (await self._uncovered(journal, kept.plan)).reasons
-            if more:
-                entries["reviewed"] = await self.review(kept.plan, run, more=more)
+            found = await self._uncovered(journal, kept.plan)
+            if found.reasons:
+                [review] = await self.review(kept.plan, run, more=found.reasons)
+                entries["reviewed"] = [review.replace(drops=found.drops)]
         await self.propose_made(journal, planned, cause=run.reason, **entries)
 
     async def end(
@@ -185,7 +189,7 @@ class Revising(Planning):
             kept.plan,
             results=await load_results(self.store, run),
             statuses={name: state.status for name, state in run.steps.items()},
-            templates=self.templates,
+            templates={**self.templates, **run.templates},
         )
         if kept.plan.hash == run.plan.hash:
             circle = "the new plan is the same as the old one"
@@ -222,18 +226,27 @@ class Revising(Planning):
             if state.status is StepStatus.DONE and name in after.keys
         ]
         found = coverage(base, after, happened=done)
-        again = repeated_calls(
+        again = await self._repeated(journal, plan)
+        before = await self.calls(run.plan, run.templates)
+        left = calls_left_out(run, before=before, after=after)
+        made = {call.text for call in after.acting}
+        lost = (*(text for text in run.dropped if text not in made), *found.drops)
+        return Coverage((*again, *left, *found.reasons), tuple(dict.fromkeys(lost)))
+
+    async def _repeated(self, journal: Journal, plan: Plan) -> tuple[str, ...]:
+        """What another plan would call once more under another name."""
+        run = journal.run
+        if run.plan is None:
+            return ()
+        return repeated_calls(
             run,
             journal.events,
             before=await self.calls(run.plan, run.templates),
-            after=after,
+            after=await self.calls(plan),
             revision=plan,
             results=await load_results(self.store, run),
             templates={**self.templates, **run.templates, **await self.contents(plan)},
         )
-        made = {call.text for call in after.acting}
-        lost = (*(text for text in run.dropped if text not in made), *found.drops)
-        return Coverage((*again, *found.reasons), tuple(dict.fromkeys(lost)))
 
 
 def _is_done(run: Run, steps: Iterable[str]) -> bool:

@@ -22,8 +22,8 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.ports import Closing
 from plansmith.review.definitions import redefined
-from plansmith.runner.answerable import ONLY_PERSONS, why_not
-from plansmith.runner.answers import settle
+from plansmith.runner.answerable import ONLY_PERSONS, refuses, why_not
+from plansmith.runner.answers import expired, settle, settle_no
 from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
 from plansmith.runner.conclude import conclude, goes_on, is_waiting
@@ -32,7 +32,7 @@ from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Journal, load_replies, load_results
 from plansmith.runner.limits import RunLimits, limit_of
 from plansmith.runner.patience import PatientStore
-from plansmith.runner.requested import missing_in
+from plansmith.runner.requested import asking_about_missing, missing_in
 from plansmith.runner.spending import Spending
 from plansmith.runner.templates import runs_templates
 from plansmith.runner.units import named_unit
@@ -94,7 +94,7 @@ class Runs(Desk):
             raise StaleDecision("this is not the hash of the current plan", hint=hint)
         bodies: list[e.AnyBody] = []
         if approve is not None:
-            tools = await self.definitions(run.plan)
+            tools = await self.definitions(run.plan, run.templates)
             bodies = [e.PlanApproved(hash=run.plan.hash, tools=tools)]
         if reject:
             ending = e.RunFinished(status="cancelled", reason="the plan was rejected")
@@ -113,12 +113,15 @@ class Runs(Desk):
         asked = journal.run.questions.get(question)
         if asked is None:
             raise Refused(f"run {run_id} has no open question {question!r}")
+        known = await self.known(journal.run.plan, journal.run.templates)
         if e.actor(by).kind != "person":
-            why = why_not(journal.run, asked, await self.known(journal.run))
+            why = why_not(journal.run, asked, known)
             if why:
                 told = f"{question!r} is not for programs to answer: {why}"
                 raise Refused(told, hint=ONLY_PERSONS)
         bodies = [e.QuestionAnswered(question=question, answer=value), *settle(asked, value)]
+        if refuses(journal.run, asked, value, known):
+            bodies[1:] = settle_no(journal.run, asked, value)
         await self._decided(journal, *bodies, by=by, values=[value])
         if limit_of(question) == "shared_budget" and value == GO_ON:
             await self._spending.count()
@@ -142,6 +145,7 @@ class Runs(Desk):
             self.require_here(f"run {run_id}", journal.run.folder)
             await self.complete(journal)
             await self._expire(journal)
+            await self._ask_late(journal)
             if not await self._may_run(journal.run) or not await self._own(journal):
                 (journal := await self.journal(run_id)).need_sound()
                 return await self.whole(journal)
@@ -166,20 +170,19 @@ class Runs(Desk):
         # What was asked about once waits for an answer, whatever the policy says by itself.
         if run.phase is RunStatus.REVIEWING or missing_in(run.problems):
             return False
-        return not await self.review(run.plan)
+        return not await self.review(run.plan, templates=run.templates)
+
+    async def _ask_late(self, journal: Journal) -> None:
+        """Ask about a plan that could have run at once when it was made, and cannot any more."""
+        run = journal.run
+        if run.phase is not RunStatus.PLANNING or run.plan is None or run.changing or run.paused:
+            return
+        asked = await self.review(run.plan, run, templates=run.templates)
+        await journal.append(*asking_about_missing(asked, run.plan, run.problems))
 
     async def _expire(self, journal: Journal) -> None:
-        """Close questions whose time is up: no answer is an answer of its own, never a choice."""
-        late = [
-            asked
-            for asked in journal.run.questions.values()
-            if asked.expires_at is not None and asked.expires_at <= self.clock.now()
-        ]
-        for asked in late:
-            bodies: list[e.AnyBody] = [e.QuestionAnswered(question=asked.question, no_answer=True)]
-            if asked.step is not None:
-                error = "nobody answered in time"
-                bodies.append(e.StepFailed(step=asked.step, error=error, kind="person"))
+        """Close questions whose time is up."""
+        for bodies in expired(journal.run, self.clock.now()):
             await journal.append(*bodies)
 
     async def _conduct(self, journal: Journal) -> asyncio.Future[Run] | None:
@@ -202,12 +205,17 @@ class Runs(Desk):
     async def _asks_again(self, journal: Journal) -> bool:
         """Ask for review again when something the plan calls is not what was approved."""
         run = journal.run
-        if run.plan is None or not run.approved_tools:
+        if run.plan is None:
             return False
-        reasons = redefined(run.approved_tools, await self.definitions(run.plan))
+        if not run.approved and not run.approved_tools:  # it needed no approval when it started
+            asked = await self.review(run.plan, run, templates=run.templates)
+            await journal.append(*asked)
+            return bool(asked)
+        now = await self.definitions(run.plan, run.templates)
+        reasons = redefined(run.approved_tools, now)
         if reasons:
-            asked = e.ReviewAsked(hash=run.plan.hash, reasons=reasons, drops=run.dropped)
-            await journal.append(asked)
+            again = e.ReviewAsked(hash=run.plan.hash, reasons=reasons, drops=run.dropped)
+            await journal.append(again)
         return bool(reasons)
 
     async def _conductor(self, journal: Journal) -> Conductor:
@@ -280,14 +288,14 @@ class Runs(Desk):
         if results is None:
             results = await load_results(self.store, journal.run)
         await self._conclude(journal, results, reason=reason)
-        (await self.past()).learn(journal.run, self.templates)
+        (await self.past()).learn(journal.run)
         return False
 
     async def _conclude(
         self, journal: Journal, results: Mapping[str, Json], *, reason: str
     ) -> None:
         run = journal.run
-        acting = await self.acting(run.plan) if run.plan else ()
+        acting = await self.acting(run.plan, run.templates) if run.plan else ()
         callees, templates = await self.callees(), {**self.templates, **run.templates}
 
         def is_read(name: str) -> bool:

@@ -12,7 +12,7 @@ from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecisi
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import RunStatus
+from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.schedules import (
     Fire,
     FireBudget,
@@ -29,7 +29,6 @@ from plansmith.planner.recurrence import without_recurrence
 from plansmith.runner.requested import refuse_missing
 from plansmith.runner.scheduling_fires import Firing
 from plansmith.runner.scheduling_scope import reasons_attended
-from plansmith.runner.templates import runs_templates
 
 LOOK_S: Final = 5.0
 MOST_BACKFILLED: Final = 1000
@@ -74,9 +73,7 @@ class Scheduling(Firing):
         request alone is planned anew each time, and each new plan waits for approval.
         """
         if run:
-            source = await self.get(run)
-            self.require_here(f"run {run}", source.folder)
-            refuse_missing(source.problems)
+            source = await self._source(run)
             plan, request = source.plan, request or without_recurrence(source.request)
         fields: dict[str, Any] = {
             "name": name or "schedule",
@@ -88,13 +85,20 @@ class Scheduling(Firing):
             "by": e.actor(by).name,
             **settings,
         }
-        schedule = await self._approved(self._new(fields), approve, by)
-        schedule = schedule.replace(name=await self._free_name(schedule, name))
+        made = await self._approved(self._new(fields), approve, by)
+        schedule = made.replace(name=await self._free_name(made, name))
         await self.shelf.put_schedule(schedule)
         self._stirred.set()
         if run:
             await self._hand_over(run, schedule, by)
         return schedule
+
+    async def _source(self, run: str) -> Run:
+        """A run of this folder whose plan does all that was asked for."""
+        source = await self.get(run)
+        self.require_here(f"run {run}", source.folder)
+        refuse_missing(source.problems)
+        return source
 
     def _new(self, fields: dict[str, Any]) -> Schedule:
         if fields["timing"] is None:
@@ -139,15 +143,7 @@ class Scheduling(Firing):
     async def require_unattended(self, plan: Plan) -> None:
         """Refuse, with every reason, a plan that cannot run while nobody is there."""
         await self.usable(plan)
-        if runs_templates(plan):
-            await self.load_templates()
-        reasons = reasons_attended(
-            plan,
-            tools=(await self.callees()).specs,
-            agents={spec.name: spec for spec in self.agents()},
-            templates=self.templates,
-            limits=self.limits,
-        )
+        reasons = reasons_attended(plan, limits=self.limits, **await self.known(plan))
         if reasons:
             words = "; ".join(reasons)
             hint = "change the plan, or run it yourself"
@@ -236,7 +232,8 @@ class Scheduling(Firing):
     async def pause_schedule(self, name: str, *, reason: str = "", by: e.Who = "") -> Schedule:
         """Fire nothing more until `resume_schedule`; runs under way go on."""
         schedule = await self.get_schedule(name)
-        words = reason or (f"paused by {by}" if by else "paused")
+        who = e.actor(by).name
+        words = reason or (f"paused by {who}" if who else "paused")
         return await self.changed(schedule, paused=True, reason=words)
 
     async def resume_schedule(self, name: str) -> Schedule:

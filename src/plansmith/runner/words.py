@@ -7,6 +7,7 @@ from typing import Final
 
 from plansmith.plan.events import StepAdvised, StepProgressed
 from plansmith.ports import Advice, Clock
+from plansmith.runner.call import kept_text
 
 EVERY_S: Final = 0.5
 LONGEST: Final = 500
@@ -30,7 +31,7 @@ class Words:
     def progress(self, step: str, text: str) -> None:
         """A step says how far it is."""
         is_next = step not in self._progress
-        self._progress[step] = text
+        self._progress[step] = kept_text(text)[:LONGEST]
         now = self._clock.monotonic()
         due = max(now, self._heard.get(step, -EVERY_S) + EVERY_S)
         if is_next or now == due:
@@ -39,7 +40,8 @@ class Words:
 
     def advise(self, step: str, advice: Advice, reason: str) -> None:
         """A step says that the plan should change, or that its goal is met."""
-        self._advice.append(StepAdvised(step=step, advice=advice, reason=reason[:LONGEST]))
+        said = kept_text(reason)[:LONGEST]
+        self._advice.append(StepAdvised(step=step, advice=advice, reason=said))
         self._wake(0)
 
     def take(self, running: Container[str]) -> list[StepProgressed | StepAdvised]:
@@ -49,5 +51,5 @@ class Words:
         for each in advice:
             self.advice = self.advice or each.advice
         said: list[StepProgressed | StepAdvised] = [*advice]
-        said += [StepProgressed(step=name, text=text[:LONGEST]) for name, text in progress.items()]
+        said += [StepProgressed(step=name, text=text) for name, text in progress.items()]
         return [each for each in said if each.step in running]

@@ -114,6 +114,7 @@ async def _take_up(office: Office) -> None:
         return
     office.ready = True
     office.log.info("ready", runs=count)
+    await office.conducting.take_over()
 
 
 async def _keep(office: Office) -> None:

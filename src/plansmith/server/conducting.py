@@ -16,6 +16,7 @@ from plansmith.errors import (
     PlansmithError,
     RunBusy,
     StaleWriter,
+    StoreAway,
 )
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, RunStatus
@@ -187,6 +188,25 @@ class Conducting:
                 else:
                     count += each
         return count
+
+    async def take_over(self) -> None:
+        """Go on with runs whose processes died on this machine meanwhile, for as long as it is."""
+        while True:
+            await self._smith.clock.sleep(_LOOK_S)
+            try:
+                for run_id, dead in await self._smith.owners.left_behind():
+                    await self._take_over(run_id, dead)
+            except PlansmithError as error:
+                self._log.warning("not_taken_over", error=str(error))
+
+    async def _take_over(self, run_id: str, dead: str) -> None:
+        try:
+            await self._take_up(run_id)
+        except StoreAway:
+            raise
+        except PlansmithError as error:
+            self._log.failure("run_damaged", run=run_id, error=str(error))
+        await self._smith.owners.forget(run_id, dead)
 
     async def _take_up(self, run_id: str) -> int:
         journal = await self._smith.journal(run_id)

@@ -14,7 +14,6 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.planner.kit import PlanRequest
 from plansmith.runner.answerable import ONLY_PERSONS, answerable
-from plansmith.runner.journal import Journal
 from plansmith.runner.runs import Runs
 from plansmith.runner.templates import TemplateBook
 from plansmith.server.office import Office
@@ -44,34 +43,26 @@ class Delegate:
         wanted = PlanRequest(request, mode="read_only" if goes_on else "")
         self.office.smith.need_model()
         created = e.RunCreated(request=request, options=wanted.options(), origin=origin)
-        journal = self._journal(run_id)
+        journal = self.office.smith.new_journal(run_id)
         await journal.append(created, by=self.who)
         self.office.conducting.go_on(journal.id)
         return journal.id
 
     async def submit(self, plan: Plan, *, run_id: str = "", origin: str = "") -> str:
         """A run of a ready plan: checked, reviewed where it acts, and begun where it only reads."""
-        smith = self.office.smith
-        plan = await smith.pinned(plan)
-        problems = await smith.usable(plan)
         created = e.RunCreated(
             request=plan.goal, locale=plan.locale, options=_GOES_ON, origin=origin
         )
-        journal = self._journal(run_id)
-        start = [(created, self.who)]
-        about = {"origin": "template" if origin.startswith("template:") else "program"}
-        await smith.propose(journal, plan, problems, start=start, about=about, by=self.who)
-        self.office.conducting.go_on(journal.id)
-        return journal.id
+        about = {"origin": "template"} if origin.startswith("template:") else None
+        run = await self.office.smith.begin(created, plan, by=self.who, about=about, run_id=run_id)
+        self.office.conducting.go_on(run.id)
+        return run.id
 
     async def use(self, name: str, inputs: Mapping[str, Json], *, run_id: str = "") -> str:
         """A run of a template."""
         book = TemplateBook(self.office.smith)
         plan, template = await book.plan(name, inputs), await book.get(name)
         return await self.submit(plan, run_id=run_id, origin=f"template:{template.full_name}")
-
-    def _journal(self, run_id: str) -> Journal:
-        return self.office.smith.new_journal(run_id)
 
     async def start(self, run_id: str) -> None:
         """Begin a run whose plan is approved, or needs no approval; any other one waits."""
@@ -92,7 +83,10 @@ class Delegate:
 
     async def answerable(self, run: Run) -> dict[str, e.QuestionAsked]:
         """The open questions that are for programs."""
-        return answerable(run, await self.office.smith.known(run)) if run.questions else {}
+        if not run.questions:
+            return {}
+        known = await self.office.smith.known(run.plan, run.templates)
+        return answerable(run, known)
 
     async def cancel(self, run_id: str) -> None:
         """Stop a run."""

@@ -131,12 +131,13 @@ class _Desk:
         found = read_plan(plan)
         if not isinstance(found, Plan):
             return {"usable": False, "hash": None, "problems": [*map(problem_json, found)]}
-        problems = await self._office.smith.check(found)
+        smith = self._office.smith
+        problems = await smith.check(found)
         return {
             "usable": not any(each.severity == "error" for each in problems),
             "hash": found.hash,
             "problems": [problem_json(each) for each in problems],
-            "effects": await effects_view(self._office.smith, found),
+            "effects": await effects_view(smith, found, await smith.contents(found)),
         }
 
     async def run_start(

@@ -10,7 +10,6 @@ from plansmith.adapters.agents.a2a.registry import AgentRegistry
 from plansmith.app import Plansmith
 from plansmith.config import Settings
 from plansmith.errors import PlansmithError, StaleWriter
-from plansmith.plan import events as e
 from plansmith.plan.run import Run, RunStatus
 from plansmith.runner.journal import Journal
 from plansmith.server.alone import Alone
@@ -67,7 +66,8 @@ class Office:
         run = journal.run
         if run.plan is None or run.phase is not RunStatus.PLANNING or run.questions or run.paused:
             return
+        asked = await self.smith.review(run.plan, run, more=(reason,), templates=run.templates)
         try:
-            await journal.append(e.ReviewAsked(hash=run.plan.hash, reasons=(reason,)))
+            await journal.append(*asked)
         except StaleWriter:
             return  # someone went on with it meanwhile

@@ -47,10 +47,11 @@ async def edit(ask: Ask, given: b.PlanBody) -> Answer:
 async def check(ask: Ask, given: b.PlanBody) -> Answer:
     """What would be said of a plan if it were the run's; nothing is kept."""
     smith = ask.office.smith
-    run = await ask.office.run(ask.run)
+    journal = await ask.office.journal(ask.run)
+    run = journal.run
     plan = await smith.pinned(plan_of(given.plan))
     specs = (await smith.callees()).specs
-    known = await run_origins(smith, await smith.store.events(ask.run), specs)
+    known = await run_origins(smith, journal.events, specs)
     expected = estimate(
         plan,
         list(specs.values()),
@@ -64,7 +65,7 @@ async def check(ask: Ask, given: b.PlanBody) -> Answer:
         "hash": plan.hash,
         "problems": [problem_json(each) for each in await smith.check(plan)],
         "estimate": expected.to_json(),
-        "effects": await effects_view(smith, plan),
+        "effects": await effects_view(smith, plan, await smith.contents(plan)),
         "origins": {step: dict(places) for step, places in marks.items()},
     }
 
@@ -80,8 +81,7 @@ async def undo(ask: Ask, _: Nothing) -> Answer:
 
 async def revisions(ask: Ask, _: Nothing) -> Answer:
     """Every plan the run had, oldest first."""
-    await ask.office.journal(ask.run)
-    found = _proposed(await ask.office.smith.store.events(ask.run))
+    found = _proposed((await ask.office.journal(ask.run)).events)
     return [
         {
             "revision": number,
@@ -101,8 +101,7 @@ def _proposed(events: Sequence[e.Event]) -> list[tuple[e.Event, e.PlanProposed]]
 
 async def diff(ask: Ask, given: b.DiffQuery) -> Answer:
     """What changed from one plan of the run to another."""
-    await ask.office.journal(ask.run)
-    found = _proposed(await ask.office.smith.store.events(ask.run))
+    found = _proposed((await ask.office.journal(ask.run)).events)
     last = given.to or len(found)
     first = given.from_ or last - 1
     if not 1 <= min(first, last) <= max(first, last) <= len(found):

@@ -14,6 +14,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.planner.kit import PlanRequest
 from plansmith.runner.halting import pause_at_once, skip_step
+from plansmith.runner.planning import SEEN_FIRST
 from plansmith.runner.report import load_report
 from plansmith.runner.report_html import POLICY, to_html
 from plansmith.runner.report_markdown import to_markdown
@@ -25,7 +26,6 @@ from plansmith.server.route import Answer, Ask, Nothing
 from plansmith.server.telling import event_json, is_undecided, run_view
 
 EDITED: Final = "the plan was changed by hand"
-SEEN_FIRST: Final = "you wanted to see the plan first"
 
 
 async def create(ask: Ask, given: b.NewRun) -> Answer:
@@ -177,7 +177,7 @@ async def repair(ask: Ask, _: Nothing) -> Answer:
     """Go on with a damaged run from its last good event; it is paused then."""
     office = ask.office
     await office.journal(ask.run)
-    await office.smith.repair(ask.run, by=office.by)
+    await office.smith.repair(ask.run, by=ask.by)
     office.rows.forget(ask.run)
     return await run_view(office.smith, ask.run)
 
@@ -200,14 +200,14 @@ async def rerun(ask: Ask, _: Nothing) -> Answer:
     old = await office.run(ask.run)
     if old.plan is None and old.status.over:
         return await _plan_again(ask, old)
-    run = await office.smith.rerun(ask.run, by=office.by)
+    run = await office.smith.rerun(ask.run, by=ask.by)
     await office.ask_for_review(run.id, f"this runs everything of run {ask.run} again")
     return await run_view(office.smith, run.id)
 
 
 async def _plan_again(ask: Ask, old: Run) -> Answer:
     """The same request once more; planning goes on without the client."""
-    journal = await ask.office.smith.ask_again(old, by=ask.office.by)
+    journal = await ask.office.smith.ask_again(old, by=ask.by)
     ask.office.conducting.go_on(journal.id)
     return await run_view(ask.office.smith, journal.id)
 

@@ -32,7 +32,7 @@ _MOST_HOSTS: Final = 100
 async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
     """A run, whole, from one reading of its journal."""
     journal = await smith.journal(run_id)
-    events, run = journal.events, journal.run
+    events, run = journal.events, await smith.owners.marked(journal.run)
     steps = await step_views(smith, run, CLIP)
     report = await smith.store.get(run.report_hash) if run.report_hash else ""
     specs = await known_tools(smith)
@@ -42,7 +42,7 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
         "hash": run.plan.hash if run.plan else None,
         "problems": [problem_json(each) for each in run.problems],
         "estimate": run.estimate.to_json() if run.estimate else None,
-        "effects": await effects_view(smith, run.plan),
+        "effects": await effects_view(smith, run.plan, run.templates),
         "origins": _plain(await run_origins(smith, events, specs)),
         "review": _review(run, events),
         "steps": steps,
@@ -97,6 +97,7 @@ def _head(run: Run) -> dict[str, Json]:
         "decision": run.decision,
         "reason": run.reason,
         "damage": run.damage,
+        "interrupted": run.interrupted,
         "approved": run.approved,
         "running_hash": run.running_hash,
         "revisions": run.revisions,
@@ -207,7 +208,9 @@ def question_view(asked: e.QuestionAsked) -> dict[str, Json]:
     }
 
 
-async def effects_view(smith: Plansmith, plan: Plan | None) -> dict[str, Json]:
+async def effects_view(
+    smith: Plansmith, plan: Plan | None, templates: Mapping[str, Plan]
+) -> dict[str, Json]:
     """What a plan does to the world, counted and by step."""
     counts = dict.fromkeys(Effect, 0)
     by_step: dict[str, Json] = {}
@@ -217,7 +220,7 @@ async def effects_view(smith: Plansmith, plan: Plan | None) -> dict[str, Json]:
         if step.disabled:
             continue
         found: list[Effect] = []
-        for inner in active_steps(Plan(steps=(step,)), smith.templates):
+        for inner in active_steps(Plan(steps=(step,)), templates):
             found += [effect for _, effect in effects(inner, tools=specs, agents=agents)]
         for effect in found:
             counts[effect] += 1

@@ -121,6 +121,7 @@ class RunView(PlanView):
     decision: str
     reason: str
     damage: str
+    interrupted: bool
     approved: str
     running_hash: str
     revisions: int

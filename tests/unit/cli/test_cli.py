@@ -135,7 +135,10 @@ def test_check_says_so_when_the_tools_of_the_folder_cannot_be_known(
     write: Write, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "plansmith.toml").write_text('tools = ["gone.json"]\n', encoding="utf-8")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    own = tmp_path / "config" / "plansmith" / "config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(f'tools = ["{tmp_path / "gone.json"}"]\n', encoding="utf-8")
     plan = write("plan.json", PLAN)
     assert main(["check", plan]) != 0
     assert "tools were not checked" in capsys.readouterr().out

@@ -446,6 +446,7 @@ JSON_OF: dict[str, list[str]] = {
     "resume": ["last", *PY],
     "retry": ["last", *PY],
     "rerun": ["last", *PY],
+    "skip": ["last", "n"],
     "cancel": ["last"],
     "repair": ["last"],
     "runs": [],

@@ -146,6 +146,9 @@ export interface RunView {
   locale: string;
   decision: string;
   reason: string;
+  // Where the run acts, and nowhere else; why its journal cannot be read to its end.
+  folder: string;
+  damage: string;
   plan: Plan | null;
   hash: string | null;
   approved: string;

@@ -19,6 +19,14 @@ export function Controls({ run, reload }: { run: RunView; reload: () => void }):
   });
   const over = isOver(run.status);
   const noPlan = over && !run.plan && run.status === "failed";
+  if (run.damage) {
+    return (
+      <div class="actions">
+        <Button icon="ready" kind="primary" disabled={action.busy} onClick={() => send("repair")}>{t("run.repair")}</Button>
+        <ErrorNote error={action.error} />
+      </div>
+    );
+  }
   return (
     <div class="actions">
       {!over && run.running_hash && !run.paused && <Button icon="paused" disabled={action.busy} onClick={() => send("pause")}>{t("go.pause")}</Button>}

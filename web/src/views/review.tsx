@@ -43,7 +43,7 @@ export function Review({ run, reload, onStale, step, mode }: Props): JSX.Element
       )}
       <Before run={run} />
       {run.status === "reviewing" && run.revisions > 1 && !editor.dirty && <Changed run={run} title={t("diff.title")} />}
-      <Summary plan={plan} checked={checked} />
+      <Summary plan={plan} checked={checked} folder={run.folder} />
       <Problems problems={checked.problems} hrefOf={hrefOf} />
       {editable && (editor.dirty || editor.redo || again) && <EditBar editor={editor} saved={run.plan!} again={again} />}
       <div class="line">
@@ -89,7 +89,7 @@ function Before({ run }: { run: RunView }): JSX.Element | null {
   );
 }
 
-function Summary({ plan, checked }: { plan: Plan; checked: Checked }): JSX.Element {
+function Summary({ plan, checked, folder }: { plan: Plan; checked: Checked; folder: string }): JSX.Element {
   const { effects, estimate } = checked;
   // A plan that has just come in is shown before the server has told what it does.
   const parts = !checked.hash ? [t("edit.checking")] : [
@@ -106,6 +106,7 @@ function Summary({ plan, checked }: { plan: Plan; checked: Checked }): JSX.Eleme
       {estimate && <div><dt>{t("review.time")}</dt><dd>{duration(estimate.seconds)}</dd></div>}
       {estimate && <div><dt>{t("review.cost")}</dt><dd>{money(estimate.cost_usd)}<small>{number(estimate.tokens)} {t("usage.tokens")}</small></dd></div>}
       {estimate && estimate.basis.length > 0 && <div class="basis"><dt>{t("review.basis")}</dt><dd>{estimate.basis.join(" · ")}</dd></div>}
+      {folder && <div class="wide"><dt>{t("review.folder")}</dt><dd><code>{folder}</code></dd></div>}
       <div class="wide"><dt>{t("review.assumptions")}</dt>
         <dd>{assumptions.length ? <ul>{assumptions.map((each) => <li key={each}>{each}</li>)}</ul> : <span class="dim">{t("review.noAssumptions")}</span>}</dd></div>
     </dl>

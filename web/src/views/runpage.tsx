@@ -46,6 +46,7 @@ export function RunPage({ id, route }: { id: string; route: Route }): JSX.Elemen
       <RunHead run={view} drafts={run.drafts} reload={run.reload} />
       {run.error && <ErrorNote error={run.error} onRetry={run.reload} />}
       {told}
+      {view.damage && <div class="note ask" role="alert"><Icon name="warning" /><div><p>{t("run.damaged")}</p><p class="dim">{view.damage}</p></div></div>}
       <Questions run={view} onAnswered={run.reload} />
       <Planning run={view} drafts={run.drafts} />
       {(view.plan || isOver(view.status)) && (

@@ -250,7 +250,8 @@ class _Watch:
         if len(alive) - 1 > self._limits["processes"]:
             return f"it had more than {self._limits['processes']} processes"
         most = self._limits["memory_bytes"]
-        if sandbox_watch.memory_of(alive, most) > most:
+        # The kernel may have been quicker, and have ended only the process that asked last.
+        if sandbox_watch.memory_of(alive, most) > most or self._group.ran_out_of_memory():
             return self._too_much_memory()
         return ""
 

@@ -67,6 +67,8 @@ def open_database(
             check_same_thread=False,
             factory=_Held,
         )
+        # Text that a hand put in the place of bytes is for whoever reads the row to refuse.
+        connection.text_factory = _text
         try:
             _set_wal(connection, path, timeout_s)
             if not had_log:
@@ -157,6 +159,10 @@ def _make_private(path: Path) -> None:
         with suppress(FileNotFoundError, PermissionError):
             if file.is_file() and stat.S_IMODE(file.stat().st_mode) & 0o077:
                 file.chmod(_PRIVATE)
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="surrogateescape")
 
 
 def _size(path: Path) -> int:

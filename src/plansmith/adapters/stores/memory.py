@@ -157,6 +157,10 @@ class MemoryStore:
         """Who owns a run, or nobody."""
         return self._owners.get(run, "")
 
+    async def owners(self) -> Sequence[tuple[str, str]]:
+        """Every run that is owned, and who owns it."""
+        return list(self._owners.items())
+
     async def put_schedule(self, schedule: Schedule) -> bool:
         """Keep the next version of a schedule; false when another one came first."""
         return self._scheduled.put_schedule(schedule)

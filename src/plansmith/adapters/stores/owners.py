@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any, Final
 
+OWNERS: Final = "SELECT run, owner FROM {} ORDER BY run"
 _SQLITE_CLAIM: Final = """
     INSERT INTO owner (run, owner) VALUES (:run, :owner)
     ON CONFLICT (run) DO UPDATE SET owner = excluded.owner WHERE owner.owner = :instead_of

@@ -19,7 +19,7 @@ from plansmith.adapters.stores.rows import (
     RunHead,
     day_of,
     entries_of,
-    header_of,
+    head_of,
     journal_start,
     read_journal,
     stale,
@@ -91,13 +91,8 @@ class PostgresStore(PostgresRecords):
 
     async def heads(self) -> Sequence[RunHead]:
         """Where every run stands, oldest first, without reading the runs."""
-        heads: list[RunHead] = []
-        for run, number, last, first in await self._read(
-            statements.HEADS, [HEADER_BYTES, HEADER_BYTES]
-        ):
-            header = header_of(number, last)
-            heads.append(RunHead(run, number, header.type, header.at, header_of(1, first).at))
-        return heads
+        rows = await self._read(statements.HEADS, [HEADER_BYTES, HEADER_BYTES])
+        return [head_of(*row) for row in rows]
 
     async def open_runs(self) -> Sequence[str]:
         """The ids of the runs that are not over, oldest first."""

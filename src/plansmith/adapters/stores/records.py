@@ -18,6 +18,7 @@ from plansmith.adapters.stores.aside import (
 )
 from plansmith.adapters.stores.ends import End, Ends
 from plansmith.adapters.stores.owners import (
+    OWNERS,
     POSTGRES_OWNER,
     POSTGRES_RELEASE,
     SQLITE_OWNER,
@@ -116,6 +117,11 @@ class SqliteRecords:
         )
         return str(found[0]) if found else ""
 
+    async def owners(self) -> Sequence[tuple[str, str]]:
+        """Every run that is owned, and who owns it."""
+        query = OWNERS.format("owner")
+        return await self._read(lambda connection: connection.execute(query).fetchall())
+
     async def keep_template(self, name: str, value: Json) -> int:
         """Keep the next version of a name; one equal to the last is that one."""
         return await self._transact(lambda connection: keep_in_sqlite(connection, name, value))
@@ -203,6 +209,10 @@ class PostgresRecords:
         """Who owns a run, or nobody."""
         rows = await self._read(POSTGRES_OWNER, [run])
         return str(rows[0][0]) if rows else ""
+
+    async def owners(self) -> Sequence[tuple[str, str]]:
+        """Every run that is owned, and who owns it."""
+        return await self._read(OWNERS.format("plansmith.owner"), [])
 
     async def keep_template(self, name: str, value: Json) -> int:
         """Keep the next version of a name; one equal to the last is that one."""

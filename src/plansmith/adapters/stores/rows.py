@@ -38,6 +38,7 @@ _TYPES: Final = (
     *("step_failed", "step_skipped", "step_cancelled", "step_unknown", "step_reset"),
     *("run_paused", "run_resumed", "cancel_asked", "replan_started", "report_started"),
     *("report_made", "run_finished", "step_reused", "step_advised", "step_replied", "run_repaired"),
+    *("prefetch_started", "prefetch_ended", "planning_failed"),
 )
 _CODES: Final = {name: code for code, name in enumerate(_TYPES) if name}
 
@@ -176,6 +177,15 @@ def header_of(number: int, data: object) -> Header:
         return Header(at, data[start + 10 : end].decode(), end)
     except (IndexError, OverflowError, UnicodeDecodeError):
         raise _unreadable(number) from None
+
+
+def head_of(run: str, number: int | None, last: object, first: object) -> RunHead:
+    """Where a run stands, by its last row and its first; one that cannot be read is not over."""
+    try:
+        header, created = header_of(number or 0, last), header_of(1, first).at
+    except JournalDamaged:
+        return RunHead(run, number or 0, "", _EPOCH, _EPOCH)
+    return RunHead(run, number or 0, header.type, header.at, created)
 
 
 def hashes_in(rows: Iterable[tuple[str, int, bytes]]) -> Iterator[bytes]:

@@ -23,7 +23,7 @@ from plansmith.adapters.stores.rows import (
     HEADER_BYTES,
     RunHead,
     entries_of,
-    header_of,
+    head_of,
     journal_start,
     read_journal,
 )
@@ -308,10 +308,10 @@ _LASTS: Final = "SELECT name, last FROM run WHERE name"
 _LAST: Final = "SELECT last FROM run WHERE name = ?"
 _HEADS: Final = """
     SELECT name, last, substr(newest.data, 1, :bytes), substr(oldest.data, 1, :bytes) FROM run
-    JOIN place AS first ON first.run = run.id AND first.number = 1
-    JOIN place AS final ON final.run = run.id AND final.number = last
-    JOIN event AS newest ON newest.id = final.event
-    JOIN event AS oldest ON oldest.id = first.event
+    LEFT JOIN place AS first ON first.run = run.id AND first.number = 1
+    LEFT JOIN place AS final ON final.run = run.id AND final.number = last
+    LEFT JOIN event AS newest ON newest.id = final.event
+    LEFT JOIN event AS oldest ON oldest.id = first.event
     ORDER BY run.id
 """
 
@@ -334,11 +334,7 @@ def _is_whole(last: object, found: object, start: int) -> bool:
 
 
 def _heads(connection: sqlite3.Connection) -> list[RunHead]:
-    heads: list[RunHead] = []
-    for run, number, last, first in connection.execute(_HEADS, {"bytes": HEADER_BYTES}):
-        header = header_of(number, last)
-        heads.append(RunHead(run, number, header.type, header.at, header_of(1, first).at))
-    return heads
+    return [head_of(*row) for row in connection.execute(_HEADS, {"bytes": HEADER_BYTES})]
 
 
 def _delete_run(connection: sqlite3.Connection, run: str, number: int | None) -> int:

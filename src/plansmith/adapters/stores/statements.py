@@ -84,8 +84,8 @@ HEADS: Final = """
     SELECT name, last.number, substring(last.data FROM 1 FOR %s),
         substring(first.data FROM 1 FOR %s)
     FROM plansmith.run
-    JOIN plansmith.event AS first ON first.run = run.id AND first.number = 1
-    JOIN LATERAL (
+    LEFT JOIN plansmith.event AS first ON first.run = run.id AND first.number = 1
+    LEFT JOIN LATERAL (
         SELECT number, data FROM plansmith.event WHERE event.run = run.id
         ORDER BY number DESC LIMIT 1
     ) AS last ON true

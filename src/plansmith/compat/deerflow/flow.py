@@ -76,10 +76,15 @@ class ResearchSmith(Plansmith):
     auto_accepted = False
 
     async def review(
-        self, plan: CorePlan, run: Run | None = None, *, more: Sequence[str] = ()
+        self,
+        plan: CorePlan,
+        run: Run | None = None,
+        *,
+        more: Sequence[str] = (),
+        templates: Mapping[str, CorePlan] | None = None,
     ) -> list[ReviewAsked]:
         """Ask also about plans that only read, unless they are accepted beforehand."""
-        asked = await super().review(plan, run, more=more)
+        asked = await super().review(plan, run, more=more, templates=templates)
         if asked or self.auto_accepted or way_on(plan) is not Way.REVIEW:
             return asked
         reason = "the plan says that it has not enough context"

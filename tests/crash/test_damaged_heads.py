@@ -1,0 +1,127 @@
+"""A run whose first or last row cannot be read: it keeps no other run from going on."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.postgres import Server
+from tests.unit.server.house import serving, tool_step
+
+from plansmith import Plan, RunStatus, tool
+from plansmith.adapters.stores.postgres import PostgresStore
+from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.app import Plansmith
+from plansmith.errors import JournalDamaged
+
+_numbers = itertools.count(1)
+PLAN = Plan.model_validate({"goal": "look", "steps": [{"id": "a", "tool": "look"}]})
+# What a hand or a disk does to a row.
+DAMAGES: dict[str, Callable[[bytes], bytes | str]] = {
+    "a type that does not exist": lambda row: row[:12] + b"\xff" + row[13:],
+    "a time beyond all calendars": lambda row: row[:4] + b"\x7f" + row[5:],
+    "a row cut short": lambda row: row[:6],
+    "an empty row": lambda _: b"",
+}
+HAND: dict[str, Callable[[bytes], bytes | str]] = {
+    **DAMAGES,
+    "text in the place of bytes": lambda row: row.hex(),
+}
+
+
+@tool(effect="read")
+def look() -> str:
+    """See."""
+    return "seen"
+
+
+def damage_file(path: Path, run: str, damaged: Callable[[bytes], bytes | str]) -> None:
+    """Change the last row of a run by hand."""
+    file = sqlite3.connect(path, isolation_level=None)
+    where = "SELECT event FROM place JOIN run ON run.id = place.run AND number = last"
+    [event] = file.execute(f"{where} WHERE name = ?", (run,)).fetchone()
+    [row] = file.execute("SELECT data FROM event WHERE id = ?", (event,)).fetchone()
+    file.execute("UPDATE event SET data = ? WHERE id = ?", (damaged(row), event))
+    file.close()
+
+
+async def stopped_runs(smith: Plansmith) -> tuple[str, str]:
+    """Two runs that were under way when their process ended."""
+    runs = [(await smith.submit(PLAN)).id for _ in range(2)]
+    for run in runs:
+        await smith.pause(run, by="ada")
+        await smith.resume(run, by="ada")
+    return runs[0], runs[1]
+
+
+async def goes_on_beside(smith: Plansmith, damaged: str, other: str) -> None:
+    """The one run is told as damaged and can be repaired; the other one is as good as before."""
+    assert list(await smith.store.open_runs()) == [damaged, other]
+    with pytest.raises(JournalDamaged, match=f"plansmith repair {damaged}"):
+        await smith.resume_all()
+    shown = {run.id: bool(run.damage) for run in await smith.runs()}
+    assert shown == {damaged: True, other: False}
+    assert (await smith.run(other)).status is RunStatus.DONE
+    assert (await smith.repair(damaged, by="ada")).damage == ""
+
+
+@pytest.mark.parametrize("damage", HAND)
+async def test_a_damaged_last_row_in_sqlite_keeps_no_other_run_from_going_on(
+    damage: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "runs.db"
+    async with Plansmith(tools=[look], store=SqliteStore(path)) as smith:
+        damaged, other = await stopped_runs(smith)
+    damage_file(path, damaged, HAND[damage])
+    async with Plansmith(tools=[look], store=SqliteStore(path)) as smith:
+        await goes_on_beside(smith, damaged, other)
+
+
+@pytest.fixture
+def database(postgres_server: Server) -> tuple[str, str]:
+    name = f"heads_{next(_numbers)}"
+    return name, postgres_server.new_database(name)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_a_damaged_last_row_in_postgres_keeps_no_other_run_from_going_on(
+    damage: str, database: tuple[str, str], postgres_server: Server
+) -> None:
+    name, url = database
+    async with Plansmith(tools=[look], store=PostgresStore(url)) as smith:
+        damaged, other = await stopped_runs(smith)
+        last = len(await smith.store.events(damaged))
+    where = f"run = 1 AND number = {last}"
+    row = bytes.fromhex(
+        postgres_server.sql(
+            f"SELECT encode(data, 'hex') FROM plansmith.event WHERE {where}", database=name
+        ).strip()
+    )
+    changed = DAMAGES[damage](row)
+    assert isinstance(changed, bytes)
+    postgres_server.sql(
+        f"UPDATE plansmith.event SET data = '\\x{changed.hex()}' WHERE {where}", database=name
+    )
+    async with Plansmith(tools=[look], store=PostgresStore(url)) as smith:
+        await goes_on_beside(smith, damaged, other)
+
+
+@pytest.mark.parametrize("damage", HAND)
+async def test_a_server_starts_beside_a_damaged_run_and_takes_up_the_others(
+    damage: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "runs.db"
+    async with serving(tmp_path, store="sqlite") as house:
+        first = await house.begin(tool_step("a", "mail"))
+        second = await house.begin(tool_step("a", "mail"))
+        # Approved behind the server's back: it stops before anybody runs it.
+        for run in (first, second):
+            await house.office.smith.decide(run["id"], approve=run["hash"], by="ada")
+    damage_file(path, first["id"], HAND[damage])
+    async with serving(tmp_path, store="sqlite") as house:
+        await house.until(second["id"], "done")
+        assert (await house.get("/readyz"))["status"] == "ok"
+        assert (await house.get(f"/v1/runs/{first['id']}"))["damage"]

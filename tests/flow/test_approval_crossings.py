@@ -1,0 +1,292 @@
+"""Approval crossed with skips, edits, repeated runs, equal questions and tools that change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.flow.test_approval_covers import (
+    FAILS,
+    PAY,
+    Script,
+    approved,
+    draft,
+    effects,
+    reasons,
+    smith,
+    step,
+)
+
+from plansmith import Effect, Plan, RunStatus
+from plansmith.app import Plansmith
+from plansmith.errors import OutcomeUnknown, ToolFailed
+from plansmith.plan.run import Run, StepStatus
+from plansmith.review.policy import ReviewPolicy
+from plansmith.testing import FakeTool
+
+
+def plan_of(*steps: dict[str, Any], goal: str = "look around") -> Plan:
+    return Plan.model_validate(draft(*steps, goal=goal))
+
+
+def ask(name: str, text: str = "Go on?", **fields: Any) -> dict[str, Any]:
+    return {"id": name, "question": text} | fields
+
+
+async def decided(app: Plansmith, run: Run) -> Run:
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    return await app.run(run.id)
+
+
+# Questions
+
+
+async def test_an_open_question_is_asked_again_when_what_comes_before_it_is_edited(
+    scripted: Script,
+) -> None:
+    app, tools = smith(scripted())
+    first = step("a", "pay", inputs={"to": "alice"})
+    last = step("b", "pay", inputs={"to": "bob"}, after=["q"])
+    run = await decided(app, await app.submit(plan_of(first, ask("q", after=["a"]), last)))
+    assert list(run.questions) == ["q"]
+    other = plan_of(first | {"inputs": {"to": "carol"}}, ask("q", after=["a"]), last)
+    run = await app.edit(run.id, other, by="ada")
+    assert run.questions == {}
+    run = await decided(app, run)
+    assert effects(tools) == [{"to": "alice"}, {"to": "carol"}]
+    assert list(run.questions) == ["q"]
+    await app.answer(run.id, "q", "yes", by="ada")
+    assert (await app.run(run.id)).status is RunStatus.DONE
+
+
+async def test_an_answer_to_a_question_is_none_to_another_in_the_same_words(
+    scripted: Script,
+) -> None:
+    first = draft(
+        ask("q1"),
+        step("f", "shaky", after=["q1"]),
+        ask("q2", after=["f"]),
+        step("b", "pay", inputs={"to": "bob"}, after=["q2"]),
+    )
+    second = draft(
+        ask("q1"),
+        step("f", "shaky", after=["q1"]),
+        step("b", "pay", inputs={"to": "bob"}, after=["q1", "f"]),
+    )
+    shaky = FakeTool("shaky", [ToolFailed("no"), "ok"])
+    app, tools = smith(scripted(first, second), shaky)
+    run = await approved(app)
+    await app.answer(run.id, "q1", "yes", by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.REVIEWING
+    assert "no longer asks 'Go on?' before pay" in await reasons(app, run)
+    assert effects(tools) == []
+
+
+async def test_a_replan_cannot_take_the_answer_to_an_equal_question(scripted: Script) -> None:
+    first = draft(
+        ask("q1", "How much?"),
+        step("f", "shaky", after=["q1"]),
+        ask("q2", "How much?", after=["f"]),
+        step("b", "pay", inputs={"to": "bob", "amount": "{{q2}}"}),
+    )
+    second = draft(
+        ask("q1", "How much?"),
+        step("f", "shaky", after=["q1"]),
+        ask("q2", "How much?", after=["f"]),
+        step("b", "pay", inputs={"to": "bob", "amount": "{{q1}}"}, after=["q2"]),
+    )
+    shaky = FakeTool("shaky", [ToolFailed("no"), "ok"])
+    app, tools = smith(scripted(first, second), shaky)
+    run = await approved(app)
+    await app.answer(run.id, "q1", 1000, by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.REVIEWING
+    assert "instead of" in await reasons(app, run)
+    assert effects(tools) == []
+
+
+# Steps that were left out
+
+
+async def test_a_replan_does_not_call_under_another_name_what_a_person_left_out(
+    scripted: Script,
+) -> None:
+    first = draft(FAILS, PAY | {"after": []})
+    app, tools = smith(scripted(first, draft(PAY | {"id": "again", "after": []})))
+    run = await app.plan("pay alice", by="ada")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    await app.skip(run.id, "p", by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.REVIEWING
+    assert "which you left out" in await reasons(app, run)
+    assert effects(tools) == []
+
+
+async def test_what_a_person_left_out_stays_out_of_a_replan_that_keeps_its_name(
+    scripted: Script,
+) -> None:
+    first = draft(FAILS, PAY | {"after": []}, step("n", after=["f"]))
+    app, tools = smith(scripted(first, draft(PAY | {"after": []}, step("n"))))
+    run = await app.plan("pay alice", by="ada")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    await app.skip(run.id, "p", by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.PARTLY_DONE
+    assert run.steps["p"].status is StepStatus.SKIPPED
+    assert effects(tools) == []
+
+
+# Tools that are something else by now
+
+
+async def test_a_tool_that_no_longer_only_reads_is_asked_about_before_the_run_starts(
+    scripted: Script,
+) -> None:
+    look = FakeTool("peek")
+    app, tools = smith(scripted(), look)
+    run = await app.submit(plan_of(step("x", "peek")), by="ada")
+    look.effect = Effect.WRITE
+    run = await app.run(run.id)
+    assert run.status is RunStatus.REVIEWING
+    assert "changes something with peek" in await reasons(app, run)
+    assert effects(tools, "peek") == []
+    assert (await decided(app, run)).status is RunStatus.DONE
+
+
+async def test_a_tool_that_no_longer_only_reads_is_asked_about_in_a_run_under_way(
+    scripted: Script,
+) -> None:
+    look = FakeTool("peek")
+    app, tools = smith(scripted(), look)
+    run = await app.submit(plan_of(ask("q"), step("x", "peek", after=["q"])), by="ada")
+    run = await app.run(run.id)
+    look.effect = Effect.FINAL
+    await app.answer(run.id, "q", "yes", by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.REVIEWING
+    assert effects(tools, "peek") == []
+    assert (await decided(app, run)).status is RunStatus.DONE
+    assert len(effects(tools, "peek")) == 1
+
+
+# Effects that were made already
+
+FREE = ReviewPolicy(never_for=("pay", "send"))
+
+
+async def test_an_edit_that_names_a_made_call_anew_is_asked_about_whatever_is_never_asked(
+    scripted: Script,
+) -> None:
+    app, tools = smith(scripted(), policy=FREE)
+    pay = step("p", "pay", inputs={"to": "alice"})
+    run = await app.submit(plan_of(pay, ask("q", after=["p"])), by="ada")
+    run = await app.run(run.id)
+    run = await app.edit(run.id, plan_of(pay | {"id": "p2"}, ask("q", after=["p2"])), by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.REVIEWING
+    assert "was made already" in await reasons(app, run)
+    assert len(effects(tools)) == 1
+
+
+async def test_continuing_asks_before_it_does_again_what_was_done_in_part(
+    scripted: Script,
+) -> None:
+    send = FakeTool("send", ["ok", ToolFailed("full"), "ok"], effect=Effect.WRITE)
+    app, tools = smith(scripted(), send, policy=FREE)
+    each = {"tool": "send", "inputs": {"to": "{{item}}"}}
+    many = {"id": "m", "over": ["ann", "bob"], "each": each, "width": 1}
+    first = await app.submit(plan_of(many), by="ada")
+    first = await app.run(first.id)
+    assert first.status is RunStatus.PARTLY_DONE
+    again = await app.retry(first.id, by="ada")
+    again = await app.run(again.id)
+    assert again.status is RunStatus.REVIEWING
+    assert "m (1 of its 2 parts) was done" in await reasons(app, again)
+    assert len(effects(tools, "send")) == 2
+
+
+async def test_repeating_says_what_may_have_taken_effect_before(scripted: Script) -> None:
+    send = FakeTool("send", [OutcomeUnknown("lost"), "ok"], effect=Effect.WRITE)
+    app, _ = smith(scripted(), send)
+    run = await app.submit(plan_of(step("s", "send")), by="ada")
+    run = await decided(app, run)
+    await app.cancel(run.id, by="ada")
+    for verb in (app.retry, app.rerun):
+        again = await verb(run.id, by="ada")
+        told = await reasons(app, again)
+        assert f"s may have taken effect in run {run.id} and is done again" in told
+
+
+# Plans that leave something out
+
+
+async def test_a_repeated_run_that_leaves_a_deed_out_asks_and_is_not_stuck(
+    scripted: Script,
+) -> None:
+    app, _ = smith(scripted())
+    wanted = plan_of(step("x"), goal="save the numbers as x.csv")
+    run = await decided(app, await app.submit(wanted, by="ada"))
+    assert run.status is RunStatus.PARTLY_DONE
+    again = await app.rerun(run.id, by="ada")
+    again = await app.run(again.id)
+    assert again.status is RunStatus.REVIEWING
+    assert "x.csv" in await reasons(app, again)
+    assert (await decided(app, again)).status is RunStatus.PARTLY_DONE
+
+
+# Answers that say no
+
+PAYS = step("p", "pay", inputs={"to": "alice"}, after=["q"])
+NO: list[Any] = ["no", "No, thanks.", "Cancel", "don't", "do not pay", "不要", False]
+
+
+@pytest.mark.parametrize("answer", NO)
+@pytest.mark.parametrize("inside", [False, True])
+async def test_who_answers_no_to_the_question_before_an_effect_prevents_it(
+    scripted: Script, answer: Any, inside: bool
+) -> None:
+    parts = [ask("q", "Really pay?"), PAYS]
+    transfer = Plan.model_validate({"goal": "transfer", "steps": parts})
+    app, tools = smith(scripted(), templates={"transfer": transfer})
+    use = {"id": "t", "template": "transfer"}
+    run = await app.submit(plan_of(use) if inside else plan_of(*parts), by="ada")
+    run = await decided(app, run)
+    [question] = run.questions
+    await app.answer(run.id, question, answer, by="ada")
+    again, _ = smith(scripted(), templates={"transfer": transfer}, store=app.store)
+    run = await again.run(run.id)
+    assert run.status.over
+    assert run.status not in (RunStatus.DONE, RunStatus.PARTLY_DONE)
+    assert f"left out by a person: {question}" in run.reason
+    assert effects(tools) == []
+
+
+@pytest.mark.parametrize("answer", ["yes", "now", "note it", "ok", True])
+async def test_who_answers_anything_else_lets_the_effect_happen(
+    scripted: Script, answer: Any
+) -> None:
+    app, tools = smith(scripted())
+    run = await decided(app, await app.submit(plan_of(ask("q", "Pay?"), PAYS), by="ada"))
+    await app.answer(run.id, "q", answer, by="ada")
+    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert len(effects(tools)) == 1
+
+
+async def test_a_no_is_a_value_where_the_effect_works_with_it_or_only_reads_follow(
+    scripted: Script,
+) -> None:
+    app, tools = smith(scripted())
+    tip = ask("q", "A tip?", options=["yes", "no"])
+    pays = step("p", "pay", inputs={"to": "alice", "tip": "{{q}}"})
+    run = await decided(app, await app.submit(plan_of(tip, pays), by="ada"))
+    await app.answer(run.id, "q", "no", by="ada")
+    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert effects(tools) == [{"to": "alice", "tip": "no"}]
+    run = await app.submit(plan_of(tip, step("x", after=["q"])), by="ada")
+    run = await app.run(run.id)
+    await app.answer(run.id, "q", "no", by="ada")
+    assert (await app.run(run.id)).status is RunStatus.DONE

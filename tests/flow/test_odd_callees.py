@@ -1,0 +1,133 @@
+"""Whatever a tool says, raises or returns: its step ends, and the run goes on or asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, cast
+
+import pytest
+
+from plansmith import Effect, Plan, RunStatus
+from plansmith.app import Plansmith
+from plansmith.errors import InputNeeded, OutcomeUnknown, ToolFailed
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.run import Run, StepStatus
+from plansmith.ports import Call, Usage
+
+Deed = Callable[[Call], Any]
+HALF = "\ud800"  # half of a character, as undecodable file names bring it
+
+
+class Mute(Exception):
+    """An error that breaks when it is asked for its words."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+class Odd:
+    """A tool that does what the test says, and one beside it that takes part in the same run."""
+
+    def __init__(self, deed: Deed, effect: Effect) -> None:
+        self._deed = deed
+        self._effect = effect
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        """Both tools."""
+        return [
+            ToolSpec(name="odd", effect=self._effect),
+            ToolSpec(name="plain", effect=Effect.READ),
+        ]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        """Do it."""
+        del arguments
+        return cast("Json", self._deed(call)) if tool == "odd" else "fine"
+
+
+def raising(error: BaseException) -> Deed:
+    def deed(_: Call) -> Any:
+        raise error
+
+    return deed
+
+
+def saying(word: Callable[[Call], None]) -> Deed:
+    def deed(call: Call) -> Any:
+        word(call)
+        return "ok"
+
+    return deed
+
+
+async def outcome(deed: Deed, effect: Effect) -> Run:
+    app = Plansmith(tools=[Odd(deed, effect)])
+    steps = [{"id": "o", "tool": "odd"}, {"id": "p", "tool": "plain"}]
+    run = await app.submit(Plan.model_validate({"goal": "g", "steps": steps}), by="ada")
+    if run.status is RunStatus.REVIEWING:
+        assert run.plan is not None
+        await app.decide(run.id, approve=run.plan.hash, by="ada")
+    return await app.run(run.id)
+
+
+BREAKS: dict[str, Deed] = {
+    "an error without words": raising(Mute()),
+    "an error with half a character": raising(OSError(f"no such file: {HALF}")),
+    "a lost call with half a character": raising(OutcomeUnknown(HALF)),
+    "an error that is no exception": raising(GeneratorExit()),
+    "a group of ends": raising(BaseExceptionGroup("both", [SystemExit(1)])),
+    "an advice that is none": saying(lambda call: call.advise(cast("Any", "give up"), "")),
+    "a negative use": saying(lambda call: call.spend(Usage(-5))),
+    "a cost that is no number": saying(lambda call: call.spend(Usage(cost=Decimal("NaN")))),
+    "a negative cost": saying(lambda call: call.spend(Usage(cost=Decimal(-1)))),
+}
+
+
+@pytest.mark.parametrize("deed", BREAKS.values(), ids=BREAKS.keys())
+async def test_a_call_that_breaks_oddly_is_unknown_for_a_write_and_failed_for_a_read(
+    deed: Deed,
+) -> None:
+    write = await outcome(deed, Effect.WRITE)
+    assert write.status is RunStatus.ASKING
+    assert write.steps["o"].status is StepStatus.UNKNOWN
+    assert list(write.questions) == ["unknown:o"]
+    read = await outcome(deed, Effect.READ)
+    assert read.steps["o"].status is StepStatus.FAILED
+    assert read.steps["p"].status is StepStatus.DONE
+    assert read.status is RunStatus.PARTLY_DONE
+
+
+FAILS: dict[str, Deed] = {
+    "half a character": raising(ToolFailed(HALF)),
+    "words that are none": raising(ToolFailed(cast("Any", b"no"))),
+    "a question with half a character": raising(InputNeeded(f"Which {HALF}?")),
+    "a question without words": raising(InputNeeded(cast("Any", None))),
+    "a question whose state is no JSON": raising(InputNeeded("Which?", state={1, 2})),
+    "a question whose options are no words": raising(InputNeeded("?", options=cast("Any", [1]))),
+    "a question whose link is no text": raising(InputNeeded("Which?", link=cast("Any", 5))),
+}
+
+
+@pytest.mark.parametrize("deed", FAILS.values(), ids=FAILS.keys())
+async def test_a_failure_or_a_question_that_cannot_be_kept_fails_its_step_alone(
+    deed: Deed,
+) -> None:
+    for effect in (Effect.WRITE, Effect.READ):
+        run = await outcome(deed, effect)
+        assert run.steps["o"].status is StepStatus.FAILED
+        assert run.steps["p"].status is StepStatus.DONE
+        assert run.status is RunStatus.PARTLY_DONE
+
+
+async def test_an_endless_error_is_kept_only_in_part() -> None:
+    run = await outcome(raising(ToolFailed("x" * 30_000_000)), Effect.WRITE)
+    assert run.steps["o"].status is StepStatus.FAILED
+    assert len(run.steps["o"].error) < 20_000
+
+
+@pytest.mark.parametrize("word", [f"half {HALF}", 5, None])
+async def test_progress_that_is_no_text_harms_nothing(word: Any) -> None:
+    run = await outcome(saying(lambda call: call.progress(word)), Effect.WRITE)
+    assert run.status is RunStatus.DONE
