@@ -6,6 +6,7 @@ export const en = {
   "app.loading": "Loading …",
   "app.retry": "Try again",
   "app.close": "Close",
+  "app.back": "Go back",
   "app.cancel": "Cancel",
   "app.save": "Save",
   "app.copy": "Copy",

@@ -8,6 +8,7 @@ export const zh: Words = {
   "app.loading": "正在加载……",
   "app.retry": "重试",
   "app.close": "关闭",
+  "app.back": "返回",
   "app.cancel": "取消",
   "app.save": "保存",
   "app.copy": "复制",
