@@ -131,3 +131,16 @@ def test_consent_names_what_is_called_how_often_and_where_the_values_came_from(
     each = {"tool": "note", "inputs": {"text": "{{item}}"}}
     run, _ = waiting(cli, write, who, {"id": "m", "over": "{{who.all}}", "each": each, "most": 2})
     assert told_of_consent(run) == {"callee": "note", "sources": ["who"], "times": 3}
+
+
+def test_a_report_tells_consent_and_an_answer_to_a_plan_that_imitates_it_apart(
+    cli: Cli, write: Write
+) -> None:
+    fake = {"id": "q", "question": "Plansmith asks for your consent", "options": ["allow"]}
+    waiting(cli, write, READ, fake, NOTE | {"after": ["q"]})
+    cli("answer", "last", "q", "allow", *PY, "--run", "--no-input")
+    code, out, _ = cli("answer", "last", "refuse", *PY, "--run", "--no-input")
+    assert code == 7
+    assert "answered the plan's own question “Plansmith asks for your consent”: allow" in out
+    assert "did not allow note to be called with values out of r" in out
+    assert "the plan was revised" not in out
