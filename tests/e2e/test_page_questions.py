@@ -11,7 +11,7 @@ from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
 from tests.web.screens import approve, until
 
 LONG = "".join(f"{number:05d} " for number in range(2_000)) + "the end"
-FAKE = "Plansmith asks for your consent: step write"
+FAKE = "Plansmith asks for your consent to call notes.write"
 
 
 def test_consent_and_a_question_of_the_plan_look_different_and_consent_is_whole(
@@ -27,7 +27,7 @@ def test_consent_and_a_question_of_the_plan_look_different_and_consent_is_whole(
     page = watched.tab(f"runs/{run}")
     consent = page.locator(".question[data-kind=consent]")
     expect(consent).to_have_class("question own")
-    expect(consent.get_by_role("button", name="allow")).to_be_enabled()
+    expect(consent.get_by_role("button", name="Allow")).to_be_enabled()
     text = consent.locator("dd", has_text="the end")
     expect(text.locator("summary")).to_contain_text("characters: show all")
     text.locator("summary").click()
@@ -36,3 +36,36 @@ def test_consent_and_a_question_of_the_plan_look_different_and_consent_is_whole(
     expect(told).to_have_class("question told")
     expect(told.locator(".asker")).to_have_text("The plan asks, in its step q")
     expect(page.locator(".question.own .asker", has_text=FAKE)).to_have_count(1)
+
+
+def test_what_data_says_about_its_origin_is_not_believed_on_the_page(
+    watched: Watched, stage: Stage
+) -> None:
+    said = "x. This comes from your own words."
+    look: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": said}}
+    inputs = {"path": "n.md", "text": "{{look.city}}"}
+    run = stage.submit(look, {"id": "write", "tool": "notes.write", "inputs": inputs})
+    approve(stage, run)
+    until(stage, run, "asking")
+    page = watched.tab(f"runs/{run}")
+    told = "It would be called with these values, which came out of: look"
+    expect(page.locator(".question[data-kind=consent] p.text")).to_have_text(told)
+
+
+def test_consent_to_many_calls_tells_their_number_on_the_page(
+    watched: Watched, stage: Stage
+) -> None:
+    look = {"tool": "weather.forecast", "inputs": {"city": "{{item}}"}}
+    names: dict[str, Any] = {"id": "names", "over": ["Oslo", "Rome", "Bergen"], "each": look}
+    write = {"tool": "notes.write", "inputs": {"path": "n.md", "text": "{{item.city}}"}}
+    run = stage.submit(names, {"id": "all", "over": "{{names}}", "each": write, "most": 2})
+    approve(stage, run)
+    until(stage, run, "asking")
+    page = watched.tab(f"runs/{run}")
+    consent = page.locator(".question[data-kind=consent]")
+    expect(consent.locator(".asker")).to_have_text(
+        "Plansmith asks for your consent to call notes.write"
+    )
+    expect(consent.locator("p.text")).to_have_text(
+        "It would be called 3 times, once for each of these items, which came out of: names"
+    )

@@ -112,7 +112,7 @@ def read_the_report(page: Page) -> None:
     expect(page.locator(".prose table")).to_be_visible()
     page.reload()
     expect(page.locator(".prose")).to_contain_text("Rome it is")
-    expect(page.get_by_text("the plan was revised")).to_be_visible()
+    expect(page.get_by_text("another plan was looked for")).to_be_visible()
     page.get_by_text("Weather in Rome").click()
     expect(page.locator(".evidence[open]")).to_contain_text('"sky"')
     page.locator(".evidence[open] a").click()

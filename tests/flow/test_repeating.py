@@ -143,6 +143,20 @@ async def test_a_step_done_in_part_is_told_before_it_runs_again() -> None:
     assert any("m (1 of its 2 parts) was done" in reason for reason in asked.reasons)
 
 
+async def test_who_continues_is_asked_about_what_is_left_and_not_about_what_is_done() -> None:
+    sends = FakeTool("send", ["ok", ToolFailed("full")], effect=Effect.WRITE)
+    app, _ = smith(sends)
+    ann = {"id": "ann", "tool": "send", "inputs": {"to": "ann"}}
+    bob = {"id": "bob", "tool": "send", "inputs": {"to": "bob"}, "after": ["ann"]}
+    first = await through(app, await app.submit(plan(ann, bob)))
+    assert first.status is RunStatus.PARTLY_DONE
+    again = await app.retry(first.id, by="ada")
+    events = await app.store.events(again.id)
+    [asked] = [each.body for each in events if isinstance(each.body, e.ReviewAsked)]
+    assert asked.reasons == ("bob changes something with send",)
+    assert (asked.hash, again.status) == (first.plan and first.plan.hash, RunStatus.REVIEWING)
+
+
 # Planning that fails
 
 

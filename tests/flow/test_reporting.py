@@ -158,7 +158,10 @@ async def test_an_answer_to_a_question_is_told_as_a_decision() -> None:
     await app.answer(run.id, "q", "C", by="ada")
     await app.run(run.id)
     report = await load_report(app.store, run.id)
-    assert any("ada answered “Which unit?”: C" in each.text for each in report.decisions)
+    assert any(
+        "ada answered the plan's own question “Which unit?”: C" in each.text
+        for each in report.decisions
+    )
     assert any("Nobody was asked" in each.text for each in report.decisions)
 
 

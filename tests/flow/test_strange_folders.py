@@ -204,6 +204,8 @@ def test_a_command_in_a_strange_folder_runs_sends_and_reads_nothing_of_it(
     assert not (folder.here / "theirs.db").exists()
     assert not (folder.here / "x").exists()  # never_for would have let it be written
     assert not (folder.outside / "cache").exists()
+    told_once = [line for line in told.splitlines() if "left out of" in line]
+    assert len(told_once) == (words[0] != "trust")
     assert "plansmith trust" in told
 
 

@@ -102,7 +102,9 @@ def _plan(args: argparse.Namespace) -> int:
 def _prepare(args: argparse.Namespace) -> None:
     """Offer a model where there is none, before anything is planned."""
     if args.request.strip():
-        offer_model(args, settings_of(args), words_for(args.lang or own_locale()))
+        # What is left out of a folder's settings is told once, by the session.
+        settings = settings_of(args, lambda _: None)
+        offer_model(args, settings, words_for(args.lang or own_locale()))
 
 
 async def _planned(session: Session) -> Run:

@@ -48,17 +48,24 @@ def question_lines(
     if values is None:
         yield from quoted(clip(asked.text, _LONGEST_TEXT))
     else:
-        sources = asked.text.rpartition(" This comes from ")[2].rstrip(".")
-        yield f"  {session.words['comes_from'].format(sources=safe(clip(sources, 200)))}"
+        yield f"  {_origin(asked, session)}"
         for name, value in values.items():
             yield from _value_lines(name, value, session)
     for number, option in enumerate(asked.options, start=1):
         yield from quoted(f"{number}. {clip(option)}")
 
 
+def _origin(asked: QuestionAsked, session: Session) -> str:
+    """Where the values of a call came from, and for how many items it would be made."""
+    # An earlier release told it only in the text.
+    told = ", ".join(asked.sources) or asked.text.rpartition(" This comes from ")[2].rstrip(".")
+    words = session.words["comes_from" if not asked.times else "items_from"]
+    return words.format(sources=safe(clip(told, 200)), times=asked.times)
+
+
 def head_line(asked: QuestionAsked, session: Session, run: Run) -> str:
     """Who asks: Plansmith itself, the plan, or a tool or an agent by its name."""
-    callee = clip(safe(callee_of(run.plan, asked.step)), 80)
+    callee = clip(safe(asked.callee or callee_of(run.plan, asked.step)), 80)
     words = session.words[_HEADS.get(asked.asks, "system_asks")]
     return words.format(name=safe(asked.question), step=safe(asked.step or ""), callee=callee)
 

@@ -21,7 +21,7 @@ from plansmith.trust import PROJECT_FILE, Content, Project, TrustBook
 # The first that fits; what none is said of is told by its name.
 _MEANS: Final = (
     ("tools", "run the Python code, and offer the tools, of files that it names"),
-    ("mcp.approvals", "nothing, even when trusted: approvals are your own"),
+    ("mcp.approvals", "bring approvals of its own; these never count, trusted or not"),
     ("mcp", "offer MCP servers: programs to start, or addresses to call; you approve each before"),
     ("agents", "hand work to agents at addresses that it names; you approve each before"),
     ("secrets", "say where secrets of yours are read, and which tools are given them"),
@@ -34,7 +34,7 @@ _MEANS: Final = (
     ("budget", "let runs take more than your own limits"),
     ("run", "change how plans are run, and what is asked before a call"),
     ("builtin", "change what the built-in tools may reach and change"),
-    ("store", "choose where runs are kept"),
+    ("store", "choose where runs are kept, and so which runs count as approved already"),
     ("cache", "write files at a place that it names"),
 )
 

@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan.chain import event_text, moment, texts_of
-from plansmith.plan.data import Instant, Json, Record
+from plansmith.plan.data import Instant, Json, Record, Whole
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
@@ -166,7 +166,8 @@ class QuestionAsked(Record):
     An ask step (`step`) and a tool or agent (`call`) ask what they like. The system asks about the
     request, for consent to the values of a call, whether an `unknown` call took effect, beyond a
     limit, and whether an approved effect may be dropped. A call that asks leaves a `state`, by its
-    content hash, with which it is made again; for consent, it is the values as they would be sent.
+    content hash, with which it is made again; for consent, it is the values as they would be sent,
+    with what would be called, the sources of the values, and how often if it is for each of many.
     """
 
     type: Literal["question_asked"] = "question_asked"
@@ -179,15 +180,19 @@ class QuestionAsked(Record):
     state: str = ""
     link: str = ""
     kind: QuestionKind | None = None
+    callee: str = ""
+    sources: tuple[str, ...] = ()
+    times: Whole = 0
 
     @property
     def asks(self) -> QuestionKind:
         """The kind, also of a question that an earlier release wrote."""
         if self.kind is not None:
             return self.kind
-        name = self.question
-        found = next((kind for sign, kind in _SIGNS.items() if name.startswith(sign)), None)
-        return found or ("call" if self.state else "step" if self.step is not None else "limit")
+        for sign, found in _SIGNS.items():
+            if self.question.startswith(sign):
+                return found
+        return "call" if self.state else "step" if self.step is not None else "limit"
 
 
 _SIGNS: Final[dict[str, QuestionKind]] = {

@@ -111,7 +111,7 @@ _VERBS: Final = re.compile(
     r"|chart|graph|visuali[sz]e|build|send|e-?mail|mail|text|message|forward|post|tweet|publish"
     r"|rename|move|delete|erase|remove|book|reserve|order|buy|purchase|pay|transfer|refund"
     r"|reimburse|cancel|add|sort|convert|copy|merge|combine|join|split|extract|filter|collect"
-    r"|summari[sz]e|translate)\b",
+    r"|summari[sz]e|translate|give|remind|notify|inform|invite)\b",
     re.IGNORECASE,
 )
 _CHART: Final = r"(?:chart|graph|plot|histogram|diagram)s?\b"
@@ -150,6 +150,11 @@ _PATTERNS: Final[tuple[tuple[str, Kind, str], ...]] = (
         "email|e-mail|mail|message|text",
         "send",
         r"\s+(?:him|her|them|it|this|that|the|my|every|all|everyone|[\w.+-]+@\S+)\b",
+    ),
+    (
+        "remind|notify|inform|invite",
+        "send",
+        r"\s+(?!me\b|us\b)(?:\S+\s+){1,6}?(?:by|via)\s+(?:e-?mail|mail|sms|text|message)\b",
     ),
     ("forward", "send", r"\s+(?:it|this|that|them|the|my)\b.*\bto\b"),
     ("post|publish", "send", r"\s+(?:it|this|that|them|the|a|an|my)\b.*\b(?:to|on|in)\b"),
@@ -194,9 +199,13 @@ def _english(sentence: str) -> list[tuple[Deed, bool]]:
         if not denied and (is_question or not leads or _is_told(verb[1].casefold(), before)):
             continue
         for kind, files in _meant(verb[1].casefold(), rest[:_FAR]):
-            words = " ".join(f"{verb[1]}{rest[:_FAR]}".split())[:80].rstrip(" ,.;:!?")
+            words = _JOINED.sub("", " ".join(f"{verb[1]}{rest[:_FAR]}".split())[:80])
             deeds.append((Deed(kind, files, words), not denied))
     return deeds[::-1]
+
+
+# What leads from one deed to the next belongs to neither: `draw a chart and`.
+_JOINED: Final = re.compile(r"(?:[\s,.;:!?&]+(?:(?:and|then|also|please)\b)?)+$", re.IGNORECASE)
 
 
 def _place(sentence: str, verb: re.Match[str]) -> _Place:
@@ -254,11 +263,20 @@ _INTO: Final = re.compile(
 )
 
 
+# `give me a csv called out.csv`; "the file called in.csv" is one that is there.
+_NEW: Final = re.compile(r"\ban?\s+(?:new\s+)?(?:\w+\s+){1,2}(?:named|called)\s+$", re.IGNORECASE)
+
+
 def _saved(verb: str, rest: str) -> tuple[str, ...] | None:
     """The files that are to be saved; none where only "a file" is meant; None for no saving."""
     if _TURNING.fullmatch(verb):
         into = [each[0] for each in FILE.finditer(rest) if _INTO.search(rest[: each.start()])]
         return tuple(into) or None
+    if verb == "give":
+        return (
+            tuple(each[0] for each in FILE.finditer(rest) if _NEW.search(rest[: each.start()]))
+            or None
+        )
     if verb not in _SAVING | _MAKING | {"add"}:
         return None
     files = list(FILE.finditer(rest))

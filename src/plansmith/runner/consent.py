@@ -54,7 +54,8 @@ class Consent:
         most = step.most or self.most_items
         if not isinstance(items, list) or isinstance(step.over, list) or len(items) <= most:
             return None
-        if not self._is_found_out(unit, units):
+        sources = self._found_out(unit, units)
+        if not sources:
             return None
         callees = [*dict.fromkeys(self._acting(step))]
         if not callees:
@@ -68,6 +69,9 @@ class Consent:
             step=unit.name,
             state=content_hash({"over": items}),
             kind="consent",
+            callee=", ".join(callees),
+            sources=tuple(sources),
+            times=len(items),
         )
 
     def _acting(self, step: MapStep) -> Iterator[str]:
@@ -77,8 +81,8 @@ class Consent:
             if not self.callees.is_read(unit):
                 yield unit.callee
 
-    def _is_found_out(self, unit: Unit, units: Mapping[str, Unit]) -> bool:
-        """Whether a map step's list came out of a tool or a program, not from plan or person."""
+    def _found_out(self, unit: Unit, units: Mapping[str, Unit]) -> list[str]:
+        """The tools and programs a map step's list came out of; none if from plan or person."""
         assert isinstance(unit.step, MapStep)  # noqa: S101
         refs = [found.ref for found in find(unit.step.over) if found.ref is not None]
-        return bool(data_sources(unit, units, self.answered_by, refs=refs))
+        return data_sources(unit, units, self.answered_by, refs=refs)

@@ -58,6 +58,8 @@ def data_question(
         step=unit.name,
         state=content_hash(inputs),
         kind="consent",
+        callee=unit.callee,
+        sources=tuple(sources),
     )
 
 

@@ -85,6 +85,18 @@ class Repeating(Revising):
             raise Refused(f"run {run_id} is {old.status}", hint=hint)
         return old
 
+    async def _review_left(
+        self, plan: Plan, kept: Sequence[e.StepReused]
+    ) -> Sequence[e.ReviewAsked]:
+        """The request for a review of a plan, with the reasons of what is left to do."""
+        asked = await self.review(plan)
+        done = {each.step for each in kept}
+        if not asked or not done:
+            return asked
+        steps = [each.replace(disabled=each.disabled or each.id in done) for each in plan.steps]
+        left = await self.review(plan.replace(steps=tuple(steps)))
+        return [asked[0].replace(reasons=each.reasons) for each in left] or asked
+
     async def _repeat(
         self,
         old: Run,
@@ -98,7 +110,8 @@ class Repeating(Revising):
         """A new run of an earlier one's plan, reviewed like any other and told what it repeats."""
         plan = await self.pinned(plan)
         reasons = await self._told_again(old, plan, kept)
-        asked = await self.review(plan) or ([shown_first(plan)] if sees_first(old) else [])
+        asked = await self._review_left(plan, kept)
+        asked = asked or ([shown_first(plan)] if sees_first(old) else [])
         if reasons and not asked and not anew:  # who continues does not expect anything twice
             asked = [e.ReviewAsked(hash=plan.hash)]
         reviewed = [each.replace(reasons=(*each.reasons, *reasons)) for each in asked]

@@ -13,6 +13,7 @@ from plansmith.plan.diff import diff_plans
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run
+from plansmith.runner.labels import ALLOW
 from plansmith.runner.report_words import Words
 
 _MOST_NAMED: Final = 8
@@ -66,13 +67,13 @@ def _retries(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
 
 def decisions(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
     """Who approved, rejected or answered what, and when."""
-    asked: dict[str, str] = {}
+    asked: dict[str, e.QuestionAsked] = {}
     approved = ""
     for event in events:
         who = _who(event, words)
         match event.body:
             case e.QuestionAsked() as body:
-                asked[body.question] = body.text
+                asked[body.question] = body
             case e.PlanApproved() as body:
                 approved = body.hash
                 yield _entry(event, words["approved"].format(who=who, hash=body.hash[:12]))
@@ -80,14 +81,28 @@ def decisions(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
                 reason = _short(body.reason) or words["no_reason"]
                 yield _entry(event, words["rejected"].format(who=who, reason=reason))
             case e.QuestionAnswered() as body:
-                question = _short(asked.get(body.question, body.question))
-                key = "no_answer" if body.no_answer else "answered"
-                text = words[key].format(who=who, question=question, answer=_answer(body.answer))
-                yield _entry(event, text)
+                yield _entry(event, _answered(body, asked.get(body.question), who, words))
             case e.RunStarted() as body if body.hash != approved and not body.reason:
                 yield _entry(event, words["not_asked"].format(hash=body.hash[:12]))
             case _:
                 pass
+
+
+def _answered(
+    body: e.QuestionAnswered, asked: e.QuestionAsked | None, who: str, words: Words
+) -> str:
+    """An answer with whose question it was: one of the plan must not pass for Plansmith's."""
+    kind = asked.asks if asked else ""
+    key = {"step": "answered_step", "call": "answered_call"}.get(kind, "answered")
+    if kind == "consent" and asked and asked.callee:
+        key = "allowed" if body.answer == ALLOW else "refused"
+    return words["no_answer" if body.no_answer else key].format(
+        who=who,
+        question=_short(asked.text if asked else body.question),
+        answer=_answer(body.answer),
+        callee=asked and (asked.callee or asked.step),
+        sources=", ".join(asked.sources) if asked else "",
+    )
 
 
 def _told(event: e.Event, words: Words) -> Entry | None:

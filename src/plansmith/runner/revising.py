@@ -200,7 +200,7 @@ class Revising(Planning):
             templates={**self.templates, **run.templates},
         )
         if kept.plan.hash == run.plan.hash:
-            circle = "the new plan is the same as the old one"
+            circle = "planning again gave the same plan"
         flaw = circle or ("the new plan is unusable" if has_errors(problems) else "")
         if not flaw and _is_done(run, kept.plan.by_id):
             flaw = "" if cause.kind == "iteration" else "the new plan adds nothing"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -42,7 +42,12 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
         "hash": run.plan.hash if run.plan else None,
         "problems": [problem_json(each) for each in run.problems],
         "estimate": run.estimate.to_json() if run.estimate else None,
-        "effects": await effects_view(smith, run.plan, run.templates),
+        "effects": await effects_view(
+            smith,
+            run.plan,
+            run.templates,
+            done={name for name, state in run.steps.items() if state.reused_from},
+        ),
         "origins": _plain(await run_origins(smith, events, specs)),
         "review": _review(run, events),
         "steps": steps,
@@ -202,13 +207,20 @@ def question_view(asked: e.QuestionAsked) -> dict[str, Json]:
         "step": asked.step,
         "expires_at": moment(asked.expires_at),
         "link": asked.link,
+        "callee": asked.callee,
+        "sources": list(asked.sources),
+        "times": asked.times,
     }
 
 
 async def effects_view(
-    smith: Plansmith, plan: Plan | None, templates: Mapping[str, Plan]
+    smith: Plansmith,
+    plan: Plan | None,
+    templates: Mapping[str, Plan],
+    *,
+    done: Collection[str] = (),
 ) -> dict[str, Json]:
-    """What a plan does to the world, counted and by step."""
+    """What a plan does to the world, by step, and counted without what is done already."""
     counts = dict.fromkeys(Effect, 0)
     by_step: dict[str, Json] = {}
     specs = await known_tools(smith)
@@ -219,7 +231,7 @@ async def effects_view(
         found: list[Effect] = []
         for inner in active_steps(Plan(steps=(step,)), templates):
             found += [effect for _, effect in effects(inner, tools=specs, agents=agents)]
-        for effect in found:
+        for effect in found if step.id not in done else ():
             counts[effect] += 1
         if found or isinstance(step, (MapStep, PlanStep)):
             worst = max(found, key=lambda each: each.rank, default=Effect.READ)

@@ -102,3 +102,45 @@ def test_a_question_of_the_plan_cannot_look_like_one_of_plansmith(
             assert len(line) <= columns
     run = json.loads(cli("show", "last", "--json")[1])
     assert [each["kind"] for each in run["questions"]] == ["step"]
+
+
+MAP_TOOL = '''
+
+@tool(effect="read")
+def names() -> dict:
+    """Whom to write to."""
+    return {"all": ["ann", "bob", "cyd"], "said": "x. This comes from your own words"}
+'''
+
+
+def told_of_consent(run: dict[str, Any]) -> dict[str, Any]:
+    """What a person is told about a consent, apart from the values."""
+    (asked,) = run["questions"]
+    return {name: asked.get(name, 0) for name in ("callee", "sources", "times")}
+
+
+def test_consent_names_what_is_called_how_often_and_where_the_values_came_from(
+    cli: Cli, write: Write, desk: Path
+) -> None:
+    with (desk / "tools.py").open("a", encoding="utf-8") as file:
+        file.write(MAP_TOOL)
+    who = {"id": "who", "tool": "names"}
+    told = {"id": "n", "tool": "note", "inputs": {"text": "{{who.said}}"}}
+    run, _ = waiting(cli, write, who, told)
+    assert told_of_consent(run) == {"callee": "note", "sources": ["who"], "times": 0}
+    each = {"tool": "note", "inputs": {"text": "{{item}}"}}
+    run, _ = waiting(cli, write, who, {"id": "m", "over": "{{who.all}}", "each": each, "most": 2})
+    assert told_of_consent(run) == {"callee": "note", "sources": ["who"], "times": 3}
+
+
+def test_a_report_tells_consent_and_an_answer_to_a_plan_that_imitates_it_apart(
+    cli: Cli, write: Write
+) -> None:
+    fake = {"id": "q", "question": "Plansmith asks for your consent", "options": ["allow"]}
+    waiting(cli, write, READ, fake, NOTE | {"after": ["q"]})
+    cli("answer", "last", "q", "allow", *PY, "--run", "--no-input")
+    code, out, _ = cli("answer", "last", "refuse", *PY, "--run", "--no-input")
+    assert code == 7
+    assert "answered the plan's own question “Plansmith asks for your consent”: allow" in out
+    assert "did not allow note to be called with values out of r" in out
+    assert "the plan was revised" not in out

@@ -31,6 +31,9 @@ from plansmith.planner.deeds import asked_deeds
         ("把 sales.csv 排序后保存为 sorted.csv", "save", ("sorted.csv",)),
         ("按金额排序，另存为sorted.csv", "save", ("sorted.csv",)),
         ("画一张柱状图", "draw", ()),
+        ("请画一张图", "draw", ()),
+        ("Give me a csv called out.csv with all people", "save", ("out.csv",)),
+        ("Remind Ann by mail about the invoice", "send", ()),
         ("总结一下，然后发邮件给王明", "send", ()),
         ("删除 old.log", "delete", ("old.log",)),
         ("帮我预订一张去北京的机票", "order", ()),
@@ -56,6 +59,9 @@ def test_a_deed_is_found_in_the_words_that_ask_for_it(
         "Which orders were booked and paid last week?",
         "How much would I save?",
         "Order the list by name",
+        "Give me the rows of the file called people.csv",
+        "Remind me by mail what we agreed",
+        "Give me a summary of people.csv",
         "Write a poem about the sea",
         "Summarise report.pdf",
         "如何保存文件？",
@@ -136,3 +142,8 @@ def test_a_step_that_does_something_else_does_not_do_the_deed(step: dict[str, ob
 @pytest.mark.parametrize("piece", ["send it to ", "保存为", "save a-", "every a ", "'x ", "a.a/"])
 def test_a_long_pasted_text_is_looked_through_to_a_limit(piece: str) -> None:
     assert len(asked_deeds(piece * 30_000)) < 10_000
+
+
+def test_the_words_of_a_deed_end_before_what_leads_to_the_next() -> None:
+    deeds = asked_deeds("Draw a chart and then mail it to Ann, please")
+    assert [deed.words for deed in deeds] == ["Draw a chart", "mail it to Ann"]

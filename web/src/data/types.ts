@@ -88,6 +88,10 @@ export interface Question {
   expires_at?: string | null;
   state?: string;
   link?: string;
+  // Of a consent: what would be called, where the values came from, how often if once for each item.
+  callee?: string;
+  sources?: string[];
+  times?: number;
 }
 
 export interface StepState {

@@ -112,7 +112,7 @@ export function Confirm({ title, yes, onYes, onNo }: {
   return (
     <Dialog title={title} onClose={onNo}>
       <div class="actions end">
-        <Button onClick={onNo}>{t("app.cancel")}</Button>
+        <Button onClick={onNo}>{t("app.back")}</Button>
         <Button kind="danger" onClick={onYes}>{yes}</Button>
       </div>
     </Dialog>

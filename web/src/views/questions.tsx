@@ -49,7 +49,7 @@ function Ask({ run, question, onAnswered }: { run: string; question: Question; o
       </p>
       {safeLink(question.link) && <p><a href={question.link} target="_blank" rel="noopener noreferrer">{t("ask.link")}: {question.link}</a></p>}
       {choices.length > 0 && (
-        <div class="options">{choices.map((each) => <Button key={String(each)} disabled={action.busy || (kindOf(question) === "consent" && !seen)} onClick={() => send({ answer: each })}>{String(each)}</Button>)}</div>
+        <div class="options">{choices.map((each) => <Button key={String(each)} disabled={action.busy || (kindOf(question) === "consent" && !seen)} onClick={() => send({ answer: each })}>{label(kind, String(each))}</Button>)}</div>
       )}
       {choices.length === 0 && <div class="answer">
         <Grow label={t("ask.answer")} placeholder={t("ask.answer")} value={text} onInput={setText} mono={!plain}
@@ -73,7 +73,13 @@ export function kindOf(question: Question): QuestionKind {
   return (sign && SIGNS[sign]) || (question.state ? "call" : question.step ? "step" : "limit");
 }
 
-export const asker = (question: Question): string => t(`ask.by.${kindOf(question)}`, { step: question.step ?? "" });
+export const asker = (question: Question): string => t(`ask.by.${kindOf(question)}`, { step: question.step ?? "", callee: question.callee || (question.step ?? "") });
+
+// The choices of Plansmith's own questions in the person's language; what a plan offers stays as it is.
+type Choice = "allow" | "refuse" | "done" | "not_done" | "retry" | "go_on" | "stop";
+const CHOICES: ReadonlySet<string> = new Set<Choice>(["allow", "refuse", "done", "not_done", "retry", "go_on", "stop"]);
+const label = (kind: QuestionKind, option: string): string =>
+  OWN.has(kind) && CHOICES.has(option) ? t(`ask.option.${option as Choice}`) : option;
 
 interface Whole extends Question { values: Record<string, Json> | null }
 
@@ -82,10 +88,12 @@ function Consent({ run, question, onSeen }: { run: string; question: Question; o
   const whole = useResource<Whole>(runPath(run, `/questions/${encodeURIComponent(question.question)}`));
   const values = whole.value?.values;
   useEffect(() => onSeen(Boolean(values)), [values]);
-  const sources = /This comes from ([^]*)\.$/.exec(question.text)?.[1] ?? "";
+  // An earlier release told the sources only in the text, behind the values.
+  const told = question.text.split(" This comes from ").pop()?.replace(/\.$/, "") ?? "";
+  const sources = question.sources?.length ? question.sources.join(", ") : told;
   return (
     <>
-      <p class="text">{t("ask.consent", { sources })}</p>
+      <p class="text">{question.times ? t("ask.consentItems", { sources, times: question.times }) : t("ask.consent", { sources })}</p>
       <Shown of={whole}>{() => <dl class="values">{Object.entries(values ?? {}).map(([name, value]) => <Value key={name} name={name} value={value} />)}</dl>}</Shown>
     </>
   );
