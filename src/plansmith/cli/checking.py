@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from plansmith.cli.options import warn
 from plansmith.cli.output import read_file
 from plansmith.config import load_settings
 from plansmith.dialects.tools import read_tools
@@ -39,7 +40,7 @@ def known_tools(name: str | None) -> Known:
 
 
 async def _of_folder() -> Known:
-    settings = load_settings()
+    settings = load_settings(tell=warn)
     secrets = load(PARTS["secrets"])(settings.secrets)
     sources = make_tools(settings, clock=load(PARTS["clock"])(), secrets=secrets)
     agents = [agent.spec for agent in known_agents(settings, secrets=secrets)]
