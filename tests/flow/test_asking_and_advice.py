@@ -307,10 +307,12 @@ async def test_an_edit_in_mid_run_takes_back_only_what_it_changes() -> None:
         "a": "waiting",
         "b": "waiting",
         "k": "done",
-        "q": "asking",
+        "q": "waiting",
         "d": "waiting",
     }
+    assert not run.questions
     run = await app.run(run.id)
+    assert list(run.questions) == ["q"]
     assert [call.arguments for call in tools.calls[before:]] == [
         {"n": 2},
         {"x": {"n": 2}},

@@ -185,9 +185,10 @@ class QuestionAsked(Record):
         """The kind, also of a question that an earlier release wrote."""
         if self.kind is not None:
             return self.kind
-        name = self.question
-        found = next((kind for sign, kind in _SIGNS.items() if name.startswith(sign)), None)
-        return found or ("call" if self.state else "step" if self.step is not None else "limit")
+        for sign, kind in _SIGNS.items():
+            if self.question.startswith(sign):
+                return kind
+        return "call" if self.state else "limit" if self.step is None else "step"
 
 
 _SIGNS: Final[dict[str, QuestionKind]] = {

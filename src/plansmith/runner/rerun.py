@@ -17,7 +17,6 @@ from plansmith.plan.events import (
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
-from plansmith.plan.steps import AskStep
 
 _CHANGED: Final = "the plan was changed"
 _ENDED: Final = frozenset(
@@ -99,8 +98,6 @@ def taken_back(run: Run, plan: Plan) -> list[AnyBody]:
     effect: it stays until a person has answered it.
     """
     others = affected(run, plan)
-    # The words of a question without references are the same, whatever comes before it.
-    others -= {name for name in others if _asks_the_same(name, run, plan)}
     bodies: list[AnyBody] = [
         QuestionWithdrawn(question=asked.question, reason=_CHANGED)
         for asked in run.questions.values()
@@ -120,12 +117,6 @@ def affected(run: Run, plan: Plan) -> set[str]:
     """The steps of a plan that are new or would do something else, and all behind them."""
     changed = {name for name in plan.by_id if _is_changed(name, run, plan)}
     return changed | downstream(needs(plan), changed)
-
-
-def _asks_the_same(name: str, run: Run, plan: Plan) -> bool:
-    step = plan.by_id[name]
-    plain = isinstance(step, AskStep) and not any(True for _ in step.refs())
-    return plain and not _is_changed(name, run, plan)
 
 
 def unknown_steps(run: Run) -> dict[str, str]:
