@@ -136,6 +136,17 @@ async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a
     verify_chain(await world.store.events(run))
 
 
+async def test_an_event_that_fails_half_way_leaves_nothing_in_what_is_shown(world: World) -> None:
+    run = await world.approved()
+    journal = await world.smith.journal(run)
+    await journal.append(e.RunStarted(hash=journal.plan_hash), e.StepStarted(step="a", key="k"))
+    stood = journal.run
+    await world.force(run, e.StepFailed(step="a", error="no", cost="much"))
+    shown = (await world.smith.journal(run)).run
+    assert "step_failed" in shown.damage
+    assert shown.steps == stood.steps
+
+
 async def test_a_call_that_was_made_is_not_made_again_because_its_record_was_set_aside(
     world: World,
 ) -> None:

@@ -310,6 +310,7 @@ async def test_an_edit_in_mid_run_takes_back_only_what_it_changes() -> None:
         "q": "waiting",
         "d": "waiting",
     }
+    assert not run.questions
     run = await app.run(run.id)
     assert list(run.questions) == ["q"]
     assert [call.arguments for call in tools.calls[before:]] == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from plansmith import Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
 from plansmith.errors import Refused
+from plansmith.plan.data import Json
 from plansmith.plan.events import StepDone
 from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
+from plansmith.ports import Call
 from plansmith.review.edits import change_step
 from plansmith.runner.limits import RunLimits
 from plansmith.testing import FakeTool, FakeTools, MemoryStore
@@ -129,11 +132,11 @@ async def test_an_answer_from_another_process_ends_a_map_whose_last_part_asked()
     began, go = asyncio.Event(), asyncio.Event()
 
     class Slow(FakeTools):
-        async def call(self, tool: str, *given: Any) -> Any:
+        async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
             if tool == "slow":
                 began.set()
                 await go.wait()
-            return await super().call(tool, *given)
+            return await super().call(tool, arguments, call)
 
     place = Place()
     asks = plan({"id": "sure", "question": "Really?"})
@@ -235,3 +238,25 @@ async def test_a_tool_that_cancels_itself_does_not_leave_the_run_waiting_for_eve
     run = await place.begin(plan({"id": "o", "tool": "odd"}))
     assert run.steps["o"].status is StepStatus.UNKNOWN
     assert "cancelled from within" in run.questions["unknown:o"].text
+
+
+async def test_an_open_question_is_asked_again_once_what_comes_before_it_has_run_anew() -> None:
+    place = Place()
+    wanted = plan(
+        {"id": "a", "tool": "look", "inputs": {"n": 1}},
+        {"id": "sure", "question": "Really pay?", "after": ["a"]},
+        {"id": "pay", "tool": "pay", "inputs": {"sum": 1}, "after": ["sure"]},
+    )
+    run = await place.begin(wanted)
+    assert run.status is RunStatus.ASKING
+    app = place.enter()
+    run = await app.edit(run.id, change_step(wanted, "a", inputs={"n": 2}), by="ada")
+    with pytest.raises(Refused, match="no open question"):
+        await app.answer(run.id, "sure", "yes", by="ada")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    run = await app.run(run.id)
+    assert (place.calls("look"), place.calls("pay")) == (2, 0)
+    await app.answer(run.id, "sure", "yes", by="ada")
+    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert place.calls("pay") == 1

@@ -78,7 +78,8 @@ async def test_a_program_cannot_decide_on_a_plan() -> None:
     bank = Bank()
     run = await bank.smith.submit(plan(PAY), by=BOT)
     assert run.plan is not None
-    for word in ({"approve": run.plan.hash}, {"reject": True}):
+    words: list[dict[str, Any]] = [{"approve": run.plan.hash}, {"reject": True}]
+    for word in words:
         with pytest.raises(Refused, match="program cannot decide"):
             await bank.smith.decide(run.id, by=BOT, **word)
     assert (await bank.smith.get(run.id)).status is RunStatus.REVIEWING

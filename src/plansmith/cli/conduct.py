@@ -21,11 +21,12 @@ from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
 from plansmith.plan.fold import RunFold
-from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import StepFields
 from plansmith.review.policy import active_steps, effects
 from plansmith.review.render import problem_lines, safe
 from plansmith.runner.requested import missing_in
+from plansmith.runner.units import named_unit
 
 # A read that is cut off is made again: long enough to press Ctrl-C twice is long enough.
 _DETACH_S: Final = 2.0
@@ -165,9 +166,8 @@ async def _has_effects_under_way(watcher: Watcher) -> bool:
     run = watcher.run
     if run.plan is None:
         return False
-    names = {name.split("/")[0] for name in _running(run)}
-    steps = [getattr(run.plan.by_id[name], "each", run.plan.by_id[name]) for name in names]
-    return await _change_something(watcher.session, steps)
+    units = [named_unit(run.plan, name, run.templates) for name in run.calls_open]
+    return await _change_something(watcher.session, [unit.step for unit in units if unit])
 
 
 async def _is_known_to_read(session: Session, run: Run) -> bool:
@@ -179,7 +179,7 @@ async def _only_reads(session: Session, run: Run) -> bool:
     """Whether a plan changes nothing and lets go of no change that was approved."""
     if run.plan is None or run.drops:
         return False
-    steps = list(active_steps(run.plan, {**session.smith.templates, **run.templates}))
+    steps = list(active_steps(run.plan, run.templates))
     return not await _change_something(session, steps)
 
 
@@ -191,10 +191,6 @@ async def _change_something(session: Session, steps: Sequence[StepFields]) -> bo
         for step in steps
         for _, effect in effects(step, tools=callees.specs, agents=agents)
     )
-
-
-def _running(run: Run) -> list[str]:
-    return [name for name, step in run.steps.items() if step.status is StepStatus.RUNNING]
 
 
 async def _first(

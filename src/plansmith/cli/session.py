@@ -86,7 +86,7 @@ class Session:
     async def refuse_what_cannot_run(self, plan: Plan) -> None:
         """Say so before anything runs when a step's tool is not here, or only described."""
         callees = await self.smith.callees()
-        for step in active_steps(plan, self.smith.templates):
+        for step in active_steps(plan, await self.smith.contents(plan)):
             if not isinstance(step, ToolStep):
                 continue
             source = callees.tools.get(step.tool)

@@ -103,7 +103,8 @@ def read(value: Json) -> Reading:
     if adequate is False:
         # Not to be run as it is, whatever else can be read of it: every task waits for an answer.
         guidance = guidance or prose_of(head.get("reason")) or _UNCLEAR
-        steps = [{**step, "after": [GUIDANCE]} for step in steps]
+        answer: Json = [GUIDANCE]
+        steps = [{**step, "after": answer} for step in steps]
     if guidance and (adequate is False or not steps):
         steps.append({"id": GUIDANCE, "kind": "ask", "question": escape_text(guidance)})
     document: dict[str, Json] = {

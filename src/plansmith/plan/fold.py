@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
@@ -38,6 +38,16 @@ def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
     return folding.result()
 
 
+class Ahead(NamedTuple):
+    """What would be different in a run behind events that were only looked at."""
+
+    fields: Mapping[str, Any]
+    steps: MutableMapping[str, StepState]
+    questions: dict[str, e.QuestionAsked]
+    needs: Mapping[str, frozenset[str]]
+    hash: str
+
+
 class RunFold(StepsFold):
     """A run under construction, event by event; the method of an event's name applies it."""
 
@@ -65,21 +75,35 @@ class RunFold(StepsFold):
         self._set(last=event, updated_at=event.at)
         self._result = None
 
-    def check(self, events: Sequence[e.Event]) -> None:
-        """Say whether these events would fit, and take none: `JournalDamaged` tells the first."""
-        kept = self.run, self.steps, self.questions, self._needs, self._hash, self._result
-        self.run = replace(self.run)
-        # An overlay, since a copy of all steps an append would cost too much.
-        self.steps = ChainMap({}, self.steps)
-        self.questions = dict(self.questions)
+    def check(self, events: Sequence[e.Event]) -> Ahead:
+        """Where these events would lead, for `adopt`; `JournalDamaged` tells one that is no fit.
+
+        Nothing is taken meanwhile.
+        """
+        steps, questions, needed, digest = self.steps, self.questions, self._needs, self._hash
+        result, self._before = self._result, {}
+        # An overlay and what is to be undone: copies of all, an append, would cost too much.
+        self.steps, self.questions = ChainMap({}, steps), dict(questions)
         try:
             for event in events:
                 self.take(event)
+            fields = {name: getattr(self.run, name) for name in self._before}
+            return Ahead(fields, self.steps, self.questions, self._needs, self._hash)
         finally:
-            plan, digest = self.run.plan, self._hash
-            self.run, self.steps, self.questions, self._needs, self._hash, self._result = kept
-            if plan is self.run.plan:
-                self._hash = digest
+            before, self._before = self._before, None
+            self._set(**before)
+            self.steps, self.questions, self._needs, self._hash = steps, questions, needed, digest
+            self._result = result
+
+    def adopt(self, ahead: Ahead) -> None:
+        """Take the events of a `check` behind which nothing was taken."""
+        fields, steps, self.questions, self._needs, self._hash = ahead
+        if isinstance(steps, ChainMap):
+            changed, known = steps.maps
+            known.update(changed)
+            steps = known
+        self._set(**fields)
+        self.steps, self._result = steps, None
 
     def result(self) -> Run:
         """The run as it stands, apart from what comes later."""

@@ -26,10 +26,14 @@ class StepsFold:
 
     run: Run
     steps: MutableMapping[str, StepState]
+    # What fields of the run were, while events are only looked at.
+    _before: dict[str, Any] | None = None
 
     def _set(self, **fields: Any) -> None:
         """Change the run, which nobody else holds yet: a copy an event costs too much."""
         for name, value in fields.items():
+            if self._before is not None:
+                self._before.setdefault(name, getattr(self.run, name))
             object.__setattr__(self.run, name, value)
 
     def _step(self, event: e.Event, name: str, allowed: frozenset[StepStatus]) -> StepState:

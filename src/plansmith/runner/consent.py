@@ -34,7 +34,8 @@ class Consent:
         self, unit: Unit, inputs: Mapping[str, Json], state: State
     ) -> QuestionAsked | str | None:
         """The question to ask before a unit begins, why it may not begin at all, or nothing."""
-        if state.allowed.get(unit.name) == content_hash(dict(inputs)):
+        allowed = state.allowed.get(unit.name)
+        if allowed is not None and allowed == content_hash(dict(inputs)):
             return None
         attempt = state.attempts[unit.name] + 1
         if isinstance(unit.step, MapStep):

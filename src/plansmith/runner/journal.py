@@ -19,7 +19,7 @@ from plansmith.plan.events import (
     StepReplied,
     next_event,
 )
-from plansmith.plan.fold import RunFold
+from plansmith.plan.fold import Ahead, RunFold, fold
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.ports import Clock, JournalStore, RepairStore, Reply
 
@@ -77,6 +77,8 @@ class Journal:
                 self._take(event)
             except JournalDamaged as misfit:
                 why = misfit.message
+                # An event may fail half-way: what it did to the run until then is undone.
+                self._fold = RunFold(fold(self.events) if self.events else Run(id=self.id))
                 break
         self.beyond = events[len(self.events) - start :]
         self.last = max(last, len(self.events))
@@ -124,14 +126,15 @@ class Journal:
             last = next_event(body, run=self.id, by=actor, at=now, last=last)
             events.append(last)
         self.need_sound()
-        self._need_fit(events)
+        ahead, known = self._fitting(events), len(self.events)
         try:
             await self._store.append(events, values)
         except StaleWriter:
             await self._need_news()
             raise
-        for event in events:
-            self._take(event)
+        if len(self.events) == known:
+            self._fold.adopt(ahead)
+            self.events += events
         return events
 
     def program_of(self, step: str) -> str:
@@ -168,10 +171,10 @@ class Journal:
             hint = "read the run again and decide anew"
             raise JournalDamaged(f"the end of run {self.id} was set aside meanwhile", hint=hint)
 
-    def _need_fit(self, events: Sequence[Event]) -> None:
+    def _fitting(self, events: Sequence[Event]) -> Ahead:
         """Refuse events before they are stored: one that does not fold is there for good."""
         try:
-            self._fold.check(events)
+            return self._fold.check(events)
         except JournalDamaged as misfit:
             hint = "nothing was stored; the run is as it was"
             raise EventMisfit(misfit.message, hint=hint) from None

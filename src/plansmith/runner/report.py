@@ -77,7 +77,7 @@ def make_report(
         notes = (words["degraded"].format(reason=plan.degraded), *notes)
     return Report(
         run=run.id,
-        title=_goal(run, events) or run.request or words["report"],
+        title=_goal(run) or run.request or words["report"],
         request=run.request,
         locale=locale,
         status=status.value,
@@ -101,15 +101,9 @@ def make_report(
     )
 
 
-def _goal(run: Run, events: Sequence[e.Event]) -> str:
-    """The goal of the plan that a person approved last: a revision does not change it silently."""
-    plans = {
-        each.body.plan.hash: each.body.plan
-        for each in events
-        if isinstance(each.body, e.PlanProposed)
-    }
-    seen = [each.body.hash for each in events if isinstance(each.body, e.PlanApproved)]
-    plan = plans.get(seen[-1]) if seen else run.plan
+def _goal(run: Run) -> str:
+    """The goal of the plan that a person agreed to: a revision does not change it silently."""
+    plan = run.covered.plan if run.covered else run.plan
     return plan.goal if plan else ""
 
 

@@ -60,7 +60,7 @@ class _State:
                 self.phase = "waiting"
             case e.RunStarted():
                 self.phase = "running"
-            case e.RunPaused():
+            case e.RunPaused() | e.RunRepaired():
                 self.paused = True
             case e.RunResumed():
                 self.paused = False

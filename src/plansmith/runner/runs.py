@@ -297,7 +297,8 @@ class Runs(Desk):
         self, journal: Journal, results: Mapping[str, Json], *, reason: str
     ) -> None:
         run = journal.run
-        acting = await self.acting(run.plan, run.templates) if run.plan else ()
+        # Only of a goal that is met early it matters what the rest would have done.
+        acting = await self.acting(run.plan, run.templates) if run.plan and run.advice else ()
         callees, templates = await self.callees(), {**self.templates, **run.templates}
 
         def is_read(name: str) -> bool:

@@ -134,16 +134,24 @@ def test_check_without_a_list_of_tools_knows_those_of_the_folder(
 def test_check_says_so_when_the_tools_of_the_folder_cannot_be_known(
     write: Write, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "config" / "plansmith"
+    own.mkdir(parents=True)
+    (own / "config.toml").write_text('tools = ["gone.json"]\n', encoding="utf-8")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    own = tmp_path / "config" / "plansmith" / "config.toml"
-    own.parent.mkdir(parents=True)
-    own.write_text(f'tools = ["{tmp_path / "gone.json"}"]\n', encoding="utf-8")
     plan = write("plan.json", PLAN)
     assert main(["check", plan]) != 0
     assert "tools were not checked" in capsys.readouterr().out
     assert main(["check", plan, "--json"]) != 0
     assert "give --tools FILE" in json.loads(capsys.readouterr().out)["not_checked"]
+
+
+def test_check_says_that_the_tools_of_a_strange_folder_were_not_looked_at(
+    write: Write, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plansmith.toml").write_text('tools = ["mine.py"]\n', encoding="utf-8")
+    assert main(["check", write("plan.json", PLAN)]) != 0
+    assert "plansmith trust" in capsys.readouterr().err
 
 
 def test_a_diff_is_told_and_whether_it_matters(write: Write, capsys: Capture) -> None:
