@@ -88,6 +88,15 @@ class Journal:
         if self.damage is not None:
             raise self.damage
 
+    def doubt(self, number: int, why: str) -> None:
+        """Go back to before an event of which something is missing: it counts as damaged."""
+        events, self.events = self.events, []
+        self._fold = RunFold(Run(id=self.id))
+        for event in events[: number - 1]:
+            self._take(event)
+        self.beyond, self.last = events[number - 1 :], len(events)
+        self.damage = JournalDamaged(why, hint=_hint(self.id, self.events))
+
     def wait_for(self, patient: JournalStore) -> None:
         """From now on wait for the store when it is away: what is to be written will be."""
         self._store = patient

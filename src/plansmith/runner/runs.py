@@ -278,10 +278,19 @@ class Runs(Desk):
     ) -> bool:
         """End a run that has nothing left to do; true when it goes on after all."""
         if results is None:
-            results = await load_results(self.store, journal.run)
+            results = await self._results(journal.run)
         await self._conclude(journal, results, reason=reason)
         (await self.past()).learn(journal.run, self.templates)
         return False
+
+    async def _results(self, run: Run) -> Mapping[str, Json]:
+        """The results of a run; one that is to stop stops without them, if they are lost."""
+        try:
+            return await load_results(self.store, run)
+        except JournalDamaged:
+            if not run.cancel_asked:
+                raise
+            return {}
 
     async def _conclude(
         self, journal: Journal, results: Mapping[str, Json], *, reason: str
