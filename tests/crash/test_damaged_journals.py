@@ -335,7 +335,10 @@ async def test_a_run_whose_results_are_lost_is_repaired_and_asks_about_what_acte
     assert "unknown:a" in (await world.smith.run(run)).questions
     assert world.paid == []
     await world.smith.answer(run, "unknown:a", "done", by="ada")
-    # What was answered before the repair stays answered.
+    # What was answered behind that point was set aside with it: it is asked again.
+    assert list((await world.smith.run(run)).questions) == ["sure"]
+    assert world.paid == []
+    await world.smith.answer(run, "sure", "yes", by="ada")
     assert (await world.smith.run(run)).status is RunStatus.DONE
     assert world.paid == ["bob"]
     await verify(world.store, run)

@@ -218,6 +218,14 @@ async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
     return dict(zip(done, values, strict=True))
 
 
+async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:
+    """The same for a run that stops: that needs no results, should they be lost."""
+    try:
+        return await load_results(store, run)
+    except JournalDamaged:
+        return {}
+
+
 async def load_replies(store: JournalStore, run: Run) -> dict[str, Reply]:
     """What persons answered to calls that asked, with the state those left."""
     return {
