@@ -308,3 +308,61 @@ async def test_a_run_that_another_process_is_running_is_not_repaired_under_it(
     await other.wait()
     assert (await world.smith.repair(run, by="ada")).paused
     await world.smith.close()
+
+
+async def waiting_without_results(path: Path) -> str:
+    """A run that paid, asks, and whose results were all deleted by hand."""
+    world = World(SqliteStore(path))
+    steps = [
+        {"id": "a", "tool": "pay", "inputs": {"whom": "ann"}},
+        {"id": "sure", "question": "Sure?", "after": ["a"]},
+        {"id": "b", "tool": "pay", "inputs": {"whom": "bob"}, "after": ["sure"]},
+    ]
+    plan = Plan.model_validate({"goal": "pay both", "steps": steps})
+    run = (await world.smith.submit(plan)).id
+    await world.smith.decide(run, approve=plan.hash, by="ada")
+    await world.smith.run(run)
+    assert world.paid == ["ann"]
+    await world.smith.close()
+    with sqlite3.connect(path) as file:
+        file.execute("DELETE FROM value")
+    file.close()
+    return run
+
+
+async def test_a_run_whose_results_are_lost_is_repaired_and_asks_about_what_acted(
+    tmp_path: Path,
+) -> None:
+    run = await waiting_without_results(tmp_path / "runs.db")
+    world = World(SqliteStore(tmp_path / "runs.db"))
+    await world.smith.answer(run, "sure", "yes", by="ada")
+    with pytest.raises(JournalDamaged, match="no value is stored"):
+        await world.smith.run(run)
+    with pytest.raises(JournalDamaged, match=f"plansmith repair {run}"):
+        await verify(world.store, run)
+    repaired = await world.smith.repair(run, by="ada")
+    assert (repaired.status, repaired.damage) == (RunStatus.PAUSED, "")
+    assert "the result of 'a' cannot be read" in repaired.reason
+    await world.smith.resume(run, by="ada")
+    # It was paid: nobody pays again unasked.
+    assert "unknown:a" in (await world.smith.run(run)).questions
+    assert world.paid == []
+    await world.smith.answer(run, "unknown:a", "done", by="ada")
+    # What was answered behind that point was set aside with it: it is asked again.
+    assert list((await world.smith.run(run)).questions) == ["sure"]
+    assert world.paid == []
+    await world.smith.answer(run, "sure", "yes", by="ada")
+    assert (await world.smith.run(run)).status is RunStatus.DONE
+    assert world.paid == ["bob"]
+    await verify(world.store, run)
+    await world.smith.close()
+
+
+async def test_a_run_whose_results_are_lost_can_be_cancelled(tmp_path: Path) -> None:
+    run = await waiting_without_results(tmp_path / "runs.db")
+    world = World(SqliteStore(tmp_path / "runs.db"))
+    assert (await world.smith.cancel(run, by="ada")).status is RunStatus.CANCELLED
+    assert world.paid == []
+    with pytest.raises(Refused, match="is over"):
+        await world.smith.repair(run, by="ada")
+    await world.smith.close()

@@ -90,6 +90,15 @@ class Journal:
         if self.damage is not None:
             raise self.damage
 
+    def doubt(self, number: int, why: str) -> None:
+        """Go back to before an event of which something is missing: it counts as damaged."""
+        events, self.events = self.events, []
+        self._fold = RunFold(Run(id=self.id))
+        for event in events[: number - 1]:
+            self._take(event)
+        self.beyond, self.last = events[number - 1 :], len(events)
+        self.damage = JournalDamaged(why, hint=_hint(self.id, self.events))
+
     def wait_for(self, patient: JournalStore) -> None:
         """From now on wait for the store when it is away: what is to be written will be."""
         self._store = patient
@@ -210,6 +219,14 @@ async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
     }
     values = await asyncio.gather(*map(store.get, done.values()))
     return dict(zip(done, values, strict=True))
+
+
+async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:
+    """The same for a run that stops: that needs no results, should they be lost."""
+    try:
+        return await load_results(store, run)
+    except JournalDamaged:
+        return {}
 
 
 async def load_replies(store: JournalStore, run: Run) -> dict[str, Reply]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from plansmith.errors import Refused
+from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
 from plansmith.ports import PlanStore, RepairStore
 from plansmith.runner.journal import Journal
@@ -16,6 +17,9 @@ _FACTS: Final = (e.StepStarted, e.StepDone, e.StepFailed, e.StepUnknown)
 
 async def repair(store: PlanStore, journal: Journal, *, by: e.Actor) -> None:
     """Set aside what does not fit or cannot be read, and go on, paused, with what is certain."""
+    lost = await _lost_results(store, journal) if journal.damage is None else ()
+    if lost:
+        _go_back(journal, lost)
     if journal.damage is None:
         raise Refused(f"run {journal.id} is not damaged", hint="plansmith verify proves it")
     if not isinstance(store, RepairStore):
@@ -23,10 +27,40 @@ async def repair(store: PlanStore, journal: Journal, *, by: e.Actor) -> None:
     good = len(journal.events)
     events: list[e.Event] = []
     if not journal.run.phase.over:
-        facts = [(each.body, each.by) for each in journal.beyond if isinstance(each.body, _FACTS)]
+        facts = [
+            (each.body, each.by)
+            for each in journal.beyond
+            if isinstance(each.body, _FACTS) and each.number not in lost
+        ]
         events = journal.following((_told(journal), by), *facts)
     await store.set_aside(journal.id, good, events)
     await journal.catch_up()
+
+
+async def _lost_results(store: PlanStore, journal: Journal) -> Sequence[int]:
+    """The numbers of the events whose result is not in the store, or is another one."""
+    lost: list[int] = []
+    for event in journal.events:
+        if isinstance(event.body, e.StepDone):
+            try:
+                await store.get(event.body.result)
+            except JournalDamaged:
+                lost.append(event.number)
+    return lost
+
+
+def _go_back(journal: Journal, lost: Sequence[int]) -> None:
+    """Before the first step whose result is lost was done; a call that was made stays made."""
+    if journal.run.status.over:
+        hint = "its results are lost: restore the store from a backup, or run it again"
+        raise Refused(f"run {journal.id} is over: it does not go on", hint=hint)
+    bodies = [event.body for event in journal.events]
+    names = [body.step for n in lost if isinstance(body := bodies[n - 1], e.StepDone)]
+    first = lost[0]
+    while isinstance(bodies[first - 2], e.QuestionAnswered):
+        first -= 1  # what was answered is asked again
+    told = ", ".join(f"{name!r}" for name in dict.fromkeys(names))
+    journal.doubt(first, f"the result of {told} cannot be read")
 
 
 def _told(journal: Journal) -> e.AnyBody:

@@ -29,7 +29,7 @@ from plansmith.runner.call import Callees
 from plansmith.runner.conclude import conclude, goes_on, is_waiting
 from plansmith.runner.desk import Desk
 from plansmith.runner.execute import Conductor
-from plansmith.runner.journal import Journal, load_replies, load_results
+from plansmith.runner.journal import Journal, load_replies, load_results, results_left
 from plansmith.runner.limits import RunLimits, limit_of
 from plansmith.runner.patience import PatientStore
 from plansmith.runner.requested import asking_about_missing, missing_in
@@ -288,7 +288,8 @@ class Runs(Desk):
     ) -> bool:
         """End a run that has nothing left to do; true when it goes on after all."""
         if results is None:
-            results = await load_results(self.store, journal.run)
+            load = results_left if journal.run.cancel_asked else load_results
+            results = await load(self.store, journal.run)
         await self._conclude(journal, results, reason=reason)
         (await self.past()).learn(journal.run)
         return False

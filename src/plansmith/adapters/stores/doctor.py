@@ -71,8 +71,17 @@ async def verify(store: PlanStore, run: str) -> int:
     verify_chain(events)
     for event in events:
         if isinstance(event.body, StepDone | StepReused | ReportMade) and event.body.result:
-            await store.get(event.body.result)
+            try:
+                await store.get(event.body.result)
+            except JournalDamaged as lost:
+                raise JournalDamaged(lost.message, hint=_without(journal)) from None
     return len(events)
+
+
+def _without(journal: Journal) -> str:
+    if journal.run.status.over:
+        return "restore the store from a backup; the run itself is over"
+    return f"`plansmith repair {journal.id}` goes on without it"
 
 
 async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
