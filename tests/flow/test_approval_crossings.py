@@ -22,6 +22,7 @@ from plansmith.app import Plansmith
 from plansmith.errors import OutcomeUnknown, ToolFailed
 from plansmith.plan.run import Run, StepStatus
 from plansmith.review.policy import ReviewPolicy
+from plansmith.runner.templates import TemplateBook
 from plansmith.testing import FakeTool
 
 
@@ -290,3 +291,66 @@ async def test_a_no_is_a_value_where_the_effect_works_with_it_or_only_reads_foll
     run = await app.run(run.id)
     await app.answer(run.id, "q", "no", by="ada")
     assert (await app.run(run.id)).status is RunStatus.DONE
+
+
+# Steps that are switched off
+
+
+@pytest.mark.parametrize("inside", [False, True])
+async def test_a_question_still_comes_before_what_is_behind_a_step_switched_off(
+    scripted: Script, inside: bool
+) -> None:
+    parts = [
+        ask("q", "Really pay?"),
+        step("x", after=["q"], disabled=True),
+        step("y", after=["x"], disabled=True),
+        step("p", "pay", inputs={"to": "alice"}, after=["y"]),
+    ]
+    transfer = Plan.model_validate({"goal": "transfer", "steps": parts})
+    app, tools = smith(scripted(), templates={"transfer": transfer})
+    use = {"id": "t", "template": "transfer"}
+    run = await app.submit(plan_of(use) if inside else plan_of(*parts), by="ada")
+    run = await decided(app, run)
+    [question] = run.questions
+    assert effects(tools) == []
+    await app.answer(run.id, question, "yes", by="ada")
+    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert len(effects(tools)) == 1
+
+
+# Templates that are saved anew
+
+
+async def test_a_revision_may_keep_the_version_of_a_template_that_was_approved(
+    scripted: Script,
+) -> None:
+    pay = step("pay", "pay", inputs={"to": "alice"})
+    use = {"id": "t", "template": "transfer", "after": ["f"]}
+    kept = use | {"template": "transfer@1", "after": []}
+    app, tools = smith(scripted(draft(FAILS, use), draft(kept)))
+    book = TemplateBook(app)
+    await book.save(Plan.model_validate({"goal": "transfer", "steps": [pay]}), "transfer")
+    run = await app.plan("pay alice", by="ada")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    other = pay | {"inputs": {"to": "mallory"}}
+    await book.save(Plan.model_validate({"goal": "transfer", "steps": [other]}), "transfer")
+    run = await app.run(run.id)
+    assert "no longer waits for flaky()" in await reasons(app, run)
+    assert (await decided(app, run)).status is RunStatus.DONE
+    assert effects(tools) == [{"to": "alice"}]
+
+
+async def test_an_edit_of_a_continued_run_says_still_what_was_done_before(
+    scripted: Script,
+) -> None:
+    send = FakeTool("send", ["ok", ToolFailed("full"), "ok"], effect=Effect.WRITE)
+    app, _ = smith(scripted(), send)
+    each = {"tool": "send", "inputs": {"to": "{{item}}"}}
+    many = {"id": "m", "over": ["ann", "bob"], "each": each, "width": 1}
+    first = await decided(app, await app.submit(plan_of(many), by="ada"))
+    again = await app.retry(first.id, by="ada")
+    edited = await app.edit(again.id, plan_of(many, step("x")), by="ada")
+    assert "m (1 of its 2 parts) was done" in await reasons(app, edited)
+    back = await app.undo(again.id, by="ada")
+    assert "m (1 of its 2 parts) was done" in await reasons(app, back)

@@ -24,6 +24,7 @@ class Drafter:
     """Makes random plans; every write has an id of its own, by which its effect is known."""
 
     rng: random.Random
+    asks: bool = True
     templates: dict[str, Plan] = field(default_factory=dict[str, Plan])
     _count: int = 0
 
@@ -52,7 +53,7 @@ class Drafter:
         names = [each["id"] for each in earlier]
         many = min(len(names), self.rng.choice([0, 1, 1, 2]))
         step: dict[str, Any] = {"id": self._next("s"), "after": self.rng.sample(names, many)}
-        kinds = ["look", "pay", "pay", "post", "clerk", "ask", "ask", "map"]
+        kinds = ["look", "pay", "pay", "post", "clerk", "map"] + ["ask"] * (2 * self.asks)
         kinds += ["plan", "each"] * (level < 3)
         looks = [each["id"] for each in earlier if each.get("tool") == "look"]
         match self.rng.choice(kinds + ["found"] * (2 * bool(looks))):

@@ -5,36 +5,32 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
+from tests.simulation.checks import (
+    Agreed,
+    BrokenPromiseError,
+    check_effects,
+    check_ending,
+    check_fires,
+    check_guards,
+)
 from tests.simulation.loop import VirtualLoop
-from tests.simulation.plans import WRITES, effects_of, guards_of, questions_before
-from tests.simulation.world import Process, World, drop_step, shuffle_lists
+from tests.simulation.plans import effects_of
+from tests.simulation.twists import drop_step, shuffle_lists
+from tests.simulation.world import Process, World
 
 from plansmith import Plan, Plansmith, Run, RunStatus
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
-from plansmith.plan.fold import fold
-from plansmith.plan.verify import verify_chain
+from plansmith.plan.timing import Timing
 
-TURNS = 30
+TURNS = 24
 ROUNDS = 120
 STRANGERS = ("mallory", "eve")
 Deed = Callable[[Plansmith], Awaitable[Any]]
-
-
-class BrokenPromiseError(AssertionError):
-    """Something happened that no seed may bring about."""
-
-
-class Agreed(NamedTuple):
-    """A plan that she approved last for a run, and what its templates consisted of."""
-
-    plan: Plan
-    templates: Mapping[str, Plan]
 
 
 @dataclass
@@ -64,7 +60,7 @@ class Person:
 
     async def _decide(self, process: Process, run: Run) -> bool:
         plan = cast("Plan", run.plan)
-        if await self._refuses(plan, run):
+        if await self.refuses(plan, run):
             await process.do(lambda smith: smith.decide(run.id, reject=True))
             return True
         self.approved |= set(effects_of(plan, run.templates))
@@ -72,7 +68,7 @@ class Person:
         await process.do(lambda smith: smith.decide(run.id, approve=plan.hash))
         return True
 
-    async def _refuses(self, plan: Plan, run: Run) -> bool:
+    async def refuses(self, plan: Plan, run: Run) -> bool:
         """Whether the plan pays a stranger, or, as the review says, would pay what is paid."""
         wanted = effects_of(plan, run.templates)
         if len(set(wanted)) < len(wanted) or any(
@@ -157,6 +153,14 @@ def play(seed: int) -> World:
 async def _story(world: World) -> None:
     person = Person(world)
     await world.save_templates()
+    try:
+        await world.boot().smith.usable(world.plan)
+    except PlansmithError:
+        return  # nested too deeply
+    if world.is_scheduled:
+        await _keep_schedule(world, person)
+        check_effects(world, person.approved)
+        return
     if world.rng.random() < 0.5:
         await world.boot().do(lambda smith: smith.submit(world.plan, by="ada"))
     else:
@@ -166,11 +170,55 @@ async def _story(world: World) -> None:
     if not ids:
         return  # the process died before the run was written down
     await _live(world, person, ids[0], TURNS)
-    if world.rng.random() < 0.3:
+    if world.rng.random() < 0.25:
         again = await _begin_again(world, ids[0])
         if again is not None:
             await _live(world, person, again, TURNS // 2)
-    check_effects(world, person)
+    check_effects(world, person.approved)
+
+
+async def _keep_schedule(world: World, person: Person) -> None:
+    """A plan that runs every minute, while processes come and go and templates change."""
+    process, first = world.boot(), world.boot()
+    world.calm = True
+    run: Run = await process.do(lambda smith: smith.submit(world.plan, by="ada"))
+    plan = cast("Plan", run.plan)
+    if await person.refuses(plan, run):
+        return
+    try:
+        schedule = await process.do(
+            lambda smith: smith.create_schedule(
+                plan=plan, timing=Timing(every_minutes=1), approve=plan.hash, by="ada"
+            )
+        )
+    except PlansmithError:
+        return  # it cannot run while nobody is there
+    person.approved |= set(effects_of(plan, run.templates))
+    await process.do(lambda smith: smith.cancel(run.id, by="ada"))
+    world.calm = False
+    busy = [_keeper(first)]
+    for _ in range(TURNS // 3):
+        match world.rng.choice(["boot", "kill", "template", "wait"]):
+            case "boot":
+                busy.append(_keeper(world.boot()))
+            case "kill":
+                world.rng.choice(world.processes).dead.set()
+            case "template":
+                await world.change_template()
+            case _:
+                pass
+        await asyncio.sleep(world.rng.choice([1, 20, 45]))
+    fired = [each for each in await world.store.runs() if each != run.id]
+    for each in fired:
+        await _come_to_an_end(world, person, each)
+        events = await world.store.events(each)
+        await check_guards(events, world)
+        check_ending(events, world, Agreed(plan, run.templates))
+    check_fires(await world.boot().smith.fire_history(schedule.name), fired)
+
+
+def _keeper(process: Process) -> asyncio.Task[Any]:
+    return asyncio.ensure_future(process.do(lambda smith: smith.keep_schedules()))
 
 
 async def _begin_again(world: World, run_id: str) -> str | None:
@@ -200,9 +248,8 @@ async def _live(world: World, person: Person, run_id: str, turns: int) -> None:
         if error is not None and not isinstance(error, PlansmithError):
             raise BrokenPromiseError(f"a process broke: {error!r}") from error
     events = await world.store.events(run_id)
-    check_guards(events)
-    await check_questions(events, world)
-    check_ending(events, world, person)
+    await check_guards(events, world)
+    check_ending(events, world, person.agreed.get(run_id))
 
 
 async def _turn(world: World, person: Person, run_id: str, busy: list[asyncio.Task[Any]]) -> None:
@@ -261,82 +308,6 @@ async def _come_to_an_end(world: World, person: Person, run_id: str) -> None:
             return
         await person.act(process, run_id)
     raise BrokenPromiseError(f"the run is stuck: {run and run.status}")
-
-
-def check_effects(world: World, person: Person) -> None:
-    """Every effect was approved, and none took place twice, also where a run was continued."""
-    for made in world.made:
-        if (made.tool, made.id) not in person.approved:
-            raise BrokenPromiseError(f"{made} was never approved")
-    times = Counter((made.tool, made.id, made.chain) for made in world.made)
-    twice = [each for each, count in times.items() if count > 1]
-    if twice:
-        raise BrokenPromiseError(f"took place twice: {twice}")
-
-
-def check_guards(events: Sequence[e.Event]) -> None:
-    """Nothing started before all that it needs was done, questions by a person's answer."""
-    plan, templates = Plan(), dict[str, Plan]()
-    done: set[str] = set()
-    answered: set[str] = set()
-    for event in events:
-        match event.body:
-            case e.PlanProposed(plan=plan, templates=templates):
-                pass
-            case e.StepReused(step=step):
-                done.add(step)
-                answered |= {step} if event.body.run != event.run else set()  # asked in that run
-            case e.StepDone(step=step):
-                done.add(step)
-            case e.StepReset(step=step):
-                done.discard(step)
-                answered.discard(step)
-            case e.QuestionAnswered(question=question, no_answer=False):
-                answered |= {question} if event.by.kind == "person" else set()
-            case e.StepStarted(step=step, inputs=inputs) if inputs:
-                guards = guards_of(plan, templates, step)
-                open_ = {n for n, asks in guards if n not in done or (asks and n not in answered)}
-                if open_:
-                    raise BrokenPromiseError(f"event {event.number}: {step} before {open_}")
-            case _:
-                pass
-
-
-async def check_questions(events: Sequence[e.Event], world: World) -> None:
-    """No effect took place before the questions that came before it in the plan she approved."""
-    plan, templates, agreed = Plan(), dict[str, Plan](), Agreed(Plan(), {})
-    answered: set[str] = set()
-    for event in events:
-        match event.body:
-            case e.PlanProposed(plan=plan, templates=templates):
-                pass
-            case e.PlanApproved():
-                agreed = Agreed(plan, templates)
-            case e.StepReused(step=step):
-                answered.add(step)
-            case e.QuestionAnswered(question=question, no_answer=False):
-                answered.add(question)
-            case e.StepStarted(step=step, inputs=inputs, callee=callee) if callee in WRITES:
-                given = cast("dict[str, Any]", await world.store.get(inputs))
-                effect = callee, str(given.get("id", given.get("task")))
-                missing = questions_before(*agreed, effect) - answered
-                if missing:
-                    raise BrokenPromiseError(f"event {event.number}: {effect} before {missing}")
-            case _:
-                pass
-
-
-def check_ending(events: Sequence[e.Event], world: World, person: Person) -> None:
-    """The journal folds, its chain is whole, and `done` means that all that was agreed happened."""
-    verify_chain(events)
-    run = fold(events)
-    agreed = person.agreed.get(run.id)
-    if run.status is not RunStatus.DONE or agreed is None:
-        return
-    made = {(each.tool, each.id) for each in world.made if each.chain == world.chain(run.id)}
-    missing = set(effects_of(*agreed)) - made
-    if missing:
-        raise BrokenPromiseError(f"the run is done, and this never happened: {sorted(missing)}")
 
 
 if __name__ == "__main__":

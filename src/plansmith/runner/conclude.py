@@ -7,6 +7,7 @@ from typing import Final
 
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.fold import fold
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.runner.journal import Journal
 from plansmith.runner.report import report
@@ -141,15 +142,16 @@ async def conclude(
         e.QuestionWithdrawn(question=name, reason=over) for name in journal.run.questions
     ]
     rest += left_over(journal.run, is_read)
-    if rest:
-        await journal.append(*rest)
-    run = journal.run
+    ends = journal.following(*rest)
+    run, events = fold(ends, journal.run), [*journal.events, *ends]
     status = verdict(run, acting=acting)
-    text = report(run, status, results, journal.events)
-    reason = reason or reason_for(run, status, journal.events)
+    text = report(run, status, results, events)
+    reason = reason or reason_for(run, status, events)
     reason = reason or (f"not done: {', '.join(run.dropped)}" if run.dropped else "")
     reason = reason or "; ".join(missing_in(run.problems))
+    # In one append: a crash in between would leave steps that are unknown, and nobody asked.
     await journal.append(
+        *rest,
         e.ReportStarted(),
         e.ReportMade(result=content_hash(text)),
         e.RunFinished(status=status.value, reason=reason),  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ _MOST_ITEMS: Final = 1000
 Made = tuple[str, str]
 
 
-def repeated_calls(
+def repeated_calls(  # noqa: PLR0913 - all but the first two by name
     run: Run,
     events: Iterable[e.Event],
     *,
@@ -29,37 +29,33 @@ def repeated_calls(
     revision: Plan,
     results: Mapping[str, Json],
     templates: Mapping[str, Plan],
+    approved: PlanCalls | None = None,
     names: bool = False,
 ) -> tuple[str, ...]:
-    """What a revision would call once more, in a step that has not made a call yet.
+    """What a revision would call once more, in a step that has not made the call itself.
 
-    A step that has takes the result of the same call over. One of the same name that did something
-    else counts unless `names`.
-
-    `before` and `after` are the calls of the plan before and of the revision. A call counts by
-    its arguments where these are known by now, else by how it is declared.
+    `before`, `after` and `approved` are the calls of the plan before, of the revision, and of
+    the plan that a person agreed to last: who approved two equal calls wants both. A call counts
+    by its arguments where these are known by now, else by how it is declared. A step that made
+    another call under its name counts unless `names`.
     """
     assert run.plan is not None  # noqa: S101
-    old = {call.place: call for call in before.acting}
+    old = {call.place: call.key for call in before.acting}
     begun = {
         place
         for name, state in run.steps.items()
-        if state.status is StepStatus.DONE or is_in_doubt(state)
+        if state.status is StepStatus.DONE or state.made or is_in_doubt(state)
         if (place := _place(run.plan, name, templates)) in old
     }
-    keys = {old[place].key for place in begun}
-    acted = {
-        _place(revision, name, templates)
-        for name, state in {**run.left, **run.steps}.items()
-        if state.made or state.status is StepStatus.DONE or is_in_doubt(state)
-    }
+    keys = {old[place] for place in begun}
+    wanted = {(call.place, call.key) for call in approved.acting} if approved else set[Made]()
     made = set(_made(events, templates))
     would = _resolved_calls(revision, results, templates)
     return tuple(
         f"{call.text} was made already; this would make it again"
         for call in after.acting
-        if call.place not in acted
-        or (call.place in old and old[call.place].key != call.key and not names)
+        if (call.place, call.key) not in wanted
+        if call.place not in begun or (old[call.place] != call.key and not names)
         if call.key in keys or would.get(call.place, set[Made]()) & made
     )
 

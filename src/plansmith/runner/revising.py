@@ -227,7 +227,7 @@ class Revising(Planning):
         run = journal.run
         assert run.covered is not None and run.plan is not None  # noqa: S101, PT018
         after = await self.calls(plan)
-        base = await self.calls(run.covered.plan, run.covered.templates)
+        base = await self.calls(*run.covered)
         done = [
             after.keys[name]
             for name, state in run.steps.items()
@@ -256,6 +256,7 @@ class Revising(Planning):
             revision=plan,
             results=await load_results(self.store, run),
             templates={**self.templates, **run.templates, **await self.contents(plan)},
+            approved=await self.calls(*run.covered) if run.covered else None,
             names=names,
         )
 

@@ -195,7 +195,7 @@ class Runs(Desk):
             conductor = await self._conductor(journal)
         except StaleWriter:
             return None
-        if journal.id in self._active:  # somebody in this process was quicker
+        if journal.id in self._active:  # begun by another call meanwhile
             return self._active[journal.id][1]
         journal.wait_for(PatientStore(self.patience))
         self.owners.hold(journal.id)
