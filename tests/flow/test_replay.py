@@ -383,3 +383,21 @@ async def test_the_first_event_that_differs_is_shown() -> None:
 async def test_an_unknown_run_cannot_be_replayed() -> None:
     with pytest.raises(Refused, match="no run"):
         await replay("nothing", smith())
+
+
+async def test_edits_undone_and_done_again_replay_byte_for_byte() -> None:
+    source = FakeTools(FakeTool("mail", effect=Effect.WRITE))
+    app = Plansmith(tools=[source])
+
+    def mail(to: str) -> Plan:
+        step = {"id": "m", "tool": "mail", "inputs": {"to": to}}
+        return Plan.model_validate({"goal": "mail", "steps": [step]})
+
+    run = await app.submit(mail("ann"), by="ada")
+    await app.edit(run.id, mail("bob"), by="ada")
+    await app.edit(run.id, mail("cid"), by="ada")
+    await app.undo(run.id, by="ada")
+    await app.undo(run.id, by="ada")
+    await app.redo(run.id, by="ada")
+    await app.decide(run.id, reject=True, by="ada")
+    assert (await replay(run.id, app)).identical

@@ -18,6 +18,7 @@ from plansmith.runner.halting import skip_step
 from plansmith.runner.revising import Revising
 from plansmith.runner.tape import Ended, Tape, outcome_of, spend
 from plansmith.runner.taped import Taped
+from plansmith.runner.undoing import versions
 
 _QUIET: Final = 20  # turns of the event loop in which nothing stirs: then all waits for the tape
 _DIED: Final = "the process ended during the call"
@@ -194,6 +195,10 @@ class _Player:
                 await again.decide(run, reject=True, by=by)
             case e.ChangesAsked(text=text):
                 await again.request_changes(run, text, by=by)
+            case e.PlanProposed(restores=number) if number:
+                found = versions(self._tape.events[: event.number - 1]).before
+                goes_back = found is not None and found.number == number
+                await (again.undo if goes_back else again.redo)(run, by=by)
             case e.PlanProposed(plan=plan):
                 await again.edit(run, plan, by=by)
             case e.QuestionAnswered(question=question, answer=answer):
