@@ -122,8 +122,7 @@ class Revising(Planning):
         if planned.plan is None or planned.plan.degraded:
             assert run.plan is not None  # noqa: S101
             failed, said = failure(planned), exchanged(planned)
-            again = await self.done_before(run, run.plan)
-            reasons = (f"{_NO_OTHER}: {failed.reason}", *again)
+            reasons = (f"{_NO_OTHER}: {failed.reason}", *await self.done_before(run, run.plan))
             review = await self.review(run.plan, run, more=reasons)
             await journal.append(failed, *review, values=said)
             return
