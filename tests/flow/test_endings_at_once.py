@@ -1,4 +1,4 @@
-"""A run ends in one append, and is conducted once, however often it is asked to run."""
+"""Runs end in one append, are conducted once, and keep order and memory through changes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from tests.flow.test_approval_covers import Script, draft, effects, reasons, smith, step
 from tests.flow.test_approval_crossings import ask, decided, plan_of
 
-from plansmith import RunStatus
-from plansmith.errors import ToolFailed
+from plansmith import Effect, RunStatus
+from plansmith.errors import OutcomeUnknown, ToolFailed
 from plansmith.plan import events as e
 from plansmith.testing import FakeTool, MemoryStore
 
@@ -62,4 +62,40 @@ async def test_an_edit_of_a_revision_still_tells_what_was_made_under_another_nam
     edited = run.plan.replace(steps=tuple(each for each in run.plan.steps if each.id != "n"))
     run = await app.edit(run.id, edited, by="ada")
     assert "was made already; this would make it again" in await reasons(app, run)
+    assert len(effects(tools)) == 1
+
+
+async def test_a_question_put_before_a_step_in_doubt_holds_what_comes_behind_the_step(
+    scripted: Script,
+) -> None:
+    lost = FakeTool("send", [OutcomeUnknown("lost"), "ok"], effect=Effect.WRITE)
+    app, tools = smith(scripted(), lost)
+    look = step("n")
+    send = step("s", "send", after=["n"])
+    pay = step("p", "pay", inputs={"to": "alice"}, after=["s"])
+    run = await decided(app, await app.submit(plan_of(look, send, pay), by="ada"))
+    assert list(run.questions) == ["unknown:s"]
+    guarded = plan_of(ask("q", "Really?"), look | {"after": ["q"]}, send, pay)
+    run = await app.edit(run.id, guarded, by="ada")
+    await app.answer(run.id, "unknown:s", "done", by="ada")
+    run = await decided(app, run)
+    assert list(run.questions) == ["q"]
+    assert effects(tools) == []
+    await app.answer(run.id, "q", "yes", by="ada")
+    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert len(effects(tools)) == 1
+
+
+async def test_continuing_a_rejected_revision_tells_what_was_made_under_another_name(
+    scripted: Script,
+) -> None:
+    pay = step("p", "pay", inputs={"to": "alice"})
+    app, tools = smith(scripted())
+    wanted = plan_of(pay, ask("q"), goal="pay alice")
+    run = await decided(app, await app.submit(wanted, by="ada"))
+    edited = plan_of(pay | {"id": "again"}, ask("q"), goal="pay alice")
+    await app.edit(run.id, edited, by="ada")
+    await app.decide(run.id, reject=True, by="ada")
+    again = await app.retry(run.id, by="ada")
+    assert "was made already; this would make it again" in await reasons(app, again)
     assert len(effects(tools)) == 1
