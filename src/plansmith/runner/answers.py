@@ -22,14 +22,17 @@ from plansmith.plan.events import (
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run
 from plansmith.planner.checking.schemas import BadSchema, validator
-from plansmith.runner.answerable import behind
+from plansmith.runner.answerable import Known, behind, refuses
 from plansmith.runner.labels import DATA_PREFIX, settle_data
 from plansmith.runner.limits import limit_of, settle_limit
 from plansmith.runner.recover import UNKNOWN_OPTIONS, UNKNOWN_PREFIX
 
 
-def settle(asked: QuestionAsked, value: Json) -> list[AnyBody]:
-    """The events an answer leads to; an answer that does not fit the question is refused."""
+def settle(asked: QuestionAsked, value: Json, *, run: Run, known: Known) -> list[AnyBody]:
+    """The events an answer leads to; an answer that does not fit the question is refused.
+
+    A no to something that acts leaves it out: that is no result to go on with.
+    """
     limit = limit_of(asked.question)
     if limit:
         return settle_limit(limit, value)
@@ -42,6 +45,8 @@ def settle(asked: QuestionAsked, value: Json) -> list[AnyBody]:
         return settle_data(asked, value)
     if asked.state:
         return [StepReplied(step=asked.step, answer=value, state=asked.state)]
+    if refuses(run, asked, value, known):
+        return _settle_no(run, asked.step, value)
     size = len(canonical_json(value))
     return [StepDone(step=asked.step, result=content_hash(value), size=size)]
 
@@ -57,9 +62,8 @@ def expired(run: Run, now: datetime) -> Iterator[list[AnyBody]]:
             yield closed
 
 
-def settle_no(run: Run, asked: QuestionAsked, value: Json) -> list[AnyBody]:
-    """What an answer leaves out that says no: the question's step, and all that waits for it."""
-    step = asked.step or ""
+def _settle_no(run: Run, step: str, value: Json) -> list[AnyBody]:
+    """What a no leaves out: the question's step, and all of the plan that waits for it."""
     left = [StepSkipped(step=step, reason=f"the answer was {value_text(value)}")]
     return [*left, *(StepSkipped(step=n, reason=f"{step} was denied") for n in behind(run, step))]
 

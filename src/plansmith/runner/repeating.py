@@ -110,6 +110,7 @@ class Repeating(Revising):
         """A new run of an earlier one's plan, reviewed like any other and told what it repeats."""
         plan = await self.pinned(plan)
         reasons = await self._told_again(old, plan, kept)
+        reasons += await self.repeated(await self.journal(old.id), plan, names=True)
         asked = await self._review_left(plan, kept)
         asked = asked or ([shown_first(plan)] if sees_first(old) else [])
         if reasons and not asked and not anew:  # who continues does not expect anything twice
@@ -131,7 +132,8 @@ class Repeating(Revising):
         origin = run.origin.partition("@")[0]
         if not origin or origin.startswith(ORIGIN) or origin not in await self.store.runs():
             return ()
-        return await self._told_again(await self.get(origin), plan, carried_over(run, plan))
+        told = await self._told_again(await self.get(origin), plan, carried_over(run, plan))
+        return (*told, *await self.repeated(await self.journal(origin), plan, names=True))
 
 
 def _created(old: Run, origin: str = "") -> e.RunCreated:

@@ -62,7 +62,7 @@ class Revising(Planning):
         again = to_repeat(run, edited)
         origin = "person" if who.kind == "person" else "program"
         about = {"origin": origin, "restores": restores}
-        more = (*([why] if why else []), *await self._repeated(journal, edited, names=True))
+        more = (*([why] if why else []), *await self.repeated(journal, edited, names=True))
         more += await self.done_before(run, edited)
         reviewed = await self.review(edited, run, more=more) if more else None
         try:
@@ -234,14 +234,14 @@ class Revising(Planning):
             if state.status is StepStatus.DONE and name in after.keys
         ]
         found = coverage(base, after, happened=done)
-        again = await self._repeated(journal, plan)
+        again = await self.repeated(journal, plan)
         before = await self.calls(run.plan, run.templates)
         left = calls_left_out(run, before=before, after=after)
         made = {call.text for call in after.acting}
         lost = (*(text for text in run.dropped if text not in made), *found.drops)
         return Coverage((*again, *left, *found.reasons), tuple(dict.fromkeys(lost)))
 
-    async def _repeated(
+    async def repeated(
         self, journal: Journal, plan: Plan, *, names: bool = False
     ) -> tuple[str, ...]:
         """What another plan would call once more; with `names`, only in steps of other names."""

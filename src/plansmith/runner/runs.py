@@ -22,8 +22,8 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.ports import Closing
 from plansmith.review.definitions import redefined
-from plansmith.runner.answerable import ONLY_PERSONS, refuses, why_not
-from plansmith.runner.answers import expired, settle, settle_no
+from plansmith.runner.answerable import ONLY_PERSONS, why_not
+from plansmith.runner.answers import expired, settle
 from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
 from plansmith.runner.conclude import conclude, goes_on, is_waiting
@@ -114,15 +114,12 @@ class Runs(Desk):
         if asked is None:
             raise Refused(f"run {run_id} has no open question {question!r}")
         known = await self.known(journal.run.plan, journal.run.templates)
-        if e.actor(by).kind != "person":
-            why = why_not(journal.run, asked, known)
-            if why:
-                told = f"{question!r} is not for programs to answer: {why}"
-                raise Refused(told, hint=ONLY_PERSONS)
-        bodies = [e.QuestionAnswered(question=question, answer=value), *settle(asked, value)]
-        if refuses(journal.run, asked, value, known):
-            bodies[1:] = settle_no(journal.run, asked, value)
-        await self._decided(journal, *bodies, by=by, values=[value])
+        why = why_not(journal.run, asked, known) if e.actor(by).kind != "person" else ""
+        if why:
+            raise Refused(f"{question!r} is not for programs to answer: {why}", hint=ONLY_PERSONS)
+        answered = e.QuestionAnswered(question=question, answer=value)
+        settled = settle(asked, value, run=journal.run, known=known)
+        await self._decided(journal, answered, *settled, by=by, values=[value])
         if limit_of(question) == "shared_budget" and value == GO_ON:
             await self._spending.count()
         if journal.run.cancel_asked and run_id not in self._active:
@@ -177,8 +174,10 @@ class Runs(Desk):
         run = journal.run
         if run.phase is not RunStatus.PLANNING or run.plan is None or run.changing or run.paused:
             return
-        asked = await self.review(run.plan, run, templates=run.templates)
-        await journal.append(*asking_about_missing(asked, run.plan, run.problems))
+        review = await self.review(run.plan, run, templates=run.templates)
+        asked = asking_about_missing(review, run.plan, run.problems)
+        if asked:
+            await journal.append(*asked)
 
     async def _expire(self, journal: Journal) -> None:
         """Close questions whose time is up."""
@@ -195,8 +194,8 @@ class Runs(Desk):
             conductor = await self._conductor(journal)
         except StaleWriter:
             return None
-        if journal.id in self._active:  # begun by another call meanwhile
-            return self._active[journal.id][1]
+        if journal.id in self._active:
+            return self._active[journal.id][1]  # begun by another call meanwhile
         journal.wait_for(PatientStore(self.patience))
         self.owners.hold(journal.id)
         future = asyncio.ensure_future(self._to_the_end(journal, conductor))
@@ -211,14 +210,14 @@ class Runs(Desk):
             return False
         if not run.approved and not run.approved_tools:  # it needed no approval when it started
             asked = await self.review(run.plan, run, templates=run.templates)
+        else:
+            now = await self.definitions(run.plan, run.templates)
+            why = redefined(run.approved_tools, now)
+            again = e.ReviewAsked(hash=run.plan.hash, reasons=why, drops=run.dropped)
+            asked = [again] if why else []
+        if asked:
             await journal.append(*asked)
-            return bool(asked)
-        now = await self.definitions(run.plan, run.templates)
-        reasons = redefined(run.approved_tools, now)
-        if reasons:
-            again = e.ReviewAsked(hash=run.plan.hash, reasons=reasons, drops=run.dropped)
-            await journal.append(again)
-        return bool(reasons)
+        return bool(asked)
 
     async def _conductor(self, journal: Journal) -> Conductor:
         run = journal.run

@@ -9,6 +9,7 @@ from typing import Final, Literal
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
+from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Made, Run, StepStatus
 from plansmith.plan.steps import PlanStep
@@ -22,6 +23,7 @@ from plansmith.runner.units import Unit, map_units, plan_units, template_units
 MAX_DEPTH: Final = 5
 Kind = Literal["tool", "time", "reference", "result"]
 _OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
+_PERHAPS_DONE: Final = frozenset({StepStatus.DONE, StepStatus.UNKNOWN})
 
 
 class State:
@@ -79,10 +81,28 @@ class State:
 
     def _add(self, units: Mapping[str, Unit]) -> None:
         self.units |= units
-        graph = {name: unit.needs() for name, unit in units.items()}
+        graph = self._waits({name: unit.needs() for name, unit in units.items()})
         durations = {name: self._durations.get(unit.callee, 1.0) for name, unit in units.items()}
         done = {name for name in units if self.ended.get(name) is StepStatus.DONE}
         self.schedule.add(graph, durations=durations, done=done)
+
+    def _waits(self, graph: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+        """What each unit waits for; behind one that ended early, also what that should wait for.
+
+        A changed plan may put something before a step that is done, or perhaps done: what comes
+        behind the step comes behind that, too.
+        """
+        ended = {name for name in graph if self.ended.get(name) in _PERHAPS_DONE}
+        early: set[str] = set()
+        if not ended:
+            return graph
+        for name in order({name: waits & graph.keys() for name, waits in graph.items()}):
+            graph[name] |= {each for need in graph[name] & early for each in graph[need]}
+            if name in ended and any(
+                self.ended.get(need) is not StepStatus.DONE for need in graph[name]
+            ):
+                early.add(name)
+        return graph
 
     def open(self, unit: Unit, inputs: Mapping[str, Json], batch: Batch, *, key: str) -> None:
         """Put the parts of a map or plan step that may begin into the schedule."""
