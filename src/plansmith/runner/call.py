@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, Protocol, cast
+from typing import Any, Final, Literal, Protocol, cast
 
 import jsonschema_rs
 
@@ -247,7 +247,8 @@ def kept_text(text: object) -> str:
 
 def _asks(need: InputNeeded) -> Outcome:
     """A question; one whose answer could never be checked would never be settled."""
-    words = (need.message, need.link, *need.options)
+    # Whatever a tool has put there: it is not held to the types.
+    words: list[Any] = [need.message, need.link, *need.options]
     flaw = next(flaws([need.state, need.schema, *words]), None)
     if flaw is not None or not all(isinstance(each, str) for each in words):
         why = flaw.message if flaw is not None else "its words are not text"
