@@ -157,17 +157,17 @@ class ChangesAsked(Record):
     text: str
 
 
-QuestionKind = Literal["step", "call", "request", "consent", "unknown", "limit", "dropped"]
+QuestionKind = Literal["step", "call", "request", "consent", "unknown", "limit"]
 
 
 class QuestionAsked(Record):
     """A person is asked something; `kind` says who asks, and no plan can choose it.
 
     An ask step (`step`) and a tool or agent (`call`) ask what they like. The system asks about the
-    request, for consent to the values of a call, whether an `unknown` call took effect, beyond a
-    limit, and whether an approved effect may be dropped. A call that asks leaves a `state`, by its
-    content hash, with which it is made again; for consent, it is the values as they would be sent,
-    with what would be called, the sources of the values, and how often if it is for each of many.
+    request, for consent to the values of a call, whether an `unknown` call took effect, and beyond
+    a limit. A call that asks leaves a `state`, by its content hash, with which it is made again;
+    for consent, it is the values as they would be sent, with what would be called, the sources of
+    the values, and how often if it is for each of many.
     """
 
     type: Literal["question_asked"] = "question_asked"

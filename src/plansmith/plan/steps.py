@@ -42,6 +42,8 @@ Inputs = Annotated[dict[str, Json], BeforeValidator(_plain)]
 StepId = Annotated[str, Field(pattern=f"^{STEP_ID}$")]
 Place = tuple[Path, Json]
 LONGEST_TIMEOUT_S: Final = 366 * 24 * 3600.0
+# How deep maps and templates stand in each other: what is reviewed is as deep as what runs.
+MAX_NESTING: Final = 5
 
 
 class StepFields(Record):

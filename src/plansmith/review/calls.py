@@ -15,6 +15,7 @@ from plansmith.plan.graph import needs, order
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import ITEM, RESERVED, find, rename_refs
 from plansmith.plan.steps import (
+    MAX_NESTING,
     AgentStep,
     AnyStep,
     AskStep,
@@ -27,7 +28,6 @@ from plansmith.plan.steps import (
 from plansmith.review.policy import effects
 from plansmith.review.render import clip, safe, value_line
 
-MAX_DEPTH: Final = 5
 _VALUE: Final = 120
 _QUESTION: Final = 80
 _HOST: Final = re.compile(
@@ -185,7 +185,7 @@ class PlanCalls:
     def _template(self, step: PlanStep, place: str, keys: Mapping[str, str], scope: _Scope) -> str:
         given = {name: self._value(value, keys, scope) for name, value in step.inputs.items()}
         plan = self._templates.get(step.template)
-        if plan is None or scope.depth >= MAX_DEPTH:
+        if plan is None or scope.depth >= MAX_NESTING:
             unseen = [step.template, step.version, step.content]
             return content_hash(["plan", *unseen, dict[str, Json](given)])
         inner = replace(

@@ -13,6 +13,7 @@ from plansmith.plan.data import Record, Whole
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import find
 from plansmith.plan.steps import (
+    MAX_NESTING,
     AgentStep,
     AnyStep,
     AskStep,
@@ -24,7 +25,6 @@ from plansmith.plan.steps import (
 from plansmith.review.render import value_line
 
 MOST_ITEMS: Final = 20
-_DEPTH: Final = 5
 
 
 class ReviewPolicy(Record):
@@ -121,7 +121,7 @@ def _active(
         around = (*maps, (step, plan)) if isinstance(step, MapStep) else maps
         inner: AnyStep = step.each if isinstance(step, MapStep) else step
         yield ActiveStep(inner, plan, around)
-        if isinstance(inner, PlanStep) and inner.template in templates and depth < _DEPTH:
+        if isinstance(inner, PlanStep) and inner.template in templates and depth < MAX_NESTING:
             yield from _active(templates[inner.template], templates, around, depth + 1)
 
 

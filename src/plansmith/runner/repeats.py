@@ -11,8 +11,8 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
-from plansmith.plan.steps import AgentStep, AnyStep, MapStep, PlanStep, ToolStep
-from plansmith.review.calls import MAX_DEPTH, PlanCalls
+from plansmith.plan.steps import MAX_NESTING, AgentStep, AnyStep, MapStep, PlanStep, ToolStep
+from plansmith.review.calls import PlanCalls
 from plansmith.runner.replan import LEFT_OUT, is_in_doubt
 from plansmith.runner.units import Unit, map_units, named_unit, plan_units, resolved, template_units
 
@@ -142,7 +142,7 @@ def _resolved_calls(
 
 def _parts(unit: Unit, inputs: Mapping[str, Json], templates: Mapping[str, Plan]) -> Iterator[Unit]:
     """The parts of a unit that has some."""
-    if unit.depth >= MAX_DEPTH:
+    if unit.depth >= MAX_NESTING:
         return
     match unit.step:
         case MapStep():

@@ -10,11 +10,18 @@ from typing import Final
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import RESERVED
-from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ToolStep
+from plansmith.plan.steps import (
+    MAX_NESTING,
+    AgentStep,
+    AnyStep,
+    AskStep,
+    MapStep,
+    PlanStep,
+    ToolStep,
+)
 from plansmith.review.policy import effects
 from plansmith.runner.limits import RunLimits
 
-_DEPTH: Final = 5
 # How the cards of agents say that they are made to work on their own.
 _ALONE: Final = re.compile(
     r"\b(?:unattended|recurring|scheduled?|monitor\w*|notif\w*|remind\w*|alert\w*|watch\w*)\b"
@@ -83,5 +90,5 @@ def _calls(
         names = dict.fromkeys(ref.step for ref in step.refs())
         data = [name for name in names if name not in asked | RESERVED]
         yield inner, data
-        if isinstance(inner, PlanStep) and inner.template in templates and depth < _DEPTH:
+        if isinstance(inner, PlanStep) and inner.template in templates and depth < MAX_NESTING:
             yield from _calls(templates[inner.template], templates, depth + 1)

@@ -12,7 +12,7 @@ from plansmith.plan.data import Json, content_of
 from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Made, Run, StepStatus
-from plansmith.plan.steps import PlanStep
+from plansmith.plan.steps import MAX_NESTING, PlanStep
 from plansmith.ports import Reply
 from plansmith.runner.batch import Batch, spending
 from plansmith.runner.budget import Purse
@@ -20,7 +20,6 @@ from plansmith.runner.groups import Group
 from plansmith.runner.schedule import Schedule
 from plansmith.runner.units import Unit, map_units, plan_units, template_units
 
-MAX_DEPTH: Final = 5
 Kind = Literal["tool", "time", "reference", "result"]
 _OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
 _PERHAPS_DONE: Final = frozenset({StepStatus.DONE, StepStatus.UNKNOWN})
@@ -106,8 +105,8 @@ class State:
 
     def open(self, unit: Unit, inputs: Mapping[str, Json], batch: Batch, *, key: str) -> None:
         """Put the parts of a map or plan step that may begin into the schedule."""
-        if unit.depth >= MAX_DEPTH:
-            raise ReferenceFailed(f"{unit.name} is nested more than {MAX_DEPTH} levels deep")
+        if unit.depth >= MAX_NESTING:
+            raise ReferenceFailed(f"{unit.name} is nested more than {MAX_NESTING} levels deep")
         parts = self._parts(unit, inputs)
         if unit.name not in self.opened:
             batch.open(unit, key=key)

@@ -15,7 +15,7 @@ from plansmith.plan.data import Json, Record, Whole, canonical_json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.steps import Inputs, MapStep, PlanStep, Text, ToolStep
+from plansmith.plan.steps import MAX_NESTING, Inputs, MapStep, PlanStep, Text, ToolStep
 from plansmith.planner.check import check_plan
 from plansmith.planner.checking.arguments import argument_problems
 from plansmith.planner.checking.catalogue import Catalogue
@@ -23,7 +23,6 @@ from plansmith.planner.checking.names import Names
 from plansmith.ports import Clock, PlanStore
 from plansmith.runner.call import Callees
 from plansmith.runner.parameters import bind, parameter_names, parametrise
-from plansmith.runner.state import MAX_DEPTH
 
 REQUEST: Final = "request"  # what a person wrote behind @name; every template may be given it
 Name = Annotated[str, Field(pattern=r"^[^\W_][\w.-]{0,63}$")]
@@ -302,8 +301,8 @@ def _nesting(step: PlanStep, templates: Mapping[str, Template], outer: int) -> I
             message, hint = f"templates run each other in a ring: {ring}", "take one of them out"
             yield problem("PS301", message, hint=hint, step=step.id, path=("template",))
             return
-        if depth >= MAX_DEPTH:
-            message = f"templates and maps are nested more than {MAX_DEPTH} levels deep"
+        if depth >= MAX_NESTING:
+            message = f"templates and maps are nested more than {MAX_NESTING} levels deep"
             hint = "make fewer of them run each other"
             yield problem("PS007", message, hint=hint, step=step.id, path=("template",))
             return

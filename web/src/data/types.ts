@@ -76,7 +76,7 @@ export interface Estimate {
 }
 
 // Who asks: a step of the plan or a called tool asks what it likes, all others are the system's.
-export type QuestionKind = "step" | "call" | "request" | "consent" | "unknown" | "limit" | "dropped";
+export type QuestionKind = "step" | "call" | "request" | "consent" | "unknown" | "limit";
 
 export interface Question {
   question: string;

@@ -63,7 +63,7 @@ function Ask({ run, question, onAnswered }: { run: string; question: Question; o
 }
 
 // Questions of Plansmith itself; their look follows from the kind alone, which no plan can choose.
-const OWN: ReadonlySet<QuestionKind> = new Set(["consent", "unknown", "limit", "dropped"]);
+const OWN: ReadonlySet<QuestionKind> = new Set(["consent", "unknown", "limit"]);
 const SIGNS: Record<string, QuestionKind> = { "data:": "consent", "unknown:": "unknown", "request:": "request" };
 
 // The kind, also of a question that an earlier release wrote.

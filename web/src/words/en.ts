@@ -121,7 +121,6 @@ export const en = {
   "ask.by.consent": "Plansmith asks for your consent to call {callee}",
   "ask.by.unknown": "Plansmith asks whether the step {step} took effect",
   "ask.by.limit": "Plansmith asks: a limit is reached",
-  "ask.by.dropped": "Plansmith asks: something approved would not happen",
   "ask.consent": "It would be called with these values, which came out of: {sources}",
   "ask.consentItems": "It would be called {times} times, once for each of these items, which came out of: {sources}",
   "ask.option.allow": "Allow",

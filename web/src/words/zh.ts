@@ -123,7 +123,6 @@ export const zh: Words = {
   "ask.by.consent": "Plansmith 请你同意调用 {callee}",
   "ask.by.unknown": "Plansmith 询问步骤 {step} 是否已经生效",
   "ask.by.limit": "Plansmith 询问：已达到限制",
-  "ask.by.dropped": "Plansmith 询问：已批准的内容将不会发生",
   "ask.consent": "将使用这些值调用，它们来自：{sources}",
   "ask.consentItems": "将调用 {times} 次，下面每一项一次，它们来自：{sources}",
   "ask.option.allow": "允许",
