@@ -21,7 +21,7 @@ from plansmith.harmless import Table, at, harmless, with_paths
 from plansmith.plan.data import Flag, Number, Record, Whole
 from plansmith.planner.settings import PlannerSettings
 from plansmith.review.policy import ReviewPolicy
-from plansmith.review.render import safe
+from plansmith.text import safe
 from plansmith.trust import PROJECT_FILE, Project, TrustBook, left_out, read_plain
 
 _log: Final = logging.getLogger("plansmith")

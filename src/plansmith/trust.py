@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 import stat
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,11 +15,12 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from plansmith.adapters.approvals import Approval, ApprovalFile
-from plansmith.adapters.tools.mcp.jsonfile import parse_servers
+from plansmith.adapters.tools.mcp.settings import parse_servers
 from plansmith.errors import Misconfigured
+from plansmith.files import replace_file
 from plansmith.harmless import Table, at, with_paths
 from plansmith.plan.data import Json, content_hash
-from plansmith.review.render import safe
+from plansmith.text import safe
 
 PROJECT_FILE: Final = "plansmith.toml"
 _MOST_BYTES: Final = 4 * 1024 * 1024
@@ -211,10 +211,7 @@ class TrustBook:
             return copied
         if not copied.is_file() or copied.read_bytes() != data:
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, made = tempfile.mkstemp(dir=place, prefix=".")
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            Path(made).replace(copied)
+            replace_file(copied, data)
         return copied
 
     def settings(self, content: Content, tell: Callable[[str], None]) -> Table:

@@ -34,7 +34,7 @@ CONTEXT: Final = {
 TOOLS: Final = {
     "builtin": "plansmith.adapters.tools.builtin:builtin_sources",
     "mcp": "plansmith.adapters.tools.mcp.servers:McpServers",
-    "mcp_settings": "plansmith.adapters.tools.mcp.jsonfile:all_servers",
+    "mcp_settings": "plansmith.adapters.tools.mcp.settings:all_servers",
     "described": "plansmith.adapters.tools.described:DescribedTools",
     "function": "plansmith.adapters.tools.functions:FunctionTool",
 }

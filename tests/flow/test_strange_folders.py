@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from plansmith.adapters.tools.mcp.launch import launch_definition
-from plansmith.adapters.tools.mcp.pins import pinned_hash
+from plansmith.adapters.tools.mcp.servers import pinned_hash
 from plansmith.adapters.tools.mcp.settings import ServerSettings
 
 KEY = "canary-key-4711"

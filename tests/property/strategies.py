@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from hypothesis import strategies as st
@@ -83,3 +84,15 @@ def plan_values(draw: st.DrawFn, max_steps: int = 6) -> dict[str, Any]:
 def plans(max_steps: int = 6) -> st.SearchStrategy[Plan]:
     """Sound plans."""
     return plan_values(max_steps).map(Plan.model_validate)
+
+
+def ready(
+    graph: Mapping[str, frozenset[str]], done: Collection[str], started: Collection[str] = ()
+) -> list[str]:
+    """The nodes that can start now: not done, not started, all needs done."""
+    finished, busy = set(done), set(started)
+    return [
+        node
+        for node, before in graph.items()
+        if node not in finished and node not in busy and before <= finished
+    ]

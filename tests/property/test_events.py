@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.property.strategies import plans
+from tests.property.strategies import plans, ready
 
 from plansmith import RunStatus, StepStatus, fold
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
 from plansmith.plan.events import Event, next_event, read_event
-from plansmith.plan.graph import needs, ready
+from plansmith.plan.graph import needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.verify import verify_chain
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.property.strategies import plans
+from tests.property.strategies import plans, ready
 
 from plansmith.errors import InvalidPlan
 from plansmith.plan.graph import (
@@ -15,7 +15,6 @@ from plansmith.plan.graph import (
     levels,
     needs,
     order,
-    ready,
     tails,
     upstream,
 )

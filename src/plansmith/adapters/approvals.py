@@ -5,9 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
-import tempfile
-from collections.abc import Generator
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -15,10 +12,8 @@ from typing import Protocol
 from pydantic import Field, ValidationError
 
 from plansmith.errors import Misconfigured
+from plansmith.files import locked, replace_file
 from plansmith.plan.data import Json, Record
-
-if sys.platform != "win32":
-    import fcntl
 
 
 class Approval(Record):
@@ -105,33 +100,11 @@ class ApprovalFile:
             "approved": {name: each.model_dump(mode="json") for name, each in approved.items()},
         }
         text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
-        # A new file in the place of the old one: a reader never sees half of it.
-        handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=self._path.name)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(self._path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        replace_file(self._path, text, durable=True)
 
-    @contextlib.contextmanager
-    def _alone(self) -> Generator[None]:
-        """Nobody else writes meanwhile."""
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle = os.open(f"{self._path}.lock", os.O_CREAT | os.O_RDWR, 0o600)
-        except OSError as error:
-            hint = "make its folder writable, or name another file with mcp.approvals"
-            raise Misconfigured(f"{self._path} cannot be written: {error}", hint=hint) from None
-        try:
-            if sys.platform != "win32":
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
+    def _alone(self) -> contextlib.AbstractContextManager[None]:
+        hint = "make its folder writable, or name another file with mcp.approvals"
+        return locked(self._path, hint=hint, mode=0o700)
 
 
 def _parse(path: Path) -> dict[str, Approval]:

@@ -15,7 +15,7 @@ from plansmith.cli.output import print_json, print_lines
 from plansmith.cli.plans import FileCommand
 from plansmith.cli.prompt import ask_line
 from plansmith.config import load_settings
-from plansmith.review.render import safe
+from plansmith.text import safe
 from plansmith.wiring import PARTS, load, make_agents
 
 

@@ -10,7 +10,8 @@ from plansmith.cli.words import Words
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.review.draw import branches
-from plansmith.review.render import action, clip, safe
+from plansmith.review.render import action
+from plansmith.text import clip, safe
 
 ICONS: Final = {
     StepStatus.WAITING: "·",

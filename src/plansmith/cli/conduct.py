@@ -24,9 +24,10 @@ from plansmith.plan.fold import RunFold
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import StepFields
 from plansmith.review.policy import active_steps, effects
-from plansmith.review.render import problem_lines, safe
+from plansmith.review.render import problem_lines
 from plansmith.runner.requested import missing_in
 from plansmith.runner.units import named_unit
+from plansmith.text import safe
 
 # A read that is cut off is made again: long enough to press Ctrl-C twice is long enough.
 _DETACH_S: Final = 2.0

@@ -34,7 +34,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import Event, PlanProposed, QuestionAsked
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.run import Run, RunStatus
-from plansmith.review.render import safe
+from plansmith.text import safe
 
 Deed = Callable[[Session, Run], Awaitable[Run | None]]
 

@@ -13,14 +13,13 @@ from plansmith.plan.events import Event, PlanProposed, ReviewAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.review.render import (
-    clip,
     diff_lines,
     estimate_lines,
     plan_lines,
     problem_lines,
-    safe,
     value_line,
 )
+from plansmith.text import clip, safe
 
 
 def run_json(run: Run, session: Session) -> dict[str, Json]:

@@ -22,7 +22,7 @@ from plansmith.cli.prompt import ask_line
 from plansmith.cli.words import Words
 from plansmith.config import Settings
 from plansmith.errors import Refused
-from plansmith.review.render import safe
+from plansmith.text import safe
 
 _STEP: Final = 10  # percent between two lines of progress where there is no terminal
 _NO: Final = frozenset({"n", "no", "否", "不"})

@@ -21,7 +21,7 @@ from plansmith.cli.session import find_run
 from plansmith.config import ModelSettings
 from plansmith.errors import JournalError, Misconfigured
 from plansmith.plan.data import Json
-from plansmith.review.render import safe
+from plansmith.text import safe
 
 
 def _configure_verify(parser: argparse.ArgumentParser) -> None:

@@ -17,8 +17,8 @@ from plansmith.cli.session import Session, in_session
 from plansmith.dialects.native import to_yaml
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run, RunStatus, StepStatus
-from plansmith.review.render import clip, safe
 from plansmith.runner.report_times import Times, times_of
+from plansmith.text import clip, safe
 
 _MOST: Final = 20
 _SHORT: Final = 8

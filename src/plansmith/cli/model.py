@@ -23,7 +23,7 @@ from plansmith.cli.plans import FileCommand
 from plansmith.cli.prompt import ask_line, read_choice
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.data import Json
-from plansmith.review.render import safe
+from plansmith.text import safe
 
 _NAMES: Final = "list|pull|use|remove|check"
 

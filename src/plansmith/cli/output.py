@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
@@ -14,7 +13,7 @@ from typing import TextIO
 from plansmith.dialects.native import read_plan
 from plansmith.errors import InvalidPlan, Misconfigured
 from plansmith.plan.plan import Plan
-from plansmith.review.render import safe
+from plansmith.text import safe
 
 
 def read_file(name: str) -> bytes:
@@ -79,16 +78,3 @@ _COLOURS = {"+ ": "32", "- ": "31", "~ ": "33", "> ": "36", "error": "31", "warn
 def _coloured(line: str) -> str:
     code = next((code for mark, code in _COLOURS.items() if line.startswith(mark)), None)
     return f"\x1b[{code}m{line}\x1b[0m" if code else line
-
-
-class Progress:
-    """Plain progress lines on stderr, each with the seconds since the start."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
-
-    def __call__(self, text: str) -> None:
-        """Tell one thing."""
-        elapsed = int(time.monotonic() - self._start)
-        sys.stderr.write(f"[{elapsed // 60:02d}:{elapsed % 60:02d}] {safe(text)}\n")
-        sys.stderr.flush()

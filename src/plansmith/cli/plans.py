@@ -19,7 +19,8 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import CODES, Problem, has_errors
 from plansmith.planner.check import check_plan
 from plansmith.review.draw import mermaid, tree
-from plansmith.review.render import diff_lines, plan_lines, problem_lines, safe
+from plansmith.review.render import diff_lines, plan_lines, problem_lines
+from plansmith.text import safe
 from plansmith.wiring import load
 
 _RUN_NAME: Final = re.compile(r"last|[0-9a-fA-F]{4}[0-9a-fA-F-]*")

@@ -15,7 +15,7 @@ from plansmith.cli.output import print_line_json
 from plansmith.cli.words import Words
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, StepStatus
-from plansmith.review.render import clip, safe
+from plansmith.text import clip, safe
 from plansmith.wiring import load
 
 _TICK_S: Final = 0.25

@@ -18,7 +18,7 @@ from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.steps import AgentStep, MapStep, ToolStep
-from plansmith.review.render import clip, safe
+from plansmith.text import clip, safe
 
 ALL: Final = frozenset({"all", "全部"})
 BAR: Final = "  │ "

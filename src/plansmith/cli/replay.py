@@ -12,8 +12,8 @@ from plansmith.cli.output import print_json, print_lines
 from plansmith.cli.plans import FileCommand
 from plansmith.cli.session import Session, in_session
 from plansmith.plan.events import Event
-from plansmith.review.render import safe
 from plansmith.runner.replay import Replayed, replay
+from plansmith.text import safe
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from plansmith.cli.progress import ticking
 from plansmith.cli.session import Session, exit_of, in_session
 from plansmith.errors import Refused, RunBusy
 from plansmith.plan.run import Run, RunStatus
-from plansmith.review.render import safe
+from plansmith.text import safe
 
 
 def _configure_run(parser: argparse.ArgumentParser) -> None:

@@ -33,8 +33,8 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.timing import Timing, next_fires
 from plansmith.planner.recurrence import recurrence
-from plansmith.review.render import clip, safe
 from plansmith.runner.templates import TemplateBook
+from plansmith.text import clip, safe
 
 
 def _main(args: argparse.Namespace) -> int:

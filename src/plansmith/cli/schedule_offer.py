@@ -18,8 +18,9 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import Schedule
 from plansmith.plan.timing import Timing, check_timing, next_fires
-from plansmith.review.render import plan_lines, safe
+from plansmith.review.render import plan_lines
 from plansmith.runner.requested import refuse_missing
+from plansmith.text import safe
 
 
 class Offer(NamedTuple):

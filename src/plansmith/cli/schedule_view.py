@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from plansmith.plan.data import Json
 from plansmith.plan.schedules import Fire, Schedule
 from plansmith.plan.timing import next_fires, zone_of
-from plansmith.review.render import clip, plan_lines, safe
+from plansmith.review.render import plan_lines
+from plansmith.text import clip, safe
 
 
 def instant(at: datetime) -> str:

@@ -19,10 +19,11 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
-from plansmith.review.render import clip, plan_lines, safe, value_line
+from plansmith.review.render import plan_lines, value_line
 from plansmith.runner.parameters import places
 from plansmith.runner.suggesting import suggest
 from plansmith.runner.templates import Template, TemplateBook, exported
+from plansmith.text import clip, safe
 
 _NAMES: Final = "list|show|save|use|suggest|export|import|remove"
 

@@ -18,7 +18,7 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.plan import Plan
 from plansmith.planner.shortlist import shortlist
-from plansmith.review.render import clip, safe
+from plansmith.text import clip, safe
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from plansmith.cli.plans import FileCommand
 from plansmith.cli.prompt import ask_line
 from plansmith.config import data_folder, look_at
 from plansmith.errors import Misconfigured, StaleDecision
-from plansmith.review.render import safe
+from plansmith.text import safe
 from plansmith.trust import PROJECT_FILE, Content, Project, TrustBook
 
 # The first that fits; what none is said of is told by its name.

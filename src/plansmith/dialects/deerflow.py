@@ -6,8 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from plansmith.dialects.carry import id_losses, in_order
-from plansmith.dialects.dialect import Dialect, Reading, Writing
+from plansmith.dialects.dialect import (
+    Dialect,
+    Reading,
+    Writing,
+    closed,
+    id_losses,
+    in_order,
+    plan_schema,
+)
 from plansmith.dialects.habits import (
     Ids,
     Notes,
@@ -24,7 +31,6 @@ from plansmith.dialects.habits import (
     text_of,
     words_of,
 )
-from plansmith.dialects.native import read as read_native
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text
@@ -115,10 +121,7 @@ def read_research(value: Json, manner: Manner) -> Reading:
     }
     if text_of(head.get("locale")):
         document["locale"] = text_of(head["locale"])
-    made = read_native(document)
-    if isinstance(made, Plan):
-        return Reading(made, tuple(notes.problems))
-    return Reading(None, (*notes.problems, *made))
+    return notes.reading(document)
 
 
 def report_instruction(about: str, names: Sequence[str]) -> str:
@@ -259,24 +262,9 @@ def schema() -> dict[str, Json]:
         "has_enough_context": {"type": "boolean"},
         "thought": text,
         "title": text,
-        "steps": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": step,
-                "required": [*step],
-                "additionalProperties": False,
-            },
-        },
+        "steps": {"type": "array", "items": closed(step)},
     }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "DeerFlow plan",
-        "type": "object",
-        "properties": fields,
-        "required": [*fields],
-        "additionalProperties": False,
-    }
+    return plan_schema("DeerFlow plan", fields)
 
 
 DIALECT: Final = Dialect("deerflow", DEERFLOW.title, recognises, read, write, schema, "deerflow")

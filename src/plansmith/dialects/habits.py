@@ -7,8 +7,15 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from plansmith.dialects.carry import left_behind, plain_text
-from plansmith.dialects.dialect import Write, Writing
+from plansmith.dialects.dialect import (
+    Reading,
+    Write,
+    Writing,
+    field_losses,
+    left_behind,
+    plain_text,
+)
+from plansmith.dialects.native import read as read_native
 from plansmith.plan.data import Json, Path
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
@@ -40,6 +47,13 @@ class Notes:
     def drop(self, message: str, *, hint: str, path: Path = ()) -> None:
         """A step cannot be read."""
         self.problems.append(problem("PS014", message, hint=hint, path=path))
+
+    def reading(self, document: Mapping[str, Json]) -> Reading:
+        """The plan of a document in our own language, with all that was noted on the way."""
+        made = read_native(dict(document))
+        if isinstance(made, Plan):
+            return Reading(made, tuple(self.problems))
+        return Reading(None, (*self.problems, *made))
 
     def fields(
         self,
@@ -158,19 +172,15 @@ def result_text(run: Run | None, step: str) -> str | None:
 
 def losses(plan: Plan, held: Iterable[str], *, title: str, notes: Notes) -> None:
     """Tell which fields of the plan itself a shape has no place for."""
+    given = {name: each for name, each in plan.to_json().items() if each}
     kept = {"schema_version", "steps", "revision", *held}
-    for name, given in plan.to_json().items():
-        if given and name not in kept:
-            notes.lose(f"{title} has no place for the plan's {name!r}", path=(name,))
+    notes.problems += field_losses(given, kept, title=title)
 
 
 def step_losses(step: StepFields, held: Iterable[str], *, title: str, notes: Notes) -> None:
     """Tell which fields of a step a shape has no place for."""
     kept = {"id", "kind", *held}
-    for name in step.to_json():
-        if name not in kept:
-            told = f"{title} has no place for a step's {name!r}"
-            notes.lose(told, step=step.id, path=(name,))
+    notes.problems += field_losses(step.to_json(), kept, title=title, step=step.id)
 
 
 def inputs_loss(

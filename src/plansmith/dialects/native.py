@@ -71,11 +71,6 @@ def _read_object(value: dict[str, Json]) -> Plan | list[Problem]:
         return _shortened([_problem_of(detail, value) for detail in details])
 
 
-def write(plan: Plan) -> dict[str, Json]:
-    """The plan as a plain value."""
-    return plan.to_json()
-
-
 def to_json(plan: Plan) -> str:
     """The plan as JSON for people and files."""
     return json.dumps(plan.to_json(), indent=2, ensure_ascii=False) + "\n"

@@ -7,7 +7,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast
 
-from plansmith.dialects.carry import (
+from plansmith.dialects.dialect import (
+    Dialect,
+    Reading,
+    Writing,
     by_place,
     data_of,
     field_losses,
@@ -17,11 +20,10 @@ from plansmith.dialects.carry import (
     order_losses,
     place_id,
     plain_text,
+    plan_schema,
     reference_losses,
 )
-from plansmith.dialects.dialect import Dialect, Reading, Writing
 from plansmith.dialects.habits import Notes, not_a_plan, objects, prose_of, text_of
-from plansmith.dialects.native import read as read_native
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
@@ -109,10 +111,7 @@ def read(value: Json) -> Reading:
     if fields.get("plan_id"):
         document["id"] = text_of(fields["plan_id"])
     document["steps"] = [*plan_steps(texts, [text_of(each) for each in remarks])]
-    found = read_native(document)
-    if isinstance(found, Plan):
-        return Reading(found, tuple(notes.problems))
-    return Reading(None, (*notes.problems, *found))
+    return notes.reading(document)
 
 
 def _texts(steps: Json, notes: Notes) -> dict[str, str] | None:
@@ -256,18 +255,12 @@ def _note(step: AnyStep, state: StepState) -> str:
 
 def schema() -> dict[str, Json]:
     """The JSON Schema of what the planning function is called with to make a plan."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "OpenManus plan",
-        "type": "object",
-        "properties": {
-            "command": {"type": "string", "enum": ["create"]},
-            "title": {"type": "string"},
-            "steps": {"type": "array", "items": {"type": "string"}},
-        },
-        "required": ["command", "title", "steps"],
-        "additionalProperties": False,
+    properties: dict[str, Json] = {
+        "command": {"type": "string", "enum": ["create"]},
+        "title": {"type": "string"},
+        "steps": {"type": "array", "items": {"type": "string"}},
     }
+    return plan_schema("OpenManus plan", properties)
 
 
 DIALECT: Final = Dialect("openmanus", TITLE, recognises, read, write, schema, "openmanus")

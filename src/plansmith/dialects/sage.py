@@ -7,8 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from plansmith.dialects.carry import (
+from plansmith.dialects.dialect import (
+    Dialect,
+    Reading,
+    Writing,
     by_place,
+    closed,
     data_of,
     field_losses,
     id_losses,
@@ -17,12 +21,11 @@ from plansmith.dialects.carry import (
     order_losses,
     place_id,
     plain_text,
+    plan_schema,
     reference_losses,
     refers_to,
 )
-from plansmith.dialects.dialect import Dialect, Reading, Writing
 from plansmith.dialects.habits import Notes, not_a_plan, text_of
-from plansmith.dialects.native import read as read_native
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
@@ -72,10 +75,7 @@ def read(value: Json) -> Reading:
         step = _step(raw, place, notes, [str(each["id"]) for each in made])
         if step is not None:
             made.append(_behind(step, made))
-    found = read_native({"steps": [*made]})
-    if isinstance(found, Plan):
-        return Reading(found, tuple(notes.problems))
-    return Reading(None, (*notes.problems, *found))
+    return notes.reading({"steps": [*made]})
 
 
 def _tell_head(value: dict[str, Json], notes: Notes) -> None:
@@ -239,25 +239,14 @@ def _answer(steps: Sequence[AnyStep], run: Run) -> str:
 
 def schema() -> dict[str, Json]:
     """The JSON Schema of a SAGE plan, wrapped: many decoders want an object at the top."""
-    step: Json = {
-        "type": "object",
-        "properties": {
-            "type": {"type": "string", "enum": ["tool", "reply"]},
-            "name": {"type": "string"},
-            "arguments": {"type": "object"},
-            "text": {"type": "string"},
-        },
-        "required": ["type"],
-        "additionalProperties": False,
+    properties: dict[str, Json] = {
+        "type": {"type": "string", "enum": ["tool", "reply"]},
+        "name": {"type": "string"},
+        "arguments": {"type": "object"},
+        "text": {"type": "string"},
     }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "SAGE plan",
-        "type": "object",
-        "properties": {"steps": {"type": "array", "items": step}},
-        "required": ["steps"],
-        "additionalProperties": False,
-    }
+    step = closed(properties, ["type"])
+    return plan_schema("SAGE plan", {"steps": {"type": "array", "items": step}})
 
 
 DIALECT: Final = Dialect("sage", TITLE, recognises, read, write, schema, "sage")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final, cast
+from typing import Final
 
-from plansmith.dialects.carry import in_order
-from plansmith.dialects.dialect import Dialect, Reading, Writing
+from plansmith.dialects.dialect import Dialect, Reading, Writing, closed, in_order, plan_schema
 from plansmith.dialects.habits import (
     Ids,
     Notes,
@@ -292,40 +291,21 @@ def _moment(at: datetime | None) -> Json:
 def schema() -> dict[str, Json]:
     """The JSON Schema of what ValueCell's planner answers."""
     text: Json = {"type": "string"}
-    config: Json = {
-        "type": "object",
-        "properties": {
-            "interval_minutes": {"type": "integer", "minimum": 1},
-            "daily_time": {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"},
-        },
-        "additionalProperties": False,
+    config: dict[str, Json] = {
+        "interval_minutes": {"type": "integer", "minimum": 1},
+        "daily_time": {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"},
     }
     names = ("title", "query", "agent_name")
     task: dict[str, Json] = dict.fromkeys(names, text)
     task |= {"pattern": {"type": "string", "enum": ["once", "recurring"]}}
-    task |= {"schedule_config": config}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "ValueCell planner response",
-        "type": "object",
-        "properties": {
-            "tasks": {"type": "array", "items": _object(task, names)},
-            "adequate": {"type": "boolean"},
-            "reason": text,
-            "guidance_message": text,
-        },
-        "required": ["tasks", "adequate", "reason"],
-        "additionalProperties": False,
+    task |= {"schedule_config": closed(config, ())}
+    properties: dict[str, Json] = {
+        "tasks": {"type": "array", "items": closed(task, names)},
+        "adequate": {"type": "boolean"},
+        "reason": text,
+        "guidance_message": text,
     }
-
-
-def _object(properties: dict[str, Json], required: Sequence[str]) -> Json:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": cast("list[Json]", list(required)),
-        "additionalProperties": False,
-    }
+    return plan_schema("ValueCell planner response", properties, ("tasks", "adequate", "reason"))
 
 
 DIALECT: Final = Dialect("valuecell", TITLE, recognises, read, write, schema, "valuecell")

@@ -154,16 +154,6 @@ def _ring(graph: Needs, start: str, members: set[str]) -> list[str]:
     return [start]
 
 
-def ready(graph: Needs, done: Collection[str], started: Collection[str] = ()) -> list[str]:
-    """The nodes that can start now: not done, not started, all needs done."""
-    finished, busy = set(done), set(started)
-    return [
-        node
-        for node, before in graph.items()
-        if node not in finished and node not in busy and before <= finished
-    ]
-
-
 def downstream(graph: Needs, starts: Iterable[str]) -> frozenset[str]:
     """Everything that directly or indirectly waits for any of the starts."""
     return _reach(dependents(graph), starts)

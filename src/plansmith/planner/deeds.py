@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from plansmith.planner.deeds_chinese import Kind, chinese_deeds
+from plansmith.text import HAN
 
 _ENDINGS: Final = (
     "csv|tsv|jsonl?|txt|md|html?|pdf|xlsx?|docx?|pptx?|rtf|png|svg|jpe?g|gif|ya?ml|xml|toml|ini"
@@ -25,7 +26,6 @@ _QUOTED: Final = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?;])\s+|[。！？；\n]+")
-_HAN: Final = re.compile("[\u3400-\u9fff]")
 _LONGEST: Final = 20_000  # letters; what is longer is pasted data
 _NEAR: Final = 120  # letters before a verb in which its lead stands
 _FAR: Final = 400  # letters behind it that belong to it
@@ -56,7 +56,7 @@ def asked_deeds(*texts: str) -> tuple[Deed, ...]:
 def _deeds(text: str) -> Iterator[tuple[Deed, bool]]:
     """Every deed that is spoken of, and whether it is wanted."""
     for sentence in _SENTENCE_END.split(_QUOTED.sub(_without_quote, text)):
-        if _HAN.search(sentence):
+        if HAN.search(sentence):
             for kind, wanted, files, words in chinese_deeds(sentence, FILE):
                 yield Deed(kind, files, words), wanted
         else:

@@ -26,7 +26,8 @@ from plansmith.plan.steps import (
     ToolStep,
 )
 from plansmith.review.policy import effects
-from plansmith.review.render import clip, safe, value_line
+from plansmith.review.render import value_line
+from plansmith.text import clip, safe
 
 _VALUE: Final = 120
 _QUESTION: Final = 80

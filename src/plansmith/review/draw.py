@@ -8,7 +8,8 @@ from typing import NamedTuple
 from plansmith.plan.graph import Needs, levels, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.steps import StepFields
-from plansmith.review.render import action, clip, safe
+from plansmith.review.render import action
+from plansmith.text import clip, safe
 
 _SHAPES = {
     "tool": ("[", "]"),

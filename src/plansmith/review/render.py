@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
 from plansmith.plan.data import Json, Path
@@ -22,29 +21,10 @@ from plansmith.plan.steps import (
     ToolStep,
     kind_of,
 )
-
-_WIDTH = 160
-
-
-def safe(text: str) -> str:
-    """A text on one line in which nothing steers a terminal or hides what it says."""
-    return "".join(_safe_letter(letter) for letter in text)
+from plansmith.text import WIDTH, clip, safe
 
 
-def _safe_letter(letter: str) -> str:
-    if letter in "\n\t":
-        return " "
-    # Control and format characters: escape sequences, bidirectional overrides, zero width.
-    hidden = unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-    return f"\\u{ord(letter):04x}" if hidden else letter
-
-
-def clip(text: str, width: int = _WIDTH) -> str:
-    """A text cut to a width, with a mark that says so."""
-    return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def value_line(value: Json, width: int = _WIDTH) -> str:
+def value_line(value: Json, width: int = WIDTH) -> str:
     """A JSON value on one line; a reference as it is written in text."""
     refs = [found.ref for found in find(value) if found.where == ()]
     if isinstance(value, dict) and refs and refs[0] is not None:

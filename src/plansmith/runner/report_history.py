@@ -15,6 +15,7 @@ from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run
 from plansmith.runner.labels import ALLOW
 from plansmith.runner.report_words import Words
+from plansmith.text import clip
 
 _MOST_NAMED: Final = 8
 _LONGEST: Final = 400
@@ -168,5 +169,4 @@ def _answer(value: Json) -> str:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return clip(" ".join(text.split()), _LONGEST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import ClientDisconnect, Request
@@ -17,7 +17,6 @@ from plansmith.server.keys import Grant, grant_of
 from plansmith.server.office import Office
 from plansmith.server.problems import HttpProblem, of_validation
 
-SAFE: Final = frozenset({"GET"})
 Given = TypeVar("Given", bound=BaseModel)
 
 

@@ -9,9 +9,7 @@ import os
 import re
 import secrets
 import stat
-import sys
-import tempfile
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -20,11 +18,9 @@ from typing import Final, Literal
 from pydantic import AwareDatetime, ValidationError
 
 from plansmith.errors import Misconfigured
+from plansmith.files import locked, replace_file
 from plansmith.plan.data import Record
 from plansmith.plan.events import Actor
-
-if sys.platform != "win32":
-    import fcntl
 
 SCOPES: Final = {
     "look": "see runs, plans, reports, tools and settings",
@@ -189,33 +185,10 @@ class TokenFile:
 
     def _write(self, tokens: Iterable[Token]) -> None:
         value = {"version": 1, "tokens": [each.model_dump(mode="json") for each in tokens]}
-        # A new file (mode 0600) in the place of the old one: a reader never sees half of it.
-        handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=self._path.name)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(json.dumps(value, indent=2))
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(self._path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        replace_file(self._path, json.dumps(value, indent=2), durable=True)
 
-    @contextlib.contextmanager
-    def _alone(self) -> Generator[None]:
-        """Nobody else writes meanwhile."""
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(f"{self._path}.lock", os.O_CREAT | os.O_RDWR, 0o600)
-        except OSError as error:
-            hint = "make its folder writable"
-            raise Misconfigured(f"{self._path} cannot be written: {error}", hint=hint) from None
-        try:
-            if sys.platform != "win32":
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
+    def _alone(self) -> contextlib.AbstractContextManager[None]:
+        return locked(self._path, hint="make its folder writable")
 
 
 def _hash(secret: str) -> str:

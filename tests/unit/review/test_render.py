@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from plansmith import Plan, diff_plans
 from plansmith.review.draw import mermaid, tree
-from plansmith.review.render import diff_lines, plan_lines, safe
+from plansmith.review.render import diff_lines, plan_lines
+from plansmith.text import safe
 
 PLAN = Plan.model_validate(
     {

@@ -24,6 +24,7 @@ from plansmith.plan.data import Json, content_hash
 from plansmith.planner.briefing.fence import fence
 from plansmith.planner.checking.schemas import BadSchema, validator
 from plansmith.ports import Call, Reply, ToolSource
+from plansmith.text import clip
 
 DEFAULT_TIMEOUT_S: Final = 120.0
 _ASKED: Final = "plansmith agent asked"
@@ -182,5 +183,4 @@ def _flaw(spec: ToolSpec, arguments: dict[str, Json]) -> str:
 
 def _short(arguments: Mapping[str, Json]) -> str:
     text = ", ".join(f"{name}={value}" for name, value in arguments.items())
-    line = " ".join(text.split())
-    return line if len(line) <= 120 else f"{line[:119]}…"
+    return clip(" ".join(text.split()), 120)

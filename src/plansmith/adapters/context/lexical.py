@@ -9,8 +9,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-_CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_RUN: Final = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
+from plansmith.text import CJK_RANGE
+
+_RUN: Final = re.compile(rf"[{CJK_RANGE}]+|[^\W_{CJK_RANGE}]+")
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _SATURATION: Final = 1.2
 _LENGTH_WEIGHT: Final = 0.6

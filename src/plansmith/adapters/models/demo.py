@@ -11,6 +11,7 @@ from plansmith.errors import ModelRefused
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.text import HAN
 
 NOTICE: Final = {
     "en": "No language model is set up, so a scripted demo answers: it takes one word of the "
@@ -21,11 +22,10 @@ NOTICE: Final = {
 _CHUNK: Final = 40
 _REQUEST: Final = re.compile(r'<(data-\w+) title="request"[^>]*>\n(.*?)\n</\1>', re.DOTALL)
 _QUOTED: Final = re.compile(r"[\"“「'‘](.{2,60}?)[\"”」'’]")
-_HAN: Final = re.compile("[\u4e00-\u9fff]")
-_HAN_CUE: Final = re.compile(
+HAN_CUE: Final = re.compile(
     "(?:提到|包含|含有|提及|关于|出现|找到|查找|搜索)+了?([\u4e00-\u9fff]{1,8})"
 )
-_HAN_ENDS: Final = re.compile("(?:的文件|的内容|吗|呢|的)+$")
+HAN_ENDS: Final = re.compile("(?:的文件|的内容|吗|呢|的)+$")
 _COMMON: Final = frozenset(
     re.findall(
         r"\w+",
@@ -85,9 +85,9 @@ def keyword(request: str) -> str:
     quoted = _QUOTED.search(request)
     if quoted:
         return quoted[1]
-    cues = _HAN_CUE.findall(request)
+    cues = HAN_CUE.findall(request)
     if cues:
-        return _HAN_ENDS.sub("", cues[-1]) or cues[-1]
+        return HAN_ENDS.sub("", cues[-1]) or cues[-1]
     words = [each for each in re.findall(r"\w+", request) if each.lower() not in _COMMON]
     longest = max(words, key=len, default="plan")
     # The singular finds the plural too.
@@ -97,7 +97,7 @@ def keyword(request: str) -> str:
 
 def _plan(request: str) -> dict[str, Json]:
     word = keyword(request)
-    chinese = bool(_HAN.search(request))
+    chinese = bool(HAN.search(request))
     titles = (
         ("看看文件夹里有什么", f"在文件中查找“{word}”", "说出找到了什么")
         if chinese
@@ -132,7 +132,7 @@ def _plan(request: str) -> dict[str, Json]:
 
 
 def _reply(prompt: str) -> str:
-    chinese = bool(_HAN.search(prompt))
+    chinese = bool(HAN.search(prompt))
     found = _search_result(prompt)
     if found is None:
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal, Self, cast
+from typing import Final, Literal, cast
 
 from plansmith.plan.data import Json
 from plansmith.ports import Message
@@ -48,22 +48,6 @@ class OutputMemory:
         """Remember that a model refused a mode; nothing is below text."""
         if mode != "text":
             self._refused.setdefault(model, set()).add(mode)
-
-    def to_json(self) -> dict[str, Json]:
-        """All that is remembered."""
-        return {
-            model: cast("Json", sorted(self._refused[model])) for model in sorted(self._refused)
-        }
-
-    @classmethod
-    def from_json(cls, value: Json) -> Self:
-        """What `to_json` gave; anything unreadable is forgotten, which costs one refused call."""
-        memory = cls()
-        for model, modes in value.items() if isinstance(value, dict) else ():
-            for mode in modes if isinstance(modes, list) else ():
-                if mode in MODES:
-                    memory.refuse(model, mode)
-        return memory
 
 
 def takes_object(schema: Mapping[str, Json]) -> bool:

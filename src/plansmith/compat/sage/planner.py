@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from plansmith.adapters.clock import SystemClock
 from plansmith.compat.sage.model import Generator, model_of
 from plansmith.compat.sage.profile import Profile
-from plansmith.dialects.carry import left_behind
+from plansmith.dialects.dialect import left_behind
 from plansmith.dialects.sage import write
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.problem import Problem

@@ -10,6 +10,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.refs import pieces
 from plansmith.plan.steps import AskStep
 from plansmith.plan.timing import Timing
+from plansmith.text import HAN
 
 MOST_WORDS: Final = 10
 MOST_CHARACTERS: Final = 20
@@ -21,7 +22,6 @@ _CONFIRMED: Final = re.compile(
 _DENIED: Final = re.compile(
     r"\b(?:not|no|never|don'?t)\b|不要|不用|别|取消|不确认|不同意", re.IGNORECASE
 )
-_HAN: Final = re.compile("[\u3400-\u9fff]")
 
 
 def is_confirmed(text: str) -> bool:
@@ -52,7 +52,7 @@ def schedule_guidance(plan: Plan, timing: Timing, said: str) -> str:
 
 def short_title(title: str) -> str:
     """A title of at most ten words, or twenty characters where it is Chinese."""
-    if _HAN.search(title):
+    if HAN.search(title):
         plain = title.strip()
         return plain if len(plain) <= MOST_CHARACTERS else f"{plain[: MOST_CHARACTERS - 1]}…"
     words = title.split()

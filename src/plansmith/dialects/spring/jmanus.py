@@ -6,8 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from plansmith.dialects.carry import id_losses, in_order, order_losses
-from plansmith.dialects.dialect import Dialect, Reading
+from plansmith.dialects.dialect import (
+    Dialect,
+    Reading,
+    closed,
+    id_losses,
+    in_order,
+    order_losses,
+    plan_schema,
+)
 from plansmith.dialects.habits import (
     Notes,
     inputs_loss,
@@ -23,7 +30,6 @@ from plansmith.dialects.habits import (
     telling,
     text_of,
 )
-from plansmith.dialects.native import read as read_native
 from plansmith.dialects.openmanus import in_words
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -102,10 +108,7 @@ def read(value: Json) -> Reading:
         notes.say("the title is the goal: 'userRequest' is left out")
     if head.get("plan_id"):
         document["id"] = text_of(head["plan_id"])
-    made = read_native(document)
-    if isinstance(made, Plan):
-        return Reading(made, tuple(notes.problems))
-    return Reading(None, (*notes.problems, *made))
+    return notes.reading(document)
 
 
 def _shown(
@@ -234,27 +237,14 @@ def schema() -> dict[str, Json]:
     """The JSON Schema of what the planning function is called with to make a plan."""
     text: Json = {"type": "string"}
     step: dict[str, Json] = {"stepRequirement": text, "terminateColumns": text}
-    items: Json = {
-        "type": "object",
-        "properties": step,
-        "required": [*step],
-        "additionalProperties": False,
-    }
     fields: dict[str, Json] = {
         "command": {"type": "string", "enum": ["create"]},
         "planningThinking": text,
         "title": text,
-        "steps": {"type": "array", "items": items},
+        "steps": {"type": "array", "items": closed(step)},
         "directResponse": text,
     }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "JManus plan",
-        "type": "object",
-        "properties": fields,
-        "required": [*fields],
-        "additionalProperties": False,
-    }
+    return plan_schema("JManus plan", fields)
 
 
 DIALECT: Final = Dialect("jmanus", TITLE, recognises, read, telling(write), schema, "jmanus")

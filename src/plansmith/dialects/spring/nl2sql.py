@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from plansmith.dialects.carry import id_losses, in_order
-from plansmith.dialects.dialect import Reading
+from plansmith.dialects.dialect import Reading, closed, id_losses, in_order, plan_schema
 from plansmith.dialects.habits import (
     Notes,
     inputs_loss,
@@ -21,7 +20,6 @@ from plansmith.dialects.habits import (
     text_of,
     words_of,
 )
-from plansmith.dialects.native import read as read_native
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import problem
@@ -84,10 +82,7 @@ def read(value: Json) -> Reading:
         steps += [step] if step else []
     _report_last(steps, notes)
     thought = prose_of(head.get("thought_process"))
-    made = read_native({"thought": thought, "steps": [*steps]})
-    if isinstance(made, Plan):
-        return Reading(made, tuple(notes.problems))
-    return Reading(None, (*notes.problems, *made))
+    return notes.reading({"thought": thought, "steps": [*steps]})
 
 
 def _by_number(given: Sequence[Json], notes: Notes) -> list[Json]:
@@ -215,30 +210,11 @@ def _state(steps: Sequence[AnyStep], run: Run) -> dict[str, Json]:
 def schema() -> dict[str, Json]:
     """The JSON Schema of such a plan."""
     text: Json = {"type": "string"}
-    parameters: Json = {
-        "type": "object",
-        "properties": dict.fromkeys((*dict.fromkeys(PARAMETERS.values()), "sql_query"), text),
-        "additionalProperties": False,
-    }
+    parameters = (*dict.fromkeys(PARAMETERS.values()), "sql_query")
     step: dict[str, Json] = {
         "step": {"type": "integer", "minimum": 1},
         "tool_to_use": {"type": "string", "enum": [*TOOLS]},
-        "tool_parameters": parameters,
+        "tool_parameters": closed(dict.fromkeys(parameters, text), ()),
     }
-    items: Json = {
-        "type": "object",
-        "properties": step,
-        "required": [*step],
-        "additionalProperties": False,
-    }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "NL2SQL plan",
-        "type": "object",
-        "properties": {
-            "thought_process": text,
-            "execution_plan": {"type": "array", "minItems": 1, "items": items},
-        },
-        "required": ["thought_process", "execution_plan"],
-        "additionalProperties": False,
-    }
+    steps: Json = {"type": "array", "minItems": 1, "items": closed(step)}
+    return plan_schema("NL2SQL plan", {"thought_process": text, "execution_plan": steps})

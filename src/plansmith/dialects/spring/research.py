@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from plansmith.dialects.carry import in_order
 from plansmith.dialects.deerflow import Manner, is_work, read_research, write_research
 from plansmith.dialects.deerflow import recognises as is_research
 from plansmith.dialects.deerflow import schema as research_schema
-from plansmith.dialects.dialect import Dialect, Reading
+from plansmith.dialects.dialect import Dialect, Reading, in_order
 from plansmith.dialects.habits import Notes, snake, telling
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from plansmith.text import HAN
+
 DEFAULT: Final = "en"
 
 _LONGEST: Final = 20_000
@@ -17,7 +19,7 @@ _CODE: Final = re.compile(
     re.DOTALL | re.ASCII,
 )
 _SCRIPTS: Final[Mapping[str, re.Pattern[str]]] = {
-    "han": re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"),
+    "han": HAN,
     "kana": re.compile("[\u3041-\u30fa\u31f0-\u31ff\uff66-\uff9d]"),
     "ko": re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]"),
     "cyrillic": re.compile("[\u0400-\u052f]+"),

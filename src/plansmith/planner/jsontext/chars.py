@@ -21,7 +21,6 @@ GAP: Final = re.compile(
     rf"(?:{_SPACE}+|//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|#(?![0-9a-fA-F]{{3,8}}\b)[^\n]*)*"
 )
 ELLIPSIS: Final = re.compile(r"\.\.\.+|…+")
-FENCE: Final = re.compile(r"```+|~~~+")
 REGEX_LITERAL: Final = re.compile(r"/(?:[^/\\\n]|\\.){1,500}/[a-z]*")
 CALL: Final = re.compile(r"(?:new\s+)?[A-Za-z_$][\w$.]{0,80}\s*\(")
 SIMPLE_CALL: Final = re.compile(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import os
-import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from operator import is_
@@ -14,6 +12,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Final, cast
 
+from plansmith.files import replace_file
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.planner.ranking.card import Card, Source, read_card, source
 from plansmith.planner.ranking.lexical import LexicalIndex
@@ -229,9 +228,6 @@ def _save(path: Path, cards: Mapping[str, Card]) -> None:
     text = json.dumps({"format": FORMAT, "check": _check(rows), "cards": rows})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".shortlist-")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).replace(path)
+        replace_file(path, text)
     except OSError:
         return

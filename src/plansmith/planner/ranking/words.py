@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-_CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_RUNS: Final = re.compile(rf"[{_CJK}]+|[^\W\d_{_CJK}]+|\d+")
+from plansmith.text import CJK_RANGE
+
+_RUNS: Final = re.compile(rf"[{CJK_RANGE}]+|[^\W\d_{CJK_RANGE}]+|\d+")
 # The plural of an acronym, as in "PDFs", is one word.
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])")
 _VOWELS: Final = frozenset("aeiouy")

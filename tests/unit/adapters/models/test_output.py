@@ -23,19 +23,6 @@ def test_a_memory_forgets_what_was_refused_last_of_all() -> None:
     assert memory.modes("other") == ("json_schema", "tool", "text")
 
 
-def test_a_memory_comes_back_from_json() -> None:
-    memory = OutputMemory()
-    memory.refuse("b", "tool")
-    memory.refuse("a", "json_schema")
-    assert memory.to_json() == {"a": ["json_schema"], "b": ["tool"]}
-    assert OutputMemory.from_json(memory.to_json()).modes("b") == ("json_schema", "text")
-
-
-@pytest.mark.parametrize("value", [None, 1, "x", [], {"m": 1}, {"m": [1, "text", "nonsense"]}])
-def test_an_unreadable_memory_is_an_empty_one(value: Json) -> None:
-    assert OutputMemory.from_json(value).to_json() == {}
-
-
 @pytest.mark.parametrize(
     ("status", "text", "mode", "expected"),
     [

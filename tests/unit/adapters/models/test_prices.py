@@ -4,11 +4,16 @@ import sys
 from decimal import Decimal
 
 import pytest
+from genai_prices import Usage
 
-from plansmith.adapters.models.prices import cost_of
-from plansmith.ports import Usage
+from plansmith.adapters.models.prices import price_of
 
 MILLION = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
+
+
+def cost_of(usage: Usage, model: str, *, base_url: str | None = None) -> Decimal | None:
+    provider, _, name = model.partition(":")
+    return price_of(usage, name, provider=provider, url=base_url, only_url=base_url is not None)
 
 
 def test_a_known_model_has_a_price() -> None:
@@ -16,7 +21,7 @@ def test_a_known_model_has_a_price() -> None:
 
 
 def test_cached_tokens_are_cheaper() -> None:
-    cached = Usage(input_tokens=1_000_000, output_tokens=1_000_000, cached_tokens=900_000)
+    cached = Usage(input_tokens=1_000_000, output_tokens=1_000_000, cache_read_tokens=900_000)
     whole, less = cost_of(MILLION, "openai:gpt-4o"), cost_of(cached, "openai:gpt-4o")
     assert whole is not None
     assert less is not None
@@ -33,7 +38,7 @@ def test_no_tokens_have_no_price() -> None:
 
 
 def test_counts_that_contradict_each_other_have_no_price() -> None:
-    assert cost_of(Usage(input_tokens=1, cached_tokens=9), "openai:gpt-4o") is None
+    assert cost_of(Usage(input_tokens=1, cache_read_tokens=9), "openai:gpt-4o") is None
 
 
 def test_a_server_of_ones_own_has_no_price_but_a_providers_address_has() -> None:

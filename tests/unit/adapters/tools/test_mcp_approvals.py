@@ -15,7 +15,7 @@ from plansmith.adapters.approvals import (
     Approvals,
     MemoryApprovals,
 )
-from plansmith.adapters.tools.mcp.pins import changes, is_approved, pending, pinned_hash
+from plansmith.adapters.tools.mcp.servers import changes, is_approved, pending, pinned_hash
 from plansmith.errors import Misconfigured
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

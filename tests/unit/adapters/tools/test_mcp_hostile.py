@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.servers.kit import approved, limits, raw, servers, use
 
-from plansmith.adapters.tools.mcp.process import Lines, TooLong, Words, parse_line
+from plansmith.adapters.tools.mcp.transports import Lines, TooLong, Words, parse_line
 from plansmith.errors import ToolBusy, ToolFailed
 
 MEGABYTE = 1024 * 1024

@@ -5,7 +5,7 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from plansmith.adapters.tools.mcp.names import full_name, server_name, wire_names
+from plansmith.adapters.tools.mcp.listing import full_name, server_name, wire_names
 
 NAMES = st.one_of(st.text(alphabet="_x5fa4 .-/名", max_size=12), st.text(max_size=12))
 

@@ -7,15 +7,19 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from plansmith.adapters.tools.mcp.jsonfile import all_servers, read_servers
 from plansmith.adapters.tools.mcp.launch import (
     expand,
     launch_definition,
     launch_lines,
     target,
 )
-from plansmith.adapters.tools.mcp.pins import pinned_hash
-from plansmith.adapters.tools.mcp.settings import McpSettings, ServerSettings
+from plansmith.adapters.tools.mcp.servers import pinned_hash
+from plansmith.adapters.tools.mcp.settings import (
+    McpSettings,
+    ServerSettings,
+    all_servers,
+    read_servers,
+)
 from plansmith.errors import Misconfigured
 
 

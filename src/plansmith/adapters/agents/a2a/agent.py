@@ -16,7 +16,7 @@ from plansmith.adapters.agents.a2a.cards import (
     choose_interface,
     sign_in_links,
 )
-from plansmith.adapters.agents.a2a.questions import gave_up
+from plansmith.adapters.agents.a2a.messages import gave_up
 from plansmith.adapters.agents.a2a.settings import AgentSettings, Lookup, check_name, fill_headers
 from plansmith.adapters.clock import SystemClock
 from plansmith.errors import (
@@ -75,7 +75,7 @@ class A2AAgent:
         await self._check_card()
         exchange = _part("exchange").Exchange(self._card, self._settings, headers=headers)
         async with exchange:
-            errand = _part("errand").Errand(
+            remote = _part("remote_task").RemoteTask(
                 exchange,
                 name=self.spec.name,
                 settings=self._settings,
@@ -83,7 +83,7 @@ class A2AAgent:
                 clock=self._clock,
                 links=tuple(sign_in_links(self._card)),
             )
-            result: Json = await errand.run(task, inputs)
+            result: Json = await remote.run(task, inputs)
             return result
 
     async def _check_card(self) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from plansmith.adapters.agents.a2a.settings import NAME, AgentSettings, check_name
 from plansmith.errors import Misconfigured
+from plansmith.files import replace_file
 
 
 class AgentBook:
@@ -30,11 +29,7 @@ class AgentBook:
         text = json.dumps(settings.to_json(), indent=2, sort_keys=True, ensure_ascii=False)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            # A new file in the place of the old one: a reader never sees half of it.
-            handle, made = tempfile.mkstemp(dir=self._folder, prefix=".")
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
-            Path(made).replace(path)
+            replace_file(path, text + "\n")
         except OSError as error:
             raise Misconfigured(f"{path} cannot be written: {error}") from None
 

@@ -13,7 +13,7 @@ from plansmith.adapters.agents.a2a.settings import AgentSettings
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import AgentSpec, Skill
 from plansmith.plan.data import Json, content_hash, flaws
-from plansmith.review.render import safe
+from plansmith.text import safe
 
 Card = dict[str, Json]
 

@@ -26,8 +26,8 @@ from a2a.utils.errors import (
 
 from plansmith.adapters.agents.a2a import translate
 from plansmith.adapters.agents.a2a.cards import BINDINGS, Card, choose_interface
+from plansmith.adapters.agents.a2a.messages import News, Part, Task, newest
 from plansmith.adapters.agents.a2a.settings import AgentSettings
-from plansmith.adapters.agents.a2a.speech import News, Part, Task, newest
 from plansmith.adapters.agents.a2a.wire import Cut, explain, open_http
 from plansmith.errors import ToolFailed
 

@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 
 from a2a import types as proto
 
-from plansmith.adapters.agents.a2a import speech
-from plansmith.adapters.agents.a2a.speech import State
+from plansmith.adapters.agents.a2a import messages
+from plansmith.adapters.agents.a2a.messages import State
 from plansmith.adapters.agents.a2a.wire import Cut
 from plansmith.plan.data import Json
 
@@ -28,7 +28,7 @@ _STATES: Final[dict[int, State]] = {
 }
 
 
-def news(event: Any) -> speech.News:
+def news(event: Any) -> messages.News:
     """One event of a stream."""
     if event.HasField("task"):
         return task(event.task)
@@ -36,7 +36,7 @@ def news(event: Any) -> speech.News:
         return message(event.message)
     if event.HasField("status_update"):
         update = event.status_update
-        return speech.StatusNews(
+        return messages.StatusNews(
             _id(update.task_id),
             _id(update.context_id),
             _state(update.status),
@@ -45,16 +45,16 @@ def news(event: Any) -> speech.News:
     if event.HasField("artifact_update"):
         made = event.artifact_update
         found = _artifact(made.artifact)
-        return speech.ArtifactNews(_id(made.task_id), _id(made.context_id), found, made.append)
+        return messages.ArtifactNews(_id(made.task_id), _id(made.context_id), found, made.append)
     raise Cut("the agent's answer is not A2A: an event says nothing")
 
 
-def task(given: Any) -> speech.Task:
+def task(given: Any) -> messages.Task:
     """A task, when its ids can be told and used in an address."""
     if not given.id:
         raise Cut("the agent's answer is not A2A: its task has no id")
     artifacts = [_artifact(each) for each in given.artifacts]
-    return speech.Task(
+    return messages.Task(
         _id(given.id),
         _id(given.context_id),
         _state(given.status),
@@ -64,18 +64,18 @@ def task(given: Any) -> speech.Task:
     )
 
 
-def tasks(given: Any) -> list[speech.Task]:
+def tasks(given: Any) -> list[messages.Task]:
     """The tasks of a list."""
     return [task(each) for each in given.tasks]
 
 
-def message(given: Any) -> speech.Message:
+def message(given: Any) -> messages.Message:
     """A message of the agent."""
     parts = tuple(_part(each) for each in given.parts)
-    return speech.Message(str(given.message_id)[:200], parts, _extra(given))
+    return messages.Message(str(given.message_id)[:200], parts, _extra(given))
 
 
-def to_part(part: speech.Part) -> Any:
+def to_part(part: messages.Part) -> Any:
     """A part of a message of ours."""
     if part.text is not None:
         return proto.Part(text=part.text, media_type=part.kind or "text/plain")
@@ -108,28 +108,28 @@ def _state(status: Any) -> State:
     return _STATES.get(int(status.state), State.UNKNOWN)
 
 
-def _message_of(status: Any) -> speech.Message | None:
+def _message_of(status: Any) -> messages.Message | None:
     return message(status.message) if status.HasField("message") else None
 
 
-def _artifact(given: Any) -> speech.Artifact:
+def _artifact(given: Any) -> messages.Artifact:
     parts = [_part(each) for each in given.parts]
-    return speech.Artifact(str(given.artifact_id), str(given.name), parts, _extra(given))
+    return messages.Artifact(str(given.artifact_id), str(given.name), parts, _extra(given))
 
 
-def _part(given: Any) -> speech.Part:
+def _part(given: Any) -> messages.Part:
     name, kind = str(given.filename)[:300], str(given.media_type)[:100]
     match given.WhichOneof("content"):
         case "text":
-            return speech.Part(text=str(given.text), name=name, kind=kind)
+            return messages.Part(text=str(given.text), name=name, kind=kind)
         case "data":
-            return speech.Part(data=_json(given.data), name=name, kind=kind)
+            return messages.Part(data=_json(given.data), name=name, kind=kind)
         case "raw":
-            return speech.Part(raw=bytes(given.raw), name=name, kind=kind)
+            return messages.Part(raw=bytes(given.raw), name=name, kind=kind)
         case "url":
-            return speech.Part(url=str(given.url), name=name, kind=kind)
+            return messages.Part(url=str(given.url), name=name, kind=kind)
         case _:
-            return speech.Part(text="", name=name, kind=kind)
+            return messages.Part(text="", name=name, kind=kind)
 
 
 def _extra(given: Any) -> Json:

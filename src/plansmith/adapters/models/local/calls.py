@@ -15,10 +15,10 @@ from plansmith.adapters.models.local.grammar import GrammarBook
 from plansmith.adapters.models.local.phrases import literal
 from plansmith.adapters.models.local.signatures import Offered, signature
 from plansmith.ports import Message
+from plansmith.text import HAN
 
 MOST_CALLS: Final = 6
 REPLY_START: Final = '{"reply":'
-HAN: Final = re.compile("[\u3400-\u9fff]")
 # Words that tell of one thing after another: the second must not be forgotten.
 _IN_TURN: Final = re.compile(
     r"\b(?:then|afterwards|after that)\b|\band (?:write|save|append|draw|plot|put)\b[^.]*\s"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from plansmith.plan.data import Json
+from plansmith.text import clip
 
 _MOST_LINES: Final = 40
 _LONGEST: Final = 300
@@ -91,8 +92,7 @@ def _table(rows: Sequence[Mapping[str, Json]], names: Sequence[str], cite: str) 
 
 def _cell(value: Json) -> str:
     text = "" if value is None else _plain(value)
-    short = text if len(text) <= _LONGEST_CELL else f"{text[: _LONGEST_CELL - 1]}…"
-    return short.replace("|", "\\|")
+    return clip(text, _LONGEST_CELL).replace("|", "\\|")
 
 
 def _bullet(value: Json, depth: int, cite: str = "") -> Iterator[str]:
@@ -149,8 +149,7 @@ def _holds(value: Json) -> bool:
 
 def _plain(value: Json) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return clip(" ".join(text.split()), _LONGEST)
 
 
 def _clipped(lines: list[str]) -> list[str]:

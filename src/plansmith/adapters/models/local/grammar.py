@@ -16,7 +16,6 @@ Schema = Mapping[str, Any]
 
 _MOST: Final = 256  # repetitions that a grammar spells out
 _DEEPEST: Final = 24  # schemas inside each other before anything goes
-_KINDS: Final = ("object", "array", "string", "integer", "number", "boolean", "null")
 _SIGNS: Final = {
     "object": (
         *("properties", "required", "additionalProperties", "minProperties", "maxProperties"),

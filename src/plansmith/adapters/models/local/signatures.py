@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
+from plansmith.text import clip
+
 _LONGEST_ABOUT: Final = 160
 _LONGEST_NOTE: Final = 60
 _MOST_CHOICES: Final = 12
@@ -142,5 +144,4 @@ def _note(schema: Any) -> str:
 
 
 def _clip(text: str, longest: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+    return clip(" ".join(text.split()), longest)

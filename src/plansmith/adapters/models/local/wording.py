@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 from plansmith.adapters.models.local.facts import facts
 from plansmith.errors import ModelFailed
 from plansmith.ports import Message
+from plansmith.text import HAN
 
 SAY: Final = "Say exactly: "
 ANSWER: Final = "Answer the request from these results."
@@ -21,7 +22,6 @@ _TASK: Final = re.compile(
 )
 _RESULT: Final = re.compile(r"^- ([\w-]+) = ", re.MULTILINE)
 _LATER: Final = re.compile(r"\{\{([\w-]+)\}\}")
-_HAN: Final = re.compile("[\u3400-\u9fff]")
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _MARKER: Final = re.compile(r"^\s*(?:\d+[.)]|[-*])\s+", re.MULTILINE)
 _CITED: Final = re.compile(r"\[step:[^\]]*\]")
@@ -83,7 +83,7 @@ def phrase_messages(task: Task) -> list[Message]:
     """The prompt for the one sentence a model may add."""
     results = "\n".join(facts(text) for text in task.results.values())
     asked = f"Request: {task.request}\nResults:\n{results[:_ROOM]}"
-    language = "zh" if _HAN.search(task.request) else "en"
+    language = "zh" if HAN.search(task.request) else "en"
     return [Message("system", _PHRASE[language]), Message("user", asked)]
 
 
@@ -95,7 +95,7 @@ def lead(task: Task) -> str | None:
     found = [each for each in map(_list, task.results.values()) if each is not None]
     if not found or len(found[-1].items) == 1:
         return None
-    chinese = bool(_HAN.search(task.request))
+    chinese = bool(HAN.search(task.request))
     kind, items, rows = found[-1]
     names = [_name(each) for each in items]
     if not names:

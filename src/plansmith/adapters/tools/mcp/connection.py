@@ -29,13 +29,12 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from plansmith.adapters.tools.mcp.launch import Target
-from plansmith.adapters.tools.mcp.process import Words, stdio_transport
 from plansmith.adapters.tools.mcp.settings import ServerLimits
 from plansmith.adapters.tools.mcp.tap import Tap, tapped
-from plansmith.adapters.tools.mcp.web import web_transport
+from plansmith.adapters.tools.mcp.transports import Words, stdio_transport, web_transport
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.data import Json
-from plansmith.review.render import clip, safe
+from plansmith.text import clip, safe
 
 Ask = Callable[[ElicitRequestParams], Awaitable[ElicitResult | ErrorData]]
 _REPLY: Final[TypeAdapter[Any]] = TypeAdapter(CallToolResult | InputRequiredResult)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from plansmith.adapters.tools.mcp.settings import ServerSettings
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json, content_hash
-from plansmith.review.render import safe
+from plansmith.text import safe
 
 # What a server may see of the environment without being given it by name.
 PASSED: Final = (

@@ -1,20 +1,54 @@
-"""Listing: the raw definitions of a server's tools, and the specs a planner gets from them."""
+"""Tools of a server: names in plans (`server.tool`), raw definitions and specs made of them."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from plansmith.adapters.tools.mcp.names import MOST_LETTERS, full_name
 from plansmith.adapters.tools.mcp.settings import ServerSettings, ToolSettings
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, canonical_json, flaws
 from plansmith.planner.checking.schemas import compiled
 
+# A letter that is not plain becomes _xHEX_; a plain text that looks like that is marked as well.
+_ODD_IN_SERVER: Final = re.compile(r"[^A-Za-z0-9_-]|_(?=x[0-9a-f]+[^A-Za-z0-9-])")
+_ODD_IN_TOOL: Final = re.compile(r"[^A-Za-z0-9_.-]|_(?=x[0-9a-f]+[^A-Za-z0-9.-])")
+_MARKED: Final = re.compile(r"_x([0-9a-f]+)_")
+MOST_LETTERS: Final = 200
 _LINKS: Final = ("$ref", "$dynamicRef", "$recursiveRef", "$schema")
 _DRAFTS: Final = ("http://json-schema.org/", "https://json-schema.org/")
+
+
+def full_name(server: str, tool: str) -> str:
+    """The name of a server's tool in plans; two different pairs never share one."""
+    return f"{server_name(server)}.{_ODD_IN_TOOL.sub(_mark, tool)}"
+
+
+def server_name(server: str) -> str:
+    """The name of a server in plans: no dot, so that the first dot ends it."""
+    return _ODD_IN_SERVER.sub(_mark, server)
+
+
+def wire_names(name: str) -> tuple[str, str]:
+    """The server and the tool that a full name stands for, as they call themselves."""
+    server, _, tool = name.partition(".")
+    return _plain(server), _plain(tool)
+
+
+def _mark(found: re.Match[str]) -> str:
+    return f"_x{ord(found[0]):x}_"
+
+
+def _plain(text: str) -> str:
+    return _MARKED.sub(lambda found: _letter(found[1], found[0]), text)
+
+
+def _letter(digits: str, marked: str) -> str:
+    number = int(digits, 16)
+    return chr(number) if number <= 0x10FFFF else marked
 
 
 @dataclass(frozen=True, slots=True)

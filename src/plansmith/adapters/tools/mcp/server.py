@@ -22,28 +22,30 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from plansmith.adapters.tools.mcp.connection import Connection
-from plansmith.adapters.tools.mcp.content import result_json
-from plansmith.adapters.tools.mcp.failures import (
-    call_failure,
-    is_repeatable,
-    is_session_end,
-    lost,
-    went_wrong,
-)
 from plansmith.adapters.tools.mcp.launch import Target
 from plansmith.adapters.tools.mcp.listing import Listed, Listing, read_listing
 from plansmith.adapters.tools.mcp.questions import (
     Exchange,
     Question,
     need,
+    pages_of,
+    questions_of,
     refusal,
+    take_answer,
 )
-from plansmith.adapters.tools.mcp.rounds import pages_of, questions_of, take_answer
+from plansmith.adapters.tools.mcp.results import (
+    call_failure,
+    is_repeatable,
+    is_session_end,
+    lost,
+    result_json,
+    went_wrong,
+)
 from plansmith.adapters.tools.mcp.settings import ServerSettings
 from plansmith.errors import PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.ports import Call
-from plansmith.review.render import clip, safe
+from plansmith.text import clip, safe
 
 _STATE_WAIT_S: Final = 0.2
 _MOST_PROGRESS: Final = 300

@@ -1,8 +1,10 @@
-"""McpServers: the tools of many MCP servers, each behind a person's approval."""
+"""MCP servers as a tool source: what was approved is compared, shown, started and called."""
 
 from __future__ import annotations
 
 import asyncio
+import difflib
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,21 +14,88 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from plansmith.adapters.approvals import Approval, Approvals
 from plansmith.adapters.tools.mcp.launch import launch_definition, launch_lines, target
-from plansmith.adapters.tools.mcp.listing import Listed, Listing, effect_words
-from plansmith.adapters.tools.mcp.names import server_name, wire_names
-from plansmith.adapters.tools.mcp.pins import Pending, is_approved, pending, tool_lines
+from plansmith.adapters.tools.mcp.listing import (
+    Listed,
+    Listing,
+    effect_words,
+    server_name,
+    wire_names,
+)
 from plansmith.adapters.tools.mcp.settings import ServerSettings
 from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecision, ToolFailed
 from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, content_hash
 from plansmith.ports import Call
-from plansmith.review.render import safe
+from plansmith.text import safe
 
 if TYPE_CHECKING:
     from plansmith.adapters.tools.mcp.server import McpServer
 
 _MOST_REMEMBERED: Final = 1000
 State = Literal["unapproved", "stopped", "running", "failed", "disabled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Something that waits for a person's approval: a server's start, or one tool of it."""
+
+    name: str
+    kind: Literal["server", "tool"]
+    hash: str
+    text: str
+    definition: Mapping[str, Json]
+    changed: bool = False
+
+
+def pinned_hash(definition: Mapping[str, Json]) -> str:
+    """The hash that an approval is about."""
+    return content_hash(dict(definition))
+
+
+def is_approved(definition: Mapping[str, Json], approval: Approval | None) -> bool:
+    """Whether this very definition was approved."""
+    return approval is not None and approval.hash == pinned_hash(definition)
+
+
+def pending(
+    name: str,
+    kind: Literal["server", "tool"],
+    definition: Mapping[str, Json],
+    lines: Iterator[str],
+    approval: Approval | None,
+) -> Pending | None:
+    """What waits for approval, with its text; nothing when it has been approved."""
+    if is_approved(definition, approval):
+        return None
+    shown = [*lines]
+    if approval is not None:
+        shown += [f"    It changed since {safe(approval.by)} approved it:"]
+        shown += [f"      {line}" for line in changes(approval.definition, definition)]
+    text = "\n".join(shown)
+    return Pending(name, kind, pinned_hash(definition), text, definition, approval is not None)
+
+
+def changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[str]:
+    """The difference of two definitions, line by line; only lines that differ."""
+    compared = difflib.unified_diff(_lines(before), _lines(after), lineterm="", n=0)
+    for number, line in enumerate(compared):
+        if number >= 2 and not line.startswith("@@"):
+            yield safe(line)
+
+
+def _lines(definition: Mapping[str, Json]) -> list[str]:
+    return json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False).split("\n")
+
+
+def tool_lines(name: str, definition: Mapping[str, Json], effect: str) -> Iterator[str]:
+    """A tool as a person reads it before approving: its whole definition as it came."""
+    yield f"tool {safe(name)}, which counts as: {safe(effect)}"
+    description = definition.get("description")
+    for line in str(description or "(it says nothing about itself)").split("\n"):
+        yield f"    {safe(line)}"
+    rest = {key: value for key, value in definition.items() if key != "description"}
+    for line in _lines(rest):
+        yield f"    {safe(line)}"
 
 
 @dataclass(frozen=True, slots=True)

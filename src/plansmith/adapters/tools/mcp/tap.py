@@ -31,24 +31,24 @@ class Tap:
     ) -> None:
         self._most = most_requests
         self._most_tools = most_tools
-        self._ended, self._version = ended, version
+        self.ended, self._version = ended, version
         self._listing: set[int | str] = set()
         self._unanswered: set[int | str] = set()
         self.page: list[Json] = []
 
-    def goes(self, each: SessionMessage) -> None:
+    def on_send(self, each: SessionMessage) -> None:
         """See a message of the client before it is sent."""
         message = each.message
         if isinstance(message, JSONRPCRequest) and message.method == "tools/list":
             self._listing.add(message.id)
 
-    def went(self, each: SessionMessage) -> None:
+    def on_sent(self, each: SessionMessage) -> None:
         """See a message of the client that the transport has taken."""
         message = each.message
         if isinstance(message, (JSONRPCResponse, JSONRPCError)) and message.id is not None:
             self._unanswered.discard(message.id)
 
-    def came(self, each: SessionMessage | Exception) -> None:
+    def on_receive(self, each: SessionMessage | Exception) -> None:
         """See a message of the server."""
         if isinstance(each, Exception):
             return
@@ -59,7 +59,7 @@ class Tap:
         elif isinstance(message, JSONRPCRequest):
             self._unanswered.add(message.id)
             if len(self._unanswered) > self._most:
-                self.end(f"it asked more than {self._most} things at once")
+                self.ended(f"it asked more than {self._most} things at once")
                 raise anyio.EndOfStream
 
     def _keep_page(self, result: dict[str, Any]) -> None:
@@ -80,25 +80,33 @@ class Tap:
             return False
         return True
 
-    def end(self, why: str) -> None:
-        """Tell that the connection is over."""
-        self._ended(why)
 
-
-class _Read:
-    """The incoming stream, looked at."""
+class _Stream:
+    """One of the two streams of a connection."""
 
     def __init__(self, inner: Any, tap: Tap) -> None:
-        self._inner = inner
-        self._tap = tap
+        self._inner, self._tap = inner, tap
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class _Read(_Stream):
+    """The incoming stream, looked at."""
 
     async def receive(self) -> SessionMessage | Exception:
         try:
             each: SessionMessage | Exception = await self._inner.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            self._tap.end("")
+            self._tap.ended("")
             raise
-        self._tap.came(each)
+        self._tap.on_receive(each)
         return each
 
     def __aiter__(self) -> Self:
@@ -110,36 +118,14 @@ class _Read:
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-
-class _Write:
+class _Write(_Stream):
     """The outgoing stream, looked at."""
 
-    def __init__(self, inner: Any, tap: Tap) -> None:
-        self._inner = inner
-        self._tap = tap
-
     async def send(self, item: SessionMessage, /) -> None:
-        self._tap.goes(item)
+        self._tap.on_send(item)
         await self._inner.send(item)
-        self._tap.went(item)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
+        self._tap.on_sent(item)
 
 
 @asynccontextmanager

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith.adapters.agents.a2a.questions import answer_parts, need_of, question_of
-from plansmith.adapters.agents.a2a.results import task_result
-from plansmith.adapters.agents.a2a.speech import (
+from plansmith.adapters.agents.a2a.messages import (
     Artifact,
     ArtifactNews,
     Message,
@@ -20,6 +18,10 @@ from plansmith.adapters.agents.a2a.speech import (
     StatusNews,
     Task,
     add,
+    answer_parts,
+    need_of,
+    question_of,
+    task_result,
 )
 from plansmith.plan.data import flaws
 

@@ -1,4 +1,4 @@
-"""Errand: one call of an agent, from the first word to the result; no message goes out twice."""
+"""One call of a remote agent, from the first word to the result; no message goes out twice."""
 
 from __future__ import annotations
 
@@ -10,23 +10,14 @@ from contextlib import aclosing, suppress
 from typing import Final, NoReturn
 
 from plansmith.adapters.agents.a2a.exchange import Broke, Exchange, Gone
-from plansmith.adapters.agents.a2a.questions import (
+from plansmith.adapters.agents.a2a.messages import (
     CANNOT,
+    ENDED_BADLY,
     LOST,
     SEND,
-    Asked,
-    answer_parts,
-    asked_by,
-    lost,
-    need_of,
-    question_of,
-)
-from plansmith.adapters.agents.a2a.results import message_result, task_result
-from plansmith.adapters.agents.a2a.settings import AgentSettings
-from plansmith.adapters.agents.a2a.speech import (
-    ENDED_BADLY,
     SETTLED,
     WAITING,
+    Asked,
     Message,
     News,
     Part,
@@ -34,7 +25,15 @@ from plansmith.adapters.agents.a2a.speech import (
     StatusNews,
     Task,
     add,
+    answer_parts,
+    asked_by,
+    lost,
+    message_result,
+    need_of,
+    question_of,
+    task_result,
 )
+from plansmith.adapters.agents.a2a.settings import AgentSettings
 from plansmith.adapters.agents.a2a.translate import survives
 from plansmith.adapters.agents.a2a.wire import Cut, TooMuch
 from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
@@ -46,9 +45,14 @@ _FIRST_WAIT: Final = 0.1
 # How often a task that seems not to have heard an answer is looked at before the person is told.
 _STALE_LOOKS: Final = 6
 _SPACE: Final = uuid.UUID("5b1c62f4-53a5-5b44-9d0f-0a6d2f3b7c11")
+_ENDINGS: Final = {
+    State.FAILED: "failed",
+    State.REJECTED: "refused the work",
+    State.CANCELED: "cancelled the work",
+}
 
 
-class Errand:
+class RemoteTask:
     """One call: it begins or goes on with a task, follows it, and says how it ended."""
 
     def __init__(
@@ -355,13 +359,6 @@ class Errand:
                     self._task = next((each for each in found if each.state not in SETTLED), Task())
                 if self._task.id and self._task.state not in ENDED_BADLY | {State.COMPLETED}:
                     await self._exchange.cancel(self._task.id)
-
-
-_ENDINGS: Final = {
-    State.FAILED: "failed",
-    State.REJECTED: "refused the work",
-    State.CANCELED: "cancelled the work",
-}
 
 
 def _id(text: str) -> str:
