@@ -18,7 +18,7 @@ from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.config import Settings
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
-from plansmith.planner.checking.effects import reads
+from plansmith.planner.checking.names import reads
 from plansmith.ports import Call, Delta, Message, ModelDone, TextDelta, Usage
 from plansmith.runner.limits import RunLimits
 

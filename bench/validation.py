@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import jsonschema_rs
 
-from plansmith.planner.checking.blanks import Blanks
-from plansmith.planner.checking.faults import faults
+from plansmith.planner.checking.certain_errors import faults
+from plansmith.planner.checking.placeholders import Blanks
 from plansmith.planner.checking.schemas import Unusable
 
 RESULT = Path(__file__).parent / "results" / "validation.md"

@@ -25,7 +25,7 @@ from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.planner.briefing.background import Search, investigate
-from plansmith.planner.briefing.room import rough_count
+from plansmith.planner.briefing.token_budget import rough_count
 from plansmith.ports import (
     Agent,
     Call,

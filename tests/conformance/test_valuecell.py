@@ -36,7 +36,7 @@ from plansmith.compat.valuecell import (
     agentcard_to_prompt,
     calculate_next_execution_delay,
 )
-from plansmith.compat.valuecell.rules import is_confirmed, short_title
+from plansmith.compat.valuecell.conversations import is_confirmed, short_title
 from plansmith.config import Settings
 from plansmith.dialects.table import dialect, recognise
 from plansmith.errors import InputNeeded, ModelRefused, PlansmithError, ToolFailed

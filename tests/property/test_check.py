@@ -10,8 +10,8 @@ from tests.property.strategies import JSON, TEXT, plan_values, plans
 
 from plansmith import Plan, Problem, check_plan, read_plan
 from plansmith.plan.capability import ToolSpec
-from plansmith.planner.checking.blanks import Blanks
-from plansmith.planner.checking.faults import faults
+from plansmith.planner.checking.certain_errors import faults
+from plansmith.planner.checking.placeholders import Blanks
 from plansmith.planner.checking.schemas import Unusable
 from plansmith.planner.lint import lint_plan
 from plansmith.planner.mend import mend

@@ -26,10 +26,9 @@ from plansmith.plan.steps import (
 )
 from plansmith.plan.timing import check_timing
 from plansmith.planner.checking.arguments import argument_problems, schema_problems
-from plansmith.planner.checking.catalogue import Catalogue
 from plansmith.planner.checking.constraints import Constraint, constraint_problems
 from plansmith.planner.checking.flow import Flow
-from plansmith.planner.checking.names import Names
+from plansmith.planner.checking.names import Catalogue, Names
 
 _MOST_GUESSES: Final = 50
 

@@ -12,13 +12,12 @@ from zoneinfo import ZoneInfo
 from plansmith.errors import Misconfigured
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
-from plansmith.planner.briefing.attempt import Failed, attempt
 from plansmith.planner.briefing.background import HEADING, Search, investigate
 from plansmith.planner.briefing.fence import fence, indented
 from plansmith.planner.briefing.history import TITLE, Summariser, recall
-from plansmith.planner.briefing.locales import locale_of
-from plansmith.planner.briefing.profile import Profile
-from plansmith.planner.briefing.room import Count, Part, fit, rendered, rough_count
+from plansmith.planner.briefing.profile import Profile, locale_of
+from plansmith.planner.briefing.timeouts import Failed, attempt
+from plansmith.planner.briefing.token_budget import Count, Part, fit, rendered, rough_count
 from plansmith.ports import Clock, ContextBlock, ContextSource, Message, Usage
 
 _TIME: Final = "current time"

@@ -15,7 +15,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.planner.briefing.background import Search
 from plansmith.planner.briefing.profile import Profile
-from plansmith.planner.briefing.room import Count, rough_count
+from plansmith.planner.briefing.token_budget import Count, rough_count
 from plansmith.planner.estimate import Cost
 from plansmith.planner.metrics import PlanMetrics
 from plansmith.planner.settings import PlannerSettings

@@ -23,9 +23,8 @@ from plansmith.plan.steps import (
     StepFields,
     ToolStep,
 )
-from plansmith.planner.checking.catalogue import Catalogue
-from plansmith.planner.checking.effects import is_said, reads
 from plansmith.planner.checking.flow import Flow
+from plansmith.planner.checking.names import Catalogue, is_said, reads
 from plansmith.planner.checking.schemas import Shape
 
 _WIDE: Final = 32

@@ -11,9 +11,8 @@ from typing import Final, Protocol
 
 from plansmith.planner.ranking.card import Kind
 from plansmith.planner.ranking.index import Catalogue, CatalogueIndex, IndexShelf
-from plansmith.planner.ranking.kinship import is_everyday
-from plansmith.planner.ranking.lexical import LexicalIndex
-from plansmith.planner.ranking.terms import Request, read_request
+from plansmith.planner.ranking.lexical import LexicalIndex, Request, read_request
+from plansmith.planner.ranking.synonyms import is_everyday
 from plansmith.planner.ranking.words import FILLER, STOP
 
 _LONGEST_NAME: Final = 10

@@ -10,7 +10,7 @@ from plansmith.errors import ModelFailed, ToolBusy
 from plansmith.plan.data import Json
 from plansmith.plan.refs import Ref, pieces, value_text
 from plansmith.planner.briefing.fence import fence
-from plansmith.planner.briefing.room import Count, Part, clipped, fit, rough_count
+from plansmith.planner.briefing.token_budget import Count, Part, clipped, fit, rough_count
 from plansmith.planner.listen import listen
 from plansmith.planner.prompting import render
 from plansmith.ports import Call, ChatModel, ContextBlock, Message

@@ -19,7 +19,7 @@ from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run, RunStatus
 from plansmith.planner.briefing.background import Search
 from plansmith.planner.check import check_plan
-from plansmith.planner.checking.catalogue import Catalogue
+from plansmith.planner.checking.names import Catalogue
 from plansmith.planner.estimate import estimate
 from plansmith.planner.lint import lint_plan
 from plansmith.ports import Agent, Clock, PlanStore, Secrets, ToolSource

@@ -12,8 +12,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.problem import has_errors
 from plansmith.plan.refs import value_text
 from plansmith.planner.ranking.card import read_card, source
-from plansmith.planner.ranking.lexical import LexicalIndex
-from plansmith.planner.ranking.terms import Request, read_request
+from plansmith.planner.ranking.lexical import LexicalIndex, Request, read_request
 from plansmith.planner.ranking.words import terms
 from plansmith.runner.templates import Template, TemplateBook
 

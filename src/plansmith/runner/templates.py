@@ -18,8 +18,7 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import MAX_NESTING, Inputs, MapStep, PlanStep, Text, ToolStep
 from plansmith.planner.check import check_plan
 from plansmith.planner.checking.arguments import argument_problems
-from plansmith.planner.checking.catalogue import Catalogue
-from plansmith.planner.checking.names import Names
+from plansmith.planner.checking.names import Catalogue, Names
 from plansmith.ports import Clock, PlanStore
 from plansmith.runner.call import Callees
 from plansmith.runner.parameters import bind, parameter_names, parametrise

@@ -17,7 +17,7 @@ from plansmith.planner.briefing.background import HEADING, Search
 from plansmith.planner.briefing.fence import RULE
 from plansmith.planner.briefing.history import Summariser
 from plansmith.planner.briefing.profile import Profile
-from plansmith.planner.briefing.room import LEFT_OUT, rough_count
+from plansmith.planner.briefing.token_budget import LEFT_OUT, rough_count
 from plansmith.planner.context import Context, Known, Limits, gather_context, plan_text, time_text
 from plansmith.planner.prompting import render
 from plansmith.ports import ContextBlock, Message

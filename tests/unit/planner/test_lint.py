@@ -6,7 +6,7 @@ import pytest
 
 from plansmith import Plan, Problem
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.planner.checking.effects import reads
+from plansmith.planner.checking.names import reads
 from plansmith.planner.lint import lint_plan
 
 LIST: dict[str, Any] = {"type": "array", "maxItems": 5}

@@ -7,7 +7,7 @@ import pytest
 from plansmith.adapters.models.scripted import Answer
 from plansmith.errors import ModelRefused, ToolBusy
 from plansmith.plan.data import Json
-from plansmith.planner.briefing.room import rough_count
+from plansmith.planner.briefing.token_budget import rough_count
 from plansmith.ports import Call, Usage
 from plansmith.runner.compose import Composer
 from plansmith.testing import ScriptedModel

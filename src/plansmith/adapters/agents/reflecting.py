@@ -15,9 +15,9 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.errors import Misconfigured, ModelFailed, UnreadableText
 from plansmith.plan.capability import AgentSpec, Effect
 from plansmith.plan.data import Json, Record, Whole
-from plansmith.planner.briefing.attempt import Failed, attempt
 from plansmith.planner.briefing.fence import fence
-from plansmith.planner.briefing.room import clipped, rough_count
+from plansmith.planner.briefing.timeouts import Failed, attempt
+from plansmith.planner.briefing.token_budget import clipped, rough_count
 from plansmith.planner.jsontext.read import read_json
 from plansmith.planner.listen import listen
 from plansmith.ports import Agent, Call, ChatModel, Clock, Closing, Message

@@ -18,7 +18,7 @@ from plansmith.errors import ModelBusy, ModelFailed, ToolBusy, ToolFailed, Unrea
 from plansmith.plan.capability import AgentSpec, Effect, Skill
 from plansmith.plan.data import Json, Record
 from plansmith.planner.briefing.fence import fence
-from plansmith.planner.briefing.room import clipped, rough_count
+from plansmith.planner.briefing.token_budget import clipped, rough_count
 from plansmith.planner.jsontext.read import read_json
 from plansmith.planner.listen import listen
 from plansmith.ports import Call, ChatModel, Clock, ContextSource, Message

@@ -15,7 +15,7 @@ from plansmith.adapters.models.tokens import count_tokens
 from plansmith.dialects.text import read_text
 from plansmith.errors import Misconfigured
 from plansmith.planner.briefing.fence import indented
-from plansmith.planner.briefing.room import Count, clipped
+from plansmith.planner.briefing.token_budget import Count, clipped
 from plansmith.ports import ContextBlock, Ranker
 
 TITLE: Final = "business knowledge"

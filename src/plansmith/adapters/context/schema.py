@@ -10,7 +10,7 @@ from typing import Final
 
 from plansmith.adapters.context.lexical import LexicalRanker
 from plansmith.adapters.models.tokens import count_tokens
-from plansmith.planner.briefing.room import Count, clipped
+from plansmith.planner.briefing.token_budget import Count, clipped
 from plansmith.ports import ContextBlock, Ranker
 
 OTHERS: Final = "other database tables"

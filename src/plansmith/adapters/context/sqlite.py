@@ -13,7 +13,7 @@ from urllib.parse import quote
 from plansmith.adapters.context.schema import Column, ForeignKey, Table, schema_blocks
 from plansmith.adapters.models.tokens import count_tokens
 from plansmith.errors import Misconfigured
-from plansmith.planner.briefing.room import Count
+from plansmith.planner.briefing.token_budget import Count
 from plansmith.ports import ContextBlock, Ranker
 
 _LONGEST_SAMPLE: Final = 40

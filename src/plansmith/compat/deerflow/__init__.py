@@ -8,13 +8,16 @@ from plansmith.compat.deerflow.flow import (
     State,
     research_team,
 )
-from plansmith.compat.deerflow.models import Plan, Step, StepType, parse_plan
-from plansmith.compat.deerflow.routing import (
+from plansmith.compat.deerflow.models import (
     Feedback,
     Goto,
+    Plan,
     Route,
+    Step,
+    StepType,
     TeamRoute,
     Word,
+    parse_plan,
     read_feedback,
     route_feedback,
     route_plan,

@@ -13,8 +13,14 @@ from plansmith.adapters.agents.coder import coder
 from plansmith.adapters.agents.local_guard import LocalLimits
 from plansmith.adapters.agents.researcher import researcher
 from plansmith.app import Plansmith, ToolLike
-from plansmith.compat.deerflow.models import Plan
-from plansmith.compat.deerflow.routing import Feedback, Goto, Word, read_feedback, route_feedback
+from plansmith.compat.deerflow.models import (
+    Feedback,
+    Goto,
+    Plan,
+    Word,
+    read_feedback,
+    route_feedback,
+)
 from plansmith.config import Settings
 from plansmith.dialects.deerflow import is_work, report_instruction
 from plansmith.dialects.habits import Ids, result_text

@@ -1,7 +1,6 @@
 """OpenManus' face: the planning tool and the planning flow over Plansmith."""
 
-from plansmith.compat.openmanus.factory import FlowFactory, FlowType
-from plansmith.compat.openmanus.flow import PlanningFlow
+from plansmith.compat.openmanus.flow import FlowFactory, FlowType, PlanningFlow
 from plansmith.compat.openmanus.tokens import CountingModel, TokenLimitExceeded
 from plansmith.compat.openmanus.tool import PlanningTool, PlanStepStatus, ToolResult
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, Protocol, runtime_checkable
+from enum import StrEnum
+from typing import Any, Final, Protocol, runtime_checkable
 
 from plansmith.adapters.models.refusing import RefusingModel
 from plansmith.adapters.stores.urls import open_store
@@ -29,6 +30,7 @@ from plansmith.runner.limits import Caps, RunLimits
 _CUT_OFF: Final = "Terminated: Reached max steps"
 _CALLER: Final = "who called the planning flow"
 _MOST_STEPS: Final = 100
+Review = Callable[[Run], bool]
 
 
 @runtime_checkable
@@ -41,7 +43,6 @@ class Worker(Protocol):
 
 
 Workers = Worker | Sequence[Worker] | Mapping[str, Worker]
-Review = Callable[[Run], bool]
 
 
 class PlanningFlow:
@@ -231,3 +232,21 @@ def _said(run: Run) -> Iterator[str]:
 def _sum_up(shown: str, *, done: bool) -> str:
     how = "has been completed" if done else "has NOT been completed; say plainly what is missing"
     return f"The plan {how}. Sum up what was accomplished.\n\n{shown}"
+
+
+class FlowType(StrEnum):
+    """The flows there are."""
+
+    PLANNING = "planning"
+
+
+class FlowFactory:
+    """Makes flows; whatever else is given is the flow's own."""
+
+    @staticmethod
+    def create_flow(flow_type: FlowType | str, agents: Workers, **options: Any) -> PlanningFlow:
+        """A flow of a type over one agent, a list or a table of them."""
+        if flow_type != FlowType.PLANNING:
+            hint = f"known: {', '.join(FlowType)}"
+            raise Misconfigured(f"there is no flow of the type {flow_type!r}", hint=hint)
+        return PlanningFlow(agents, **options)

@@ -1,10 +1,8 @@
 """SAGE's face: its planner, profile, tool registry and runtime over Plansmith."""
 
 from plansmith.compat.sage.model import Generator
-from plansmith.compat.sage.planner import LLMPlanner, PlanStep
-from plansmith.compat.sage.profile import BaseProfile, Profile
-from plansmith.compat.sage.runtime import AgentRuntime
-from plansmith.compat.sage.tools import MCPRegistry, ToolRegistry
+from plansmith.compat.sage.planner import BaseProfile, LLMPlanner, PlanStep, Profile
+from plansmith.compat.sage.runtime import AgentRuntime, MCPRegistry, ToolRegistry
 
 __all__ = [
     "AgentRuntime",

@@ -2,10 +2,15 @@
 
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.data_agent import DataAgent
-from plansmith.compat.spring.executor_node import MAX_REPAIRS, PlanExecutorNode
-from plansmith.compat.spring.feedback_node import MAX_REJECTIONS, HumanFeedbackNode
 from plansmith.compat.spring.jmanus import JManus, PlanTemplates, PublishedTemplates, plan_from
-from plansmith.compat.spring.planner_node import PlannerNode, only_nl2sql
+from plansmith.compat.spring.nodes import (
+    MAX_REJECTIONS,
+    MAX_REPAIRS,
+    HumanFeedbackNode,
+    PlanExecutorNode,
+    PlannerNode,
+    only_nl2sql,
+)
 
 __all__ = [
     "MAX_REJECTIONS",

@@ -8,9 +8,8 @@ from typing import Any
 
 from plansmith.app import Plansmith
 from plansmith.compat.spring import keys
-from plansmith.compat.spring.feedback_node import REJECTED
 from plansmith.compat.spring.keys import Updates
-from plansmith.compat.spring.planner_node import only_nl2sql, told
+from plansmith.compat.spring.nodes import REJECTED, only_nl2sql, told
 from plansmith.dialects.spring import write_as
 from plansmith.dialects.spring.nl2sql import node_of, read
 from plansmith.plan.fold import GO_ON

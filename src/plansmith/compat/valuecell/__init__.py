@@ -1,10 +1,10 @@
 """ValueCell's face: super agent, plan service, execution planner and tasks over Plansmith."""
 
-from plansmith.compat.valuecell.connections import RemoteConnections, agentcard_to_prompt
 from plansmith.compat.valuecell.models import (
     ExecutionPlan,
     PlannerInput,
     PlannerResponse,
+    RemoteConnections,
     Response,
     ScheduleConfig,
     SuperAgentDecision,
@@ -15,12 +15,16 @@ from plansmith.compat.valuecell.models import (
     TaskStatus,
     UserInput,
     UserInputMetadata,
+    agentcard_to_prompt,
     calculate_next_execution_delay,
 )
-from plansmith.compat.valuecell.orchestrator import AgentOrchestrator
+from plansmith.compat.valuecell.orchestrator import (
+    AgentOrchestrator,
+    PlanService,
+    SuperAgent,
+    UserInputRegistry,
+)
 from plansmith.compat.valuecell.planner import ExecutionPlanner, UserInputRequest
-from plansmith.compat.valuecell.service import PlanService, UserInputRegistry
-from plansmith.compat.valuecell.super_agent import SuperAgent
 
 __all__ = [
     "AgentOrchestrator",

@@ -9,7 +9,13 @@ from uuid import uuid4
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from plansmith.app import Plansmith
+from plansmith.plan.capability import AgentSpec
 from plansmith.plan.timing import Timing, make_timing, next_fires
+
+# In the original a name that is not given is None.
+Named = Annotated[str, BeforeValidator(lambda name: "" if name is None else name)]
+NOT_FOUND = "The requested agent could not be found or is not available."
 
 
 def _now() -> datetime:
@@ -166,10 +172,6 @@ class TaskBrief(BaseModel):
     schedule_config: ScheduleConfig | None = None
 
 
-# In the original a name that is not given is None.
-Named = Annotated[str, BeforeValidator(lambda name: "" if name is None else name)]
-
-
 class PlannerInput(BaseModel):
     """What the planning model is given."""
 
@@ -238,3 +240,49 @@ class Response(BaseModel):
     thread_id: str = ""
     task_id: str = ""
     content: str = ""
+
+
+class RemoteConnections:
+    """Which agents there are; without a Plansmith, those of the settings on this machine."""
+
+    def __init__(self, smith: Plansmith | None = None) -> None:
+        self.smith = smith or Plansmith.from_settings()
+
+    def get_agent_card(self, agent_name: str) -> AgentSpec | None:
+        """The card of an enabled agent."""
+        return self.get_all_agent_cards().get(agent_name)
+
+    def get_all_agent_cards(self) -> dict[str, AgentSpec]:
+        """The cards of all enabled agents."""
+        return {card.name: card for card in self.smith.agents() if card.enabled}
+
+    def get_planable_agent_cards(self) -> dict[str, AgentSpec]:
+        """The cards that a planner may choose from: neither hidden nor passthrough."""
+        return {
+            name: card
+            for name, card in self.get_all_agent_cards().items()
+            if not card.hidden and not card.passthrough
+        }
+
+    def is_planner_passthrough(self, agent_name: str) -> bool:
+        """Whether an agent takes requests as they are."""
+        card = self.get_agent_card(agent_name)
+        return card is not None and card.passthrough
+
+    def list_available_agents(self) -> list[str]:
+        """The names of all enabled agents."""
+        return list(self.get_all_agent_cards())
+
+
+def agentcard_to_prompt(card: AgentSpec) -> str:
+    """A card as Markdown: description, skills, their examples and tags."""
+    lines = [f"# Agent: {card.name}", "", f"**Description:** {card.description}"]
+    if card.skills:
+        lines += ["", "## Available Skills"]
+    for number, skill in enumerate(card.skills, start=1):
+        lines += ["", f"### {number}. {skill.name}", "", f"**Description:** {skill.description}"]
+        if skill.examples:
+            lines += ["", "**Examples:**", *(f"- {example}" for example in skill.examples)]
+        if skill.tags:
+            lines += ["", "**Tags:** " + ", ".join(f"`{tag}`" for tag in skill.tags)]
+    return "\n".join(lines)

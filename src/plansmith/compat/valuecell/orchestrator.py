@@ -1,4 +1,4 @@
-"""AgentOrchestrator: a request from triage to its tasks' results, as a stream of responses."""
+"""ValueCell's super agent, plan service and orchestrator: from a person's words to responses."""
 
 from __future__ import annotations
 
@@ -7,21 +7,26 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 from uuid import uuid4
 
+from plansmith.compat.valuecell.conversations import place_of
 from plansmith.compat.valuecell.models import (
     ExecutionPlan,
+    RemoteConnections,
     Response,
     SuperAgentDecision,
+    SuperAgentOutcome,
     TaskPattern,
     UserInput,
 )
-from plansmith.compat.valuecell.planner import UserInputRequest
-from plansmith.compat.valuecell.service import PlanService
-from plansmith.compat.valuecell.super_agent import SuperAgent
+from plansmith.compat.valuecell.planner import Ask, ExecutionPlanner, UserInputRequest
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.schedules import Schedule
+from plansmith.planner.briefing.profile import locale_of
+from plansmith.planner.triage import Decision, triage
+from plansmith.ports import ChatModel
 
+UNAVAILABLE: Final = "SuperAgent unavailable: no model is set"
 StepEvent = e.StepStarted | e.StepProgressed | e.StepDone | e.StepFailed | e.StepCancelled
 _KINDS: Final[tuple[tuple[type[StepEvent], str], ...]] = (
     (e.StepStarted, "task_started"),
@@ -31,6 +36,138 @@ _KINDS: Final[tuple[tuple[type[StepEvent], str], ...]] = (
     (e.StepCancelled, "task_cancelled"),
 )
 Tell = Callable[..., None]
+
+
+class SuperAgent:
+    """Answers simple requests at once and hands the rest to the planner."""
+
+    name = "ValueCellAgent"
+
+    def __init__(self, model: ChatModel | None = None) -> None:
+        self._model = model
+
+    async def run(self, user_input: UserInput) -> AsyncIterator[SuperAgentOutcome]:
+        """The one outcome: an answer, or the request as the planner gets it."""
+        query = user_input.query
+        if self._model is None:
+            yield _handoff(query, UNAVAILABLE)
+            return
+        decided = await triage(query, model=self._model, locale=locale_of(query))
+        if decided.decision is Decision.PLAN:
+            yield _handoff(decided.query, decided.reason)
+        else:
+            yield SuperAgentOutcome(
+                decision=SuperAgentDecision.ANSWER,
+                answer_content=decided.answer,
+                reason=decided.reason,
+            )
+
+
+def _handoff(query: str, reason: str) -> SuperAgentOutcome:
+    return SuperAgentOutcome(
+        decision=SuperAgentDecision.HANDOFF_TO_PLANNER, enriched_query=query, reason=reason
+    )
+
+
+class UserInputRegistry:
+    """The open questions by conversation; the journal keeps them, this finds them."""
+
+    def __init__(self) -> None:
+        self._pending: dict[str, UserInputRequest] = {}
+
+    def add_request(self, conversation_id: str, request: UserInputRequest) -> None:
+        """Note a question."""
+        self._pending[conversation_id] = request
+
+    def has_request(self, conversation_id: str) -> bool:
+        """Whether a conversation waits for an answer."""
+        return conversation_id in self._pending
+
+    def get_prompt(self, conversation_id: str) -> str | None:
+        """What a conversation waits to be told."""
+        request = self._pending.get(conversation_id)
+        return request.prompt if request else None
+
+    def provide_response(self, conversation_id: str, response: str) -> bool:
+        """Answer; false when nothing is open, so that a second answer is refused."""
+        request = self._pending.pop(conversation_id, None)
+        if request is None:
+            return False
+        request.provide_response(response)
+        return True
+
+    def clear(self, conversation_id: str) -> None:
+        """Forget a question here; it stays open in the journal."""
+        self._pending.pop(conversation_id, None)
+
+
+class PlanService:
+    """Plans in the background and keeps the person's questions and answers together."""
+
+    def __init__(
+        self,
+        agent_connections: RemoteConnections,
+        execution_planner: ExecutionPlanner | None = None,
+        user_input_registry: UserInputRegistry | None = None,
+    ) -> None:
+        self._planner = execution_planner or ExecutionPlanner(agent_connections)
+        self._registry = user_input_registry or UserInputRegistry()
+
+    @property
+    def planner(self) -> ExecutionPlanner:
+        """The planner behind it."""
+        return self._planner
+
+    def register_user_input(self, conversation_id: str, request: UserInputRequest) -> None:
+        """Note a question of a conversation."""
+        self._registry.add_request(conversation_id, request)
+
+    def has_pending_request(self, conversation_id: str) -> bool:
+        """Whether a conversation waits for an answer."""
+        return self._registry.has_request(conversation_id)
+
+    def get_request_prompt(self, conversation_id: str) -> str | None:
+        """What a conversation waits to be told."""
+        return self._registry.get_prompt(conversation_id)
+
+    def provide_user_response(self, conversation_id: str, response: str) -> bool:
+        """Answer the question of a conversation; false when there is none."""
+        return self._registry.provide_response(conversation_id, response)
+
+    def clear_pending_request(self, conversation_id: str) -> None:
+        """Forget the question of a conversation."""
+        self._registry.clear(conversation_id)
+
+    def start_planning_task(
+        self, user_input: UserInput, thread_id: str, callback: Ask | None = None
+    ) -> asyncio.Task[ExecutionPlan]:
+        """Plan in the background; without a callback, questions only wait in the registry."""
+        asked = self._asker(user_input.meta.conversation_id, callback)
+        return asyncio.create_task(self._planner.create_plan(user_input, asked, thread_id))
+
+    async def resume(self) -> dict[str, asyncio.Task[ExecutionPlan]]:
+        """After a restart: planning goes on where it waits, by conversation; questions are back."""
+        found: dict[str, asyncio.Task[ExecutionPlan]] = {}
+        for run in await self._planner.conversations.open_runs():
+            place = place_of(run)
+            if place is not None:
+                found[place.conversation_id] = asyncio.create_task(
+                    self._go_on(run, self._asker(place.conversation_id))
+                )
+        # One turn of the loop lets every task note its question, so that it can be answered.
+        await asyncio.sleep(0)
+        return found
+
+    async def _go_on(self, run: Run, ask: Ask) -> ExecutionPlan:
+        return await self._planner.plan_of(await self._planner.asked(run, ask))
+
+    def _asker(self, conversation_id: str, callback: Ask | None = None) -> Ask:
+        async def ask(request: UserInputRequest) -> None:
+            self._registry.add_request(conversation_id, request)
+            if callback is not None:
+                await callback(request)
+
+        return ask
 
 
 class AgentOrchestrator:

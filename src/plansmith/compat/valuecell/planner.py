@@ -5,27 +5,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from plansmith.compat.valuecell.connections import (
-    NOT_FOUND,
-    RemoteConnections,
-    agentcard_to_prompt,
+from plansmith.compat.valuecell.conversations import (
+    Conversations,
+    Place,
+    asked_in,
+    guidance_in,
+    place_of,
+    short_title,
 )
-from plansmith.compat.valuecell.conversations import Conversations, Place, place_of
 from plansmith.compat.valuecell.models import (
+    NOT_FOUND,
     ExecutionPlan,
+    RemoteConnections,
     ScheduleConfig,
     Task,
     TaskPattern,
     TaskStatus,
     UserInput,
+    agentcard_to_prompt,
 )
-from plansmith.compat.valuecell.rules import asked_in, guidance_in, short_title
 from plansmith.dialects.valuecell import STATUSES
 from plansmith.errors import PlansmithError, Refused
 from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.steps import AgentStep
-from plansmith.planner.briefing.locales import locale_of
+from plansmith.planner.briefing.profile import locale_of
 from plansmith.planner.triage import agent_plan
 
 

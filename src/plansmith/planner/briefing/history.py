@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from plansmith.planner.briefing.attempt import Failed, attempt
 from plansmith.planner.briefing.fence import fence, indented, label
-from plansmith.planner.briefing.room import Count, clipped
+from plansmith.planner.briefing.timeouts import Failed, attempt
+from plansmith.planner.briefing.token_budget import Count, clipped
 from plansmith.planner.listen import Heard, listen
 from plansmith.planner.prompting import render
 from plansmith.ports import ChatModel, Clock, Message, Usage

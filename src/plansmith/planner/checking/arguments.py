@@ -12,9 +12,9 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, Path
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.steps import ToolStep
-from plansmith.planner.checking.blanks import Blanks, at, objects
-from plansmith.planner.checking.faults import Fault, faults
+from plansmith.planner.checking.certain_errors import Fault, faults
 from plansmith.planner.checking.names import Names
+from plansmith.planner.checking.placeholders import Blanks, at, objects
 from plansmith.planner.checking.schemas import Schema, Shape, Unusable, compiled, inside
 
 _TYPE_WORDS: Final = {

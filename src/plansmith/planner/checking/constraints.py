@@ -14,7 +14,7 @@ from plansmith.plan.data import Flag, Json, Path, Record, Whole
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.steps import AgentStep, MapStep, StepFields, ToolStep
-from plansmith.planner.checking.catalogue import Catalogue
+from plansmith.planner.checking.names import Catalogue
 
 
 class Constraint(Record):

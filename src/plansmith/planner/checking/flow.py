@@ -10,9 +10,8 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import ITEM, RESERVED, Ref, find
 from plansmith.plan.steps import AnyStep, AskStep, MapStep, ReplyStep, StepFields, ToolStep
-from plansmith.planner.checking.blanks import Blanks
-from plansmith.planner.checking.catalogue import Catalogue
-from plansmith.planner.checking.names import Names
+from plansmith.planner.checking.names import Catalogue, Names
+from plansmith.planner.checking.placeholders import Blanks
 from plansmith.planner.checking.schemas import Shape, inside, shape, types_of, values_of
 
 _TEXT = Shape([{"type": "string"}], {})

@@ -13,8 +13,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import find
 from plansmith.plan.steps import MapStep, StepFields, ToolStep
-from plansmith.planner.checking.effects import reads
-from plansmith.planner.checking.names import words
+from plansmith.planner.checking.names import reads, words
 
 MADE_UP: Final = "PS505"
 _LONGEST: Final = 100

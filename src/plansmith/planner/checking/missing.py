@@ -20,8 +20,7 @@ from plansmith.plan.steps import (
     StepFields,
     ToolStep,
 )
-from plansmith.planner.checking.effects import reads
-from plansmith.planner.checking.names import words
+from plansmith.planner.checking.names import reads, words
 from plansmith.planner.deeds import FILE, Deed
 from plansmith.planner.deeds_chinese import Kind
 

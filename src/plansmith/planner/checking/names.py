@@ -1,17 +1,37 @@
-"""Names that exist, and which of them somebody meant who wrote one that does not."""
+"""Names of tools: which one was meant, which tools there are, and what a name says of an effect."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Final
+
+from plansmith.plan.capability import Effect, Tools, ToolSpec, tool_spec
+from plansmith.planner.checking.schemas import Shape, shape
 
 _COMPARED: Final = 40
 _LIKE: Final = 0.6
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
+_READING_WORDS: Final = """
+analyse analyze browse calc calculate check compare compute convert count describe detect determine
+estimate evaluate explain extract fetch filter find forecast get identify inspect list locate look
+lookup measure monitor predict preview query read retrieve search select show summarise summarize
+translate validate verify view
+"""
+_ACTING_WORDS: Final = """
+add and apply approve archive assign block book buy call cancel change clear close commit configure
+copy create delete deploy disable download drop edit enable exchange execute export file grant
+import insert install invite kill lock log make merge modify move open order pay place play post
+publish purchase push put register remove rename reply request reserve reset restart return run
+save schedule send set share sign start stop submit subscribe swap toggle transfer unlock update
+upload write
+"""
+_READING: Final = frozenset(_READING_WORDS.split())
+_ACTING: Final = frozenset(_ACTING_WORDS.split())
+_READING_ZH: Final = ("查", "获取", "搜索", "检索", "计算", "读取", "列出", "分析")
 
 
 def fold(name: str) -> str:
@@ -138,3 +158,67 @@ def edits(left: str, right: str, most: int) -> int:
             swapped = place > 1 < at and letter == right[at - 2] and left[place - 2] == other
             row.append(min(cost, above[at - 2] + 1) if swapped else cost)
     return min(row[-1], most + 1)
+
+
+class Catalogue:
+    """Tools in any accepted form, ready to be looked up; cheap to make for 10,000 of them."""
+
+    @classmethod
+    def of(cls, tools: Tools | Catalogue) -> Catalogue:
+        """A catalogue of these tools; one that is there already knows its schemas by now."""
+        return tools if isinstance(tools, Catalogue) else cls(tools)
+
+    def __init__(self, tools: Tools) -> None:
+        if isinstance(tools, Mapping):
+            self._entries: dict[str, Mapping[str, object] | ToolSpec] = {
+                entry.name if isinstance(entry, ToolSpec) else name: entry
+                for name, entry in tools.items()
+            }
+        else:
+            self._entries = {spec.name: spec for spec in tools}
+        self.names = Names(self._entries.keys())
+        self._takes: dict[str, Shape] = {}
+        self._gives: dict[str, Shape] = {}
+
+    def get(self, name: str) -> ToolSpec | None:
+        """The tool of this name."""
+        entry = self._entries.get(name)
+        if entry is None or isinstance(entry, ToolSpec):
+            return entry
+        spec = self._entries[name] = tool_spec({**entry, "name": name})
+        return spec
+
+    def takes(self, spec: ToolSpec) -> Shape:
+        """The shape of a tool's arguments."""
+        if spec.name not in self._takes:
+            self._takes[spec.name] = shape(spec.input_schema, spec.input_schema)
+        return self._takes[spec.name]
+
+    def gives(self, spec: ToolSpec) -> Shape:
+        """The shape of a tool's output, where it is declared."""
+        if spec.name not in self._gives:
+            declared = spec.output_schema or {}
+            self._gives[spec.name] = shape(declared, declared)
+        return self._gives[spec.name]
+
+
+def reads(spec: ToolSpec) -> bool:
+    """Whether calling the tool only finds something out.
+
+    Most tools say nothing of their effect. For running that means `write`; for advice to a
+    reader the name is the better guide, as long as no word in it speaks of a change.
+    """
+    if "effect" in spec.model_fields_set:
+        return spec.effect is Effect.READ
+    if spec.search or spec.name.startswith(_READING_ZH):
+        return True
+    spoken = words(spec.name)
+    # Behind a leading verb most words are nouns: `get_order`, `check_file`.
+    if spoken[:1] and spoken[0] in _READING:
+        return "and" not in spoken
+    return bool(_READING.intersection(spoken)) and not _ACTING.intersection(spoken)
+
+
+def is_said(spec: ToolSpec) -> bool:
+    """Whether somebody has said what the tool does to the world."""
+    return "effect" in spec.model_fields_set

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 import jsonschema_rs
 
 from plansmith.plan.data import Json, Path
-from plansmith.planner.checking.blanks import at
+from plansmith.planner.checking.placeholders import at
 
 _ALL_TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 _TABLES: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")

@@ -18,12 +18,12 @@ from plansmith.planner.jsontext.chars import (
     QUOTED_KEY,
     REGEX_LITERAL,
     STRING_PREFIX,
+    Source,
     after_gap,
     bare_value,
 )
 from plansmith.planner.jsontext.nest import Frame, Nesting, Place, TooDeep, is_extra, is_typo
 from plansmith.planner.jsontext.quotes import Reading, Role, Strings
-from plansmith.planner.jsontext.strict import Source
 
 # A value left out of a finished text was left blank; one cut off by the end is unknown: null.
 BLANK: Final = ""

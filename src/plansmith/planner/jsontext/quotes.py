@@ -19,11 +19,11 @@ from plansmith.planner.jsontext.chars import (
     QUOTED,
     QUOTED_KEY,
     WORD_KEY,
+    Source,
     after_gap,
     closers_of,
     unescape,
 )
-from plansmith.planner.jsontext.strict import Source
 
 
 class Role(Enum):

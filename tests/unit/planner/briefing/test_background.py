@@ -9,7 +9,7 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.planner.briefing.background import HEADING, Search, investigate, query_argument
-from plansmith.planner.briefing.room import rough_count
+from plansmith.planner.briefing.token_budget import rough_count
 from plansmith.testing import FakeClock, FakeTool, FakeTools
 
 QUERY: dict[str, Json] = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plansmith.adapters.models.tokens import count_tokens
 from plansmith.errors import ModelBusy
 from plansmith.planner.briefing.history import Summariser, recall
-from plansmith.planner.briefing.room import rough_count
+from plansmith.planner.briefing.token_budget import rough_count
 from plansmith.ports import Delta, Message, TextDelta, Usage
 from plansmith.testing import Answer, FakeClock, ScriptedModel
 

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.adapters.models.tokens import count_tokens
-from plansmith.planner.briefing.room import LEFT_OUT, Part, clipped, equal_shares, fit, rough_count
+from plansmith.planner.briefing.token_budget import (
+    LEFT_OUT,
+    Part,
+    clipped,
+    equal_shares,
+    fit,
+    rough_count,
+)
 from plansmith.ports import ContextBlock
 
 COUNTS: list[Callable[[str], int]] = [

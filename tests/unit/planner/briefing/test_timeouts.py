@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from plansmith.errors import ToolFailed
-from plansmith.planner.briefing.attempt import Failed, attempt
+from plansmith.planner.briefing.timeouts import Failed, attempt
 from plansmith.testing import FakeClock
 from plansmith.testing.clock import settle
 
@@ -40,7 +40,7 @@ async def test_who_is_late_is_cancelled(fake_clock: FakeClock) -> None:
 async def test_who_does_not_heed_being_cancelled_is_left_behind(
     fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("plansmith.planner.briefing.attempt._GRACE_S", 0.01)
+    monkeypatch.setattr("plansmith.planner.briefing.timeouts._GRACE_S", 0.01)
     gate = asyncio.Event()
 
     async def stubborn() -> str:

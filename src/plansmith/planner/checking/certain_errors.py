@@ -1,4 +1,4 @@
-"""Faults: what is certainly wrong with arguments, whatever their blanks turn out to be."""
+"""Errors that are certain: wrong arguments, whatever their placeholders turn out to be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import jsonschema_rs
 
 from plansmith.plan.data import Path
-from plansmith.planner.checking.blanks import Blanks
+from plansmith.planner.checking.placeholders import Blanks
 from plansmith.planner.checking.schemas import Schema, Unusable, compiled
 
 # These look at keys, counts and types, which are known even where the contents are not.

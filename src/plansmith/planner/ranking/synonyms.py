@@ -47,7 +47,7 @@ def _ranks() -> Mapping[str, int]:
     return ranks
 
 
-def weight(word: str) -> float:
+def word_weight(word: str) -> float:
     """How much a word of a request says: rare words 1, everyday words less."""
     if word.isdecimal():
         return _NUMBER_WEIGHT

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from plansmith.planner.ranking.kinship import is_everyday, kin, weight
+from plansmith.planner.ranking.synonyms import is_everyday, kin, word_weight
 
 LIST = files("plansmith.planner.ranking").joinpath("neighbours.txt").read_text(encoding="utf-8")
 
@@ -31,8 +31,8 @@ def test_kinship_of_neighbours_goes_both_ways() -> None:
 
 
 def test_rare_words_say_more_than_common_ones() -> None:
-    assert weight("people") < weight("invoice") <= weight("zygomorphic") == 1.0
-    assert weight("7") < weight("find") < weight("invoice")
+    assert word_weight("people") < word_weight("invoice") <= word_weight("zygomorphic") == 1.0
+    assert word_weight("7") < word_weight("find") < word_weight("invoice")
 
 
 def test_common_words_name_no_tool() -> None:

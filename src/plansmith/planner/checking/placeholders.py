@@ -1,4 +1,4 @@
-"""Arguments whose references are still blank: a value to validate, and where it is unknown."""
+"""Placeholders: arguments with holes where references stand, which any value may fill."""
 
 from __future__ import annotations
 
