@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from plansmith.dialects.native import read_plan
     from plansmith.errors import PlansmithError
     from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
-    from plansmith.plan.diff import apply_diff, diff_plans
+    from plansmith.plan.diff import apply_diff, diff_plans, merge_plans
     from plansmith.plan.fold import fold
-    from plansmith.plan.merge import merge_plans
     from plansmith.plan.plan import Plan, plan_hash
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run, RunStatus, StepStatus

@@ -1,15 +1,16 @@
-"""The semantic difference of two plans, step by step and field by field, and its application."""
+"""The difference of two plans, its application, and the merge of a person's edits with a replan."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import cast
+from typing import NamedTuple, cast
 
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json, Path, Record, same
 from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, problem
 from plansmith.plan.steps import AnyStep, Step, Value
 
 
@@ -204,3 +205,107 @@ def _longest_rise(numbers: list[int]) -> set[int]:
         members.add(member)
         member = previous[member]
     return members
+
+
+class Merge(NamedTuple):
+    """The merged plan, and a note for each place where the replan had to give way."""
+
+    plan: Plan
+    notes: list[Problem]
+
+
+def merge_plans(base: Plan, person: Plan, replan: Plan) -> Merge:
+    """The replan with every edit the person made to the base; the person always wins."""
+    edits = diff_plans(base, person)
+    notes: list[Problem] = []
+    steps = dict(replan.by_id)
+    notes += [
+        _note(gone.step.id, "changed by the replan, removed by the person")
+        for gone in edits.removed
+        if steps.pop(gone.step.id, gone.step) != gone.step
+    ]
+    for added in edits.added:
+        rival = steps.get(added.step.id)
+        if rival is not None and rival != added.step:
+            notes.append(_note(added.step.id, "added by both; the replan's step is left out"))
+        steps[added.step.id] = added.step
+    for change in edits.changed:
+        mine = person.by_id[change.id]
+        steps[change.id] = _edited(base, mine, steps.get(change.id), change.fields, notes)
+    head = _merged_head(base, person, replan)
+    ordered = [steps[step_id] for step_id in _merged_order(base, person, replan, steps)]
+    return Merge(Plan.model_validate(head | {"steps": ordered}), notes)
+
+
+def _edited(
+    base: Plan,
+    mine: AnyStep,
+    theirs: AnyStep | None,
+    edits: tuple[FieldChange, ...],
+    notes: list[Problem],
+) -> AnyStep:
+    if theirs is None:
+        notes.append(_note(mine.id, "removed by the replan, kept since the person edited it"))
+        return mine
+    original, wish = base.by_id[mine.id].to_json(), theirs.to_json()
+    replanned = {each.path[0] for each in diff_values(original, wish)}
+    edited = {each.path[0] for each in edits}
+    notes += [
+        _note(mine.id, f"{field} changed by both; the person's edit is kept")
+        for field in sorted(map(str, replanned & edited))
+    ]
+    if "kind" in replanned | edited:
+        return mine
+    try:
+        return parse_step(_overlay(original, wish, mine.to_json(), edits))
+    except (PlansmithError, ValueError):
+        return mine
+
+
+def _overlay(
+    original: dict[str, Json],
+    wish: dict[str, Json],
+    mine: dict[str, Json],
+    edits: tuple[FieldChange, ...],
+) -> dict[str, Json]:
+    """The replan's step with the person's edits; a field that lost its shape is the person's."""
+    for edit in edits:
+        field = str(edit.path[0])
+        through_list = any(isinstance(key, int) for key in edit.path)
+        moved_on = through_list and not same(original.get(field), wish.get(field))
+        try:
+            wish = apply_changes(wish, [edit]) if not moved_on else wish | {field: mine[field]}
+        except PlansmithError:
+            wish = wish | {field: mine[field]}
+    return wish
+
+
+def _merged_head(base: Plan, person: Plan, replan: Plan) -> dict[str, Json]:
+    wish, mine = _head(replan), _head(person)
+    for edit in diff_values(_head(base), mine):
+        field = str(edit.path[0])
+        wish.pop(field, None)
+        if field in mine:
+            wish[field] = mine[field]
+    return wish
+
+
+def _merged_order(base: Plan, person: Plan, replan: Plan, steps: dict[str, AnyStep]) -> list[str]:
+    """The person's order if he changed it, else the replan's; others follow their neighbour."""
+    old = [step.id for step in base.steps if step.id in person.by_id]
+    mine = [step.id for step in person.steps if step.id in base.by_id]
+    leader, other = (replan, person) if old == mine else (person, replan)
+    result = [step.id for step in leader.steps if step.id in steps]
+    placed = set(result)
+    before: str | None = None
+    for step in other.steps:
+        if step.id in steps and step.id not in placed:
+            result.insert(result.index(before) + 1 if before in placed else 0, step.id)
+            placed.add(step.id)
+        before = step.id if step.id in placed else before
+    return result
+
+
+def _note(step_id: str, what: str) -> Problem:
+    hint = "look at this step before you approve"
+    return problem("PS312", what, hint=hint, step=step_id)

@@ -87,11 +87,7 @@ class PlanningTool:
     description: Final = "Creates plans with steps in words, changes them, and marks their steps."
 
     def __init__(
-        self,
-        *,
-        store: str | PlanStore = "memory",
-        clock: Clock | None = None,
-        by: Actor = AGENT,
+        self, *, store: str | PlanStore = "memory", clock: Clock | None = None, by: Actor = AGENT
     ) -> None:
         kept = open_store(store) if isinstance(store, str) else store
         self._store = kept

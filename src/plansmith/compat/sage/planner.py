@@ -194,10 +194,7 @@ class LLMPlanner:
             clock=SystemClock(),
             tools=tool_specs(tools),
             settings=PlannerSettings(
-                top_k=topk,
-                max_steps=self.max_steps,
-                repairs=int(self.enable_repair),
-                triage=False,
+                top_k=topk, max_steps=self.max_steps, repairs=int(self.enable_repair), triage=False
             ),
         )
         request = PlanRequest(query, profile=said, dialect="sage")

@@ -220,10 +220,7 @@ def _next(plan: Plan, state: State) -> Updates:
     current = int(state.get(keys.PLAN_CURRENT_STEP) or 1)
     if not 1 <= current <= len(plan.steps):
         return {keys.PLAN_NEXT_NODE: keys.END, keys.PLAN_CURRENT_STEP: 1}
-    return {
-        keys.PLAN_NEXT_NODE: node_of(plan.steps[current - 1]),
-        keys.PLAN_CURRENT_STEP: current,
-    }
+    return {keys.PLAN_NEXT_NODE: node_of(plan.steps[current - 1]), keys.PLAN_CURRENT_STEP: current}
 
 
 class HumanFeedbackNode:

@@ -102,9 +102,7 @@ class Conversations:
         """A run with a plan for a request, made by the model."""
         place = _place(user_input, thread_id)
         wanted = PlanRequest(
-            user_input.query,
-            history=await self.history(place.conversation_id),
-            dialect=_ORIGIN,
+            user_input.query, history=await self.history(place.conversation_id), dialect=_ORIGIN
         )
         journal = self._smith.new_journal()
         created = RunCreated(request=wanted.text, options=wanted.options(), origin=place.origin())

@@ -39,11 +39,7 @@ class Recalled(NamedTuple):
 
 
 async def recall(
-    history: Sequence[Message],
-    *,
-    tokens: int,
-    count: Count,
-    summariser: Summariser | None = None,
+    history: Sequence[Message], *, tokens: int, count: Count, summariser: Summariser | None = None
 ) -> Recalled:
     """The conversation, oldest message first, in at most so many tokens."""
     lines = [_line(message) for message in history]

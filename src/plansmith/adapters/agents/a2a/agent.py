@@ -19,13 +19,7 @@ from plansmith.adapters.agents.a2a.cards import (
 from plansmith.adapters.agents.a2a.messages import gave_up
 from plansmith.adapters.agents.a2a.settings import AgentSettings, Lookup, check_name, fill_headers
 from plansmith.adapters.clock import SystemClock
-from plansmith.errors import (
-    InputNeeded,
-    Misconfigured,
-    OutcomeUnknown,
-    PlansmithError,
-    ToolFailed,
-)
+from plansmith.errors import InputNeeded, Misconfigured, OutcomeUnknown, PlansmithError, ToolFailed
 from plansmith.plan.capability import AgentSpec, Effect
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Clock
