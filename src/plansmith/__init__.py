@@ -61,7 +61,7 @@ _HOMES = {
     "check_plan": "planner.check",
     "diff_plans": "plan.diff",
     "fold": "plan.fold",
-    "merge_plans": "plan.merge",
+    "merge_plans": "plan.diff",
     "plan_hash": "plan.plan",
     "read_json": "planner.jsontext.read",
     "read_plan": "dialects.native",

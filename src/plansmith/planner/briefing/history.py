@@ -42,7 +42,7 @@ async def recall(
     history: Sequence[Message], *, tokens: int, count: Count, summariser: Summariser | None = None
 ) -> Recalled:
     """The conversation, oldest message first, in at most so many tokens."""
-    lines = [_line(message) for message in history]
+    lines = [f"{label(message.role)}: {indented(message.text)}" for message in history]
     whole = "\n".join(lines)
     if count(whole) <= tokens:
         return Recalled(whole)
@@ -60,10 +60,6 @@ async def recall(
     return Recalled(
         clipped(text, tokens=tokens, count=count, keep_end=True), (*notes, *said.notes), said.usage
     )
-
-
-def _line(message: Message) -> str:
-    return f"{label(message.role)}: {indented(message.text)}"
 
 
 def _newest(lines: Sequence[str], tokens: int, count: Count) -> int:

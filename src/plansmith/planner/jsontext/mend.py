@@ -72,7 +72,7 @@ class Mender:
             self._value(Role.ROOT)
         while self._stack:
             self._skip()
-            if self.pos >= self.end or self._at_fence():
+            if self.pos >= self.end or self.text.startswith(("```", "~~~"), self.pos):
                 self._cut = True
                 break
             frame = self._stack[-1]
@@ -345,6 +345,3 @@ class Mender:
             self.pos = found.end()
             self.flaws += 1
         return bool(found)
-
-    def _at_fence(self) -> bool:
-        return self.text.startswith(("```", "~~~"), self.pos)

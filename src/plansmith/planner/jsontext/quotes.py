@@ -212,7 +212,7 @@ class Strings:
             return Verdict.INNER
         beyond = self._skip(follow + 1)
         if beyond >= self.end:
-            return Verdict.INNER if inside and not self._any_open() else Verdict.END
+            return Verdict.INNER if inside and not any(self.opened.values()) else Verdict.END
         char = self.text[beyond]
         if char in CLOSERS or self.text.startswith("```", beyond):
             return Verdict.END
@@ -237,9 +237,6 @@ class Strings:
         self._source.budget -= at - scan.start
         opened = self.text.count(kind, scan.start, at)
         return opened > self.text.count(close, scan.start, at)
-
-    def _any_open(self) -> bool:
-        return any(self.opened.values())
 
     def _before_word(self, scan: _Scan, at: int, follow: int) -> Verdict:
         """A quote before plain text or another quote: inner, lost, or followed by no comma."""

@@ -102,7 +102,7 @@ class AgentRegistry:
         card = approved.definition.get("card") if approved else None
         if approved is None or not isinstance(card, dict):
             return _Unapproved(name, settings)
-        if approved.hash != _hash(settings, card):
+        if approved.hash != content_hash(_definition(settings, card)):
             return _Unapproved(name, settings)
         own = partial(self._lookup, agent=plan_name(name))
         return A2AAgent(name, card, settings, lookup=own, clock=self._clock)
@@ -210,10 +210,6 @@ def _definition(settings: AgentSettings, card: Card) -> dict[str, Json]:
     free = {"enabled", "hidden", "passthrough", "limits"}
     said = {key: value for key, value in settings.to_json().items() if key not in free}
     return {**said, "card": card}
-
-
-def _hash(settings: AgentSettings, card: Card) -> str:
-    return content_hash(_definition(settings, card))
 
 
 def _settings(url: str) -> AgentSettings:
