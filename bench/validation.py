@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import jsonschema_rs
 
-from plansmith.planner.checking.certain_errors import faults
-from plansmith.planner.checking.placeholders import Blanks
+from plansmith.planner.checking.certain_errors import certain_errors
+from plansmith.planner.checking.placeholders import Placeholders
 from plansmith.planner.checking.schemas import Unusable
 
 RESULT = Path(__file__).parent / "results" / "validation.md"
@@ -41,7 +41,7 @@ class Test(NamedTuple):
 
 def ours(schema: Any, data: Any) -> bool | None:
     """Our argument validation; None when the schema cannot be used."""
-    found = faults(schema, Blanks({"$literal": data}))
+    found = certain_errors(schema, Placeholders({"$literal": data}))
     return None if isinstance(found, Unusable) else not found
 
 

@@ -10,8 +10,8 @@ from tests.property.strategies import JSON, TEXT, plan_values, plans
 
 from plansmith import Plan, Problem, check_plan, read_plan
 from plansmith.plan.capability import ToolSpec
-from plansmith.planner.checking.certain_errors import faults
-from plansmith.planner.checking.placeholders import Blanks
+from plansmith.planner.checking.certain_errors import certain_errors
+from plansmith.planner.checking.placeholders import Placeholders
 from plansmith.planner.checking.schemas import Unusable
 from plansmith.planner.lint import lint_plan
 from plansmith.planner.mend import mend
@@ -125,7 +125,7 @@ def test_what_is_certain_with_a_blank_is_wrong_whatever_fills_it(
     quoted = {name: {"$literal": value} for name, value in inputs.items()}
     whole: tuple[Any, Any] = {"$from": "a"}, filling
     for blank, value in (whole, (f"x{{{{a}}}}{text}", f"x{text}")):
-        found = faults(schema, Blanks({**quoted, key: blank}))
-        filled = faults(schema, Blanks({**quoted, key: {"$literal": value}}))
+        found = certain_errors(schema, Placeholders({**quoted, key: blank}))
+        filled = certain_errors(schema, Placeholders({**quoted, key: {"$literal": value}}))
         if found and not isinstance(found, Unusable):
             assert filled

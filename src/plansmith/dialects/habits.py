@@ -1,4 +1,4 @@
-"""Habits: how other systems' JSON is written, read generously, with a note for every guess."""
+"""Reading loose JSON of other systems: names, flags and numbers, with a note on every guess."""
 
 from __future__ import annotations
 

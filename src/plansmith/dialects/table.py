@@ -1,4 +1,4 @@
-"""Table: the dialects by name, each loaded when it is first used."""
+"""The dialects by name, each loaded when it is first used."""
 
 from __future__ import annotations
 

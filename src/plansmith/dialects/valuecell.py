@@ -137,14 +137,12 @@ def _head(value: Json, notes: Notes) -> dict[str, Json] | None:
     return notes.fields(_without_run(value, notes), _PLAN_FIELDS, aliases=_ALIASES)
 
 
-def _without_run(
-    value: Mapping[str, Json], notes: Notes, step: str | None = None
-) -> dict[str, Json]:
+def _without_run(value: Mapping[str, Json], notes: Notes) -> dict[str, Json]:
     """The object without what belongs to a run, which is told once."""
     of_run = [name for name, each in value.items() if snake(name) in _OF_THE_RUN and each]
     if of_run:
         told = ", ".join(of_run)
-        notes.say(f"left out, since it belongs to a run and not to a plan: {told}", step=step)
+        notes.say(f"left out, since it belongs to a run and not to a plan: {told}")
     return {name: each for name, each in value.items() if snake(name) not in _OF_THE_RUN}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self, cast
 
@@ -85,6 +85,24 @@ def content_of(value: Json | Content) -> Content:
 def same(left: Json, right: Json) -> bool:
     """Whether two JSON values are the same; True, 1 and 1.0 are three values."""
     return canonical_json(left) == canonical_json(right)
+
+
+def leaves(value: Json) -> Iterator[Json]:
+    """Every text, number, truth and null in a value, in order."""
+    if isinstance(value, (dict, list)):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from leaves(each)
+    else:
+        yield value
+
+
+def map_leaves(value: Json, change: Callable[[Json], Json]) -> Json:
+    """A copy of a value in which every text, number, truth and null was changed."""
+    if isinstance(value, dict):
+        return {key: map_leaves(each, change) for key, each in value.items()}
+    if isinstance(value, list):
+        return [map_leaves(each, change) for each in value]
+    return change(value)
 
 
 class Flaw(NamedTuple):

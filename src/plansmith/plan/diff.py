@@ -1,9 +1,10 @@
-"""The difference of two plans, its application, and the merge of a person's edits with a replan."""
+"""The difference of two plans, its application, and the merge of edits with a replan."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from enum import StrEnum
 from typing import NamedTuple, cast
 
@@ -130,16 +131,16 @@ def diff_values(before: Json, after: Json, path: Path = ()) -> Iterator[FieldCha
 
 def apply_changes(value: Json, changes: Sequence[FieldChange]) -> dict[str, Json]:
     """A JSON object with some fields changed; the object itself stays as it was."""
-    result = cast("dict[str, Json]", _copy(value))
+    result = cast("dict[str, Json]", deepcopy(value))
     for change in changes:
         parent = _parent(result, change.path)
         last = change.path[-1]
         if isinstance(parent, dict) and change.change is Change.REMOVED:
             parent.pop(str(last), None)
         elif isinstance(parent, dict):
-            parent[str(last)] = _copy(change.after)
+            parent[str(last)] = deepcopy(change.after)
         elif isinstance(parent, list) and isinstance(last, int) and last < len(parent):
-            parent[last] = _copy(change.after)
+            parent[last] = deepcopy(change.after)
         else:
             place = ".".join(map(str, change.path))
             raise PlansmithError(f"the change at {place} does not fit this plan")
@@ -155,12 +156,6 @@ def _parent(value: Json, path: Path) -> Json:
         else:
             return None
     return value
-
-
-def _copy(value: Json) -> Json:
-    if isinstance(value, dict):
-        return {key: _copy(child) for key, child in value.items()}
-    return [_copy(child) for child in value] if isinstance(value, list) else value
 
 
 def _head(plan: Plan) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""Mend: what is obviously meant in a plan put right, each change told in a note."""
+"""Fixes what is obviously meant in a plan (names, value types), with a note on each change."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import LITERAL, RESERVED, Ref, escape_text, literal
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, StepFields, ToolStep
 from plansmith.planner.check import agent_names
-from plansmith.planner.checking.certain_errors import Fault, faults, under
+from plansmith.planner.checking.certain_errors import Fault, certain_errors, under
 from plansmith.planner.checking.names import Catalogue, Names
-from plansmith.planner.checking.placeholders import Blanks, at, put
+from plansmith.planner.checking.placeholders import Placeholders, at, put
 from plansmith.planner.checking.schemas import Schema, Unusable, inside, shape
 from plansmith.planner.recurrence import without_recurrence
 
@@ -152,13 +152,13 @@ class _Mender:
         return done.inputs if done.changes else inputs
 
     def _asked(self, step: ToolStep, inputs: Json, schema: Schema) -> Json:
-        blanks = Blanks(inputs)
-        found = faults(schema, blanks)
+        holes = Placeholders(inputs)
+        found = certain_errors(schema, holes)
         for fault in [] if isinstance(found, Unusable) else found:
             if fault.keyword != "required" or self.room <= 0:
                 continue
             name = str(fault.detail["property"])
-            path = (*blanks.real(fault.path), name)
+            path = (*holes.real(fault.path), name)
             if "$literal" in path[:-1]:
                 continue
             about = _about(schema, (*fault.path, name))
@@ -243,16 +243,16 @@ def coerce(inputs: Json, schema: Schema, *, nested: int = 0) -> Coerced:
     """The inputs with every harmless conversion made that turns a wrong value into a right one."""
     changes: list[Change] = []
     for _ in range(_MOST_ROUNDS):
-        blanks = Blanks(inputs)
-        found = faults(schema, blanks)
+        holes = Placeholders(inputs)
+        found = certain_errors(schema, holes)
         if isinstance(found, Unusable) or not found:
             break
         step = next(
             (
                 made
                 for fault in found
-                for candidate in _candidates(fault, at(blanks.value, fault.path))
-                if (made := _tried(inputs, schema, blanks, fault.path, candidate, nested))
+                for candidate in _candidates(fault, at(holes.value, fault.path))
+                if (made := _tried(inputs, schema, holes, fault.path, candidate, nested))
             ),
             None,
         )
@@ -264,18 +264,18 @@ def coerce(inputs: Json, schema: Schema, *, nested: int = 0) -> Coerced:
 
 
 def _tried(
-    inputs: Json, schema: Schema, blanks: Blanks, path: Path, candidate: Json, nested: int
+    inputs: Json, schema: Schema, holes: Placeholders, path: Path, candidate: Json, nested: int
 ) -> Coerced | None:
     """The inputs with one value converted, if nothing is wrong there any more."""
-    real, before = blanks.real(path), at(blanks.value, path)
-    if blanks.has_blanks(path) or any(flaws(candidate)):
+    real, before = holes.real(path), at(holes.value, path)
+    if holes.has_placeholders(path) or any(flaws(candidate)):
         return None
     inner = candidate if LITERAL in real else literal(candidate)
     made = Coerced(put(inputs, real, inner), [Change(real, before, candidate)])
     if nested < _MOST_NESTED and isinstance(candidate, (dict, list)):
         deeper = coerce(made.inputs, schema, nested=nested + 1)
         made = Coerced(deeper.inputs, made.changes + deeper.changes)
-    left = faults(schema, Blanks(made.inputs))
+    left = certain_errors(schema, Placeholders(made.inputs))
     wrong = isinstance(left, Unusable) or under(left, path)
     return None if wrong else made
 

@@ -1,4 +1,4 @@
-"""OpenManus' planning flow: a request planned in words, worked through by agents, summed up."""
+"""OpenManus' planning flow and its factory: a request planned, worked through and summed up."""
 
 from __future__ import annotations
 

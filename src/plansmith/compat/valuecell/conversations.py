@@ -1,4 +1,4 @@
-"""Rules: what ValueCell asks of a plan beyond what every plan is checked for."""
+"""ValueCell's conversations: which run belongs to which, and what its plans must keep to."""
 
 from __future__ import annotations
 

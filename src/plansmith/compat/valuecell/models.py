@@ -1,4 +1,4 @@
-"""ValueCell's data: requests, tasks with their rules, schedules, plans, and what triage decides."""
+"""ValueCell's data: requests, tasks, schedules, plans, triage decisions and agent cards."""
 
 from __future__ import annotations
 

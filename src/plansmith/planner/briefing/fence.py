@@ -55,9 +55,9 @@ def label(text: str) -> str:
     return clip(line, _LONGEST_LABEL)
 
 
-def indented(text: str, by: str = "  ") -> str:
+def indented(text: str) -> str:
     """A text whose further lines are set in, so that none can pass for an entry of its own."""
-    return visible(text).strip().replace("\n", f"\n{by}")
+    return visible(text).strip().replace("\n", "\n  ")
 
 
 def _mark(labels: str, body: str) -> str:

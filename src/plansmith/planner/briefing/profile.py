@@ -1,4 +1,4 @@
-"""Profiles: for whom and as whom a plan is made, with the constraints it has to keep."""
+"""Profiles and locales: for whom a plan is made, in which language, under which constraints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts: work that others do for us, held to a time limit, whose failure is a value."""
+"""Timeouts: work that others do for us, held to a time limit, whose failure is a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room: the tokens of a prompt shared out between blocks, and whatever is cut is told."""
+"""Token budget: the tokens of a prompt shared out between blocks, with a note on what is cut."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, Path
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.steps import ToolStep
-from plansmith.planner.checking.certain_errors import Fault, faults
+from plansmith.planner.checking.certain_errors import Fault, certain_errors
 from plansmith.planner.checking.names import Names
-from plansmith.planner.checking.placeholders import Blanks, at, objects
+from plansmith.planner.checking.placeholders import Placeholders, at, objects
 from plansmith.planner.checking.schemas import Schema, Shape, Unusable, compiled, inside
 
 _TYPE_WORDS: Final = {
@@ -48,11 +48,11 @@ _UNEXPECTED: Final = frozenset({"additionalProperties", "unevaluatedProperties"}
 
 def argument_problems(step: ToolStep, spec: ToolSpec, *, takes: Shape) -> list[Problem]:
     """What is wrong with the inputs of a step; nothing if the tool's schema is unusable."""
-    blanks = Blanks(step.inputs)
-    found = faults(spec.input_schema, blanks)
+    holes = Placeholders(step.inputs)
+    found = certain_errors(spec.input_schema, holes)
     if isinstance(found, Unusable):
         return []
-    teller = _Teller(step.id, blanks, takes)
+    teller = _Teller(step.id, holes, takes)
     problems = [each for fault in found for each in teller.tell(fault)]
     told = {each.path for each in problems}
     return problems + [each for each in teller.strangers() if each.path not in told]
@@ -77,9 +77,9 @@ def schema_problems(spec: ToolSpec, step: str) -> Iterator[Problem]:
 class _Teller:
     """Puts faults into words, with the place in the plan."""
 
-    def __init__(self, step: str, blanks: Blanks, form: Shape) -> None:
+    def __init__(self, step: str, holes: Placeholders, form: Shape) -> None:
         self.step = step
-        self.blanks = blanks
+        self.holes = holes
         self.shape = form
 
     def tell(self, fault: Fault) -> Iterator[Problem]:
@@ -100,12 +100,12 @@ class _Teller:
         else:
             wanted, hint = self._wanted(fault)
             found = self._wrong("PS204", fault.path, wanted, hint)
-            loose = fault.keyword == "format" and _is_loose_time(at(self.blanks.value, fault.path))
+            loose = fault.keyword == "format" and _is_loose_time(at(self.holes.value, fault.path))
             yield found.model_copy(update={"severity": Severity.WARNING}) if loose else found
 
     def strangers(self) -> Iterator[Problem]:
         """Arguments the schema allows only because it forgot to speak of others."""
-        for path, value in objects(self.blanks.value):
+        for path, value in objects(self.holes.value):
             place = inside(self.shape, path)
             if not place.known or place.undeclared:
                 continue
@@ -123,7 +123,7 @@ class _Teller:
 
     def _stranger(self, path: Path, severity: Severity) -> Problem:
         around = inside(self.shape, path[:-1])
-        present = at(self.blanks.value, path[:-1])
+        present = at(self.holes.value, path[:-1])
         taken = present if isinstance(present, dict) else dict[str, Json]()
         known = [name for name in _property_names(around) if name not in taken]
         name = path[-1]
@@ -137,7 +137,7 @@ class _Teller:
         return self._problem(code, message, hint, path)
 
     def _wanted(self, fault: Fault) -> tuple[str, str]:
-        detail, value = fault.detail, at(self.blanks.value, fault.path)
+        detail, value = fault.detail, at(self.holes.value, fault.path)
         match fault.keyword:
             case "enum":
                 return _one_of(detail["options"], value)
@@ -158,18 +158,18 @@ class _Teller:
                 return "what the schema allows", f"the schema says: {reason}"
 
     def _shown(self, path: Path) -> str:
-        if path in self.blanks.texts:
+        if path in self.holes.texts:
             return "a text with a reference"
-        if self.blanks.has_blanks(path):
+        if self.holes.has_placeholders(path):
             return "what stands there"
-        value = at(self.blanks.value, path)
+        value = at(self.holes.value, path)
         return f"the text {_clipped(value)}" if isinstance(value, str) else _clipped(value)
 
     def _name(self, path: Path) -> str:
         return repr(".".join(map(str, path))) if path else "the whole of the arguments"
 
     def _problem(self, code: str, message: str, hint: str, path: Path) -> Problem:
-        where = ("inputs", *self.blanks.real(path))
+        where = ("inputs", *self.holes.real(path))
         return problem(code, message, hint=hint, step=self.step, path=where)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import jsonschema_rs
 
 from plansmith.plan.data import Path
-from plansmith.planner.checking.placeholders import Blanks
+from plansmith.planner.checking.placeholders import Placeholders
 from plansmith.planner.checking.schemas import Schema, Unusable, compiled
 
 # These look at keys, counts and types, which are known even where the contents are not.
@@ -55,16 +55,16 @@ class Fault(NamedTuple):
     choices: tuple[tuple[Fault, ...], ...] = ()
 
 
-def faults(schema: Schema, blanks: Blanks) -> list[Fault] | Unusable:
+def certain_errors(schema: Schema, holes: Placeholders) -> list[Fault] | Unusable:
     """The certain faults of arguments, or why the schema cannot tell."""
     usable = compiled(schema)
     if usable.validator is None:
         return Unusable(usable.flaw)
     found: list[Fault] = []
     try:
-        for error in usable.validator.iter_errors(blanks.value):
-            if _is_certain(error, blanks):
-                found += _explained(error, blanks)
+        for error in usable.validator.iter_errors(holes.value):
+            if _is_certain(error, holes):
+                found += _explained(error, holes)
             if len(found) >= _MOST_FAULTS:
                 break
     except (ValueError, TypeError, OverflowError) as error:
@@ -72,30 +72,30 @@ def faults(schema: Schema, blanks: Blanks) -> list[Fault] | Unusable:
     return found
 
 
-def _is_certain(error: jsonschema_rs.ValidationError, blanks: Blanks) -> bool:
+def _is_certain(error: jsonschema_rs.ValidationError, holes: Placeholders) -> bool:
     keyword, path = error.kind.name, tuple(error.instance_path)
     if type(error.kind).__name__ in _NO_VERDICT:
         return False
     level = _condition_depth(error.evaluation_path)
-    if level is not None and blanks.has_blanks(path[:level]):
+    if level is not None and holes.has_placeholders(path[:level]):
         return False
-    if keyword == "falseSchema" or not blanks.has_blanks(path):
+    if keyword == "falseSchema" or not holes.has_placeholders(path):
         return True
-    return not blanks.is_blank(path) and _is_certain_with_blanks(error, path, blanks)
+    return not holes.is_placeholder(path) and _is_certain_with_holes(error, path, holes)
 
 
-def _is_certain_with_blanks(
-    error: jsonschema_rs.ValidationError, path: Path, blanks: Blanks
+def _is_certain_with_holes(
+    error: jsonschema_rs.ValidationError, path: Path, holes: Placeholders
 ) -> bool:
     detail = error.kind.as_dict()
     match error.kind.name:
         case "enum":
-            return not any(blanks.could_be(each, path) for each in detail["options"])
+            return not any(holes.could_be(each, path) for each in detail["options"])
         case "const":
-            return not blanks.could_be(detail["expected_value"], path)
+            return not holes.could_be(detail["expected_value"], path)
         case "anyOf" | "oneOf":
             branches = detail["context"]
-            return all(any(_is_certain(each, blanks) for each in one) for one in branches)
+            return all(any(_is_certain(each, holes) for each in one) for one in branches)
         case keyword:
             return keyword in _STRUCTURE
 
@@ -115,13 +115,13 @@ def _condition_depth(place: Iterable[str | int]) -> int | None:
     return None
 
 
-def _explained(error: jsonschema_rs.ValidationError, blanks: Blanks) -> list[Fault]:
+def _explained(error: jsonschema_rs.ValidationError, holes: Placeholders) -> list[Fault]:
     """The error; or, of a choice, what is wrong with the one branch that was meant."""
     path, detail = tuple(error.instance_path), error.kind.as_dict()
     keyword = error.kind.name
     if keyword not in _CHOICES:
         return [Fault(keyword, path, detail, error.message)]
-    branches = [list(_branch(each, blanks)) for each in detail["context"]]
+    branches = [list(_branch(each, holes)) for each in detail["context"]]
     meant = _meant(branches, path)
     if meant:
         return meant
@@ -132,10 +132,12 @@ def _explained(error: jsonschema_rs.ValidationError, blanks: Blanks) -> list[Fau
     return [Fault(keyword, path, {"types": types}, error.message, choices)]
 
 
-def _branch(errors: Iterable[jsonschema_rs.ValidationError], blanks: Blanks) -> Iterator[Fault]:
+def _branch(
+    errors: Iterable[jsonschema_rs.ValidationError], holes: Placeholders
+) -> Iterator[Fault]:
     for each in errors:
-        if _is_certain(each, blanks):
-            yield from _explained(each, blanks)
+        if _is_certain(each, holes):
+            yield from _explained(each, holes)
 
 
 def _wrong_types(branch: Iterable[Fault], path: Path) -> list[str]:

@@ -11,7 +11,7 @@ from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import ITEM, RESERVED, Ref, find
 from plansmith.plan.steps import AnyStep, AskStep, MapStep, ReplyStep, StepFields, ToolStep
 from plansmith.planner.checking.names import Catalogue, Names
-from plansmith.planner.checking.placeholders import Blanks
+from plansmith.planner.checking.placeholders import Placeholders
 from plansmith.planner.checking.schemas import Shape, inside, shape, types_of, values_of
 
 _TEXT = Shape([{"type": "string"}], {})
@@ -79,7 +79,7 @@ class Flow:
 
     def over(self, step: MapStep) -> Shape | None:
         """The shape of the list a map step goes over, where a reference gives it."""
-        ref = Blanks(step.over).refs.get(())
+        ref = Placeholders(step.over).refs.get(())
         return None if ref is None or ref.step == ITEM else self.output(ref, None)
 
     def _lookup(self, ref: Ref, place: Place, within: MapStep | None) -> Iterator[Problem]:
@@ -113,14 +113,14 @@ class Flow:
         spec = self.tools.get(step.tool)
         if spec is None:
             return
-        blanks = Blanks(step.inputs)
+        holes = Placeholders(step.inputs)
         takes = self.tools.takes(spec)
-        for path, ref in blanks.refs.items():
+        for path, ref in holes.refs.items():
             gives, wanted = self.output(ref, within), inside(takes, path)
             if not (gives.known and wanted.known) or _can_fit(gives, wanted):
                 continue
             message = f"{ref} is {_types(gives)}, and {path[-1]!r} should be {_types(wanted)}"
-            place = Place(step.id, ("inputs", *blanks.real(path)))
+            place = Place(step.id, ("inputs", *holes.real(path)))
             hint = "refer to another part of the output, or to another step"
             yield _mismatch(place, message, hint, _severity(gives, wanted))
 

@@ -1,4 +1,4 @@
-"""Missing deeds: what a request asks for and no step of the plan does."""
+"""Missing actions: what a request asks for and no step of the plan does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, leaves
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.steps import (
@@ -180,14 +180,9 @@ def _says(word: str, known: frozenset[str]) -> bool:
 
 def _files(value: Json) -> Iterator[str]:
     """The names of the files in a step's arguments, without their folders."""
-    if isinstance(value, dict):
-        for each in value.values():
-            yield from _files(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _files(each)
-    elif isinstance(value, str) and "{{" not in value and FILE.fullmatch(value.strip()):
-        yield _base(value.strip())
+    for each in leaves(value):
+        if isinstance(each, str) and "{{" not in each and FILE.fullmatch(each.strip()):
+            yield _base(each.strip())
 
 
 def _base(name: str) -> str:

@@ -12,7 +12,7 @@ from plansmith.plan.refs import FROM, LITERAL, Ref, pieces, ref_of
 _MARK: Final = "\ue000blank "
 
 
-class Blanks:
+class Placeholders:
     """Arguments with a mark in place of each reference.
 
     A reference alone may become any value; a text with references in it becomes some text.
@@ -27,13 +27,13 @@ class Blanks:
         self._literals: set[Path] = set()
         self.value = self._filled(template, ())
 
-    def is_blank(self, path: Path) -> bool:
+    def is_placeholder(self, path: Path) -> bool:
         """Whether the value at a path may be anything."""
         return any(path[:end] in self.unknown for end in range(len(path) + 1))
 
-    def has_blanks(self, path: Path) -> bool:
+    def has_placeholders(self, path: Path) -> bool:
         """Whether anything at or below a path is not known yet."""
-        return path in self._around or path in self.texts or self.is_blank(path)
+        return path in self._around or path in self.texts or self.is_placeholder(path)
 
     def real(self, path: Path) -> Path:
         """The path in the plan: a value in a `$literal` stands one key deeper there."""
@@ -49,7 +49,7 @@ class Blanks:
         if path in self.texts:
             return isinstance(value, str)
         mine = at(self.value, path)
-        if not self.has_blanks(path):
+        if not self.has_placeholders(path):
             return same(mine, value)
         if isinstance(mine, dict) and isinstance(value, dict):
             keys = mine.keys() == value.keys()

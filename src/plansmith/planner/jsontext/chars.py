@@ -1,4 +1,4 @@
-"""The alphabet of sloppy JSON: quotes, gaps, bare words and escapes, as the reader sees them."""
+"""Characters of sloppy JSON (quotes, gaps, escapes, numbers), and the fast strict reader."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What shortlist is made of: words and their kin, tool cards, a lexical index."""
+"""What shortlist is made of: words and their synonyms, tool cards, a lexical index."""

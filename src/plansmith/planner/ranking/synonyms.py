@@ -16,11 +16,11 @@ _NUMBER_WEIGHT: Final = 0.25
 _LEAST_WEIGHT: Final = 0.1
 _RANK_OF_FULL_WEIGHT: Final = 7.0
 
-Kin = Mapping[str, tuple[tuple[str, float], ...]]
+Synonyms = Mapping[str, tuple[tuple[str, float], ...]]
 
 
 @cache
-def kin() -> Kin:
+def synonyms() -> Synonyms:
     """Each term with the terms near to it in meaning and their likeness, 0 to 1."""
     near: dict[str, dict[str, float]] = {}
     for line in _lines("neighbours.txt"):
@@ -61,7 +61,7 @@ def word_weight(word: str) -> float:
 
 def is_everyday(word: str) -> bool:
     """Whether a word is common English or names a concept, so that its use names no tool."""
-    return word in STOP or stem(word) in _ranks() or stem(word) in kin()
+    return word in STOP or stem(word) in _ranks() or stem(word) in synonyms()
 
 
 def _relate(near: dict[str, dict[str, float]], term: str, other: str, likeness: float) -> None:

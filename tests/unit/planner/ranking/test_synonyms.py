@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from plansmith.planner.ranking.synonyms import is_everyday, kin, word_weight
+from plansmith.planner.ranking.synonyms import is_everyday, synonyms, word_weight
 
 LIST = files("plansmith.planner.ranking").joinpath("neighbours.txt").read_text(encoding="utf-8")
 
@@ -24,7 +24,7 @@ def test_each_pair_of_neighbours_is_listed_once_under_the_commoner_word() -> Non
 
 
 def test_kinship_of_neighbours_goes_both_ways() -> None:
-    likeness = {(a, b): x for a, others in kin().items() for b, x in others}
+    likeness = {(a, b): x for a, others in synonyms().items() for b, x in others}
     assert likeness["airport", "airlin"] == likeness["airlin", "airport"]
     assert all(0 < x < 1 for x in likeness.values())
     assert all(a != b for a, b in likeness)

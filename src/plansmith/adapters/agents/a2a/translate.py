@@ -11,7 +11,7 @@ from a2a import types as proto
 from plansmith.adapters.agents.a2a import messages
 from plansmith.adapters.agents.a2a.messages import State
 from plansmith.adapters.agents.a2a.wire import Cut
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, map_leaves
 
 _FORMAT: Final[Any] = import_module("google.protobuf.json_format")
 _ODD: Final = frozenset("/\\?#%")
@@ -137,15 +137,11 @@ def _extra(given: Any) -> Json:
 
 
 def _json(given: Any) -> Json:
-    return _whole(cast("Json", _FORMAT.MessageToDict(given)))
+    return map_leaves(cast("Json", _FORMAT.MessageToDict(given)), _whole)
 
 
 def _whole(value: Json) -> Json:
     """Whole numbers as whole numbers again: the SDK makes 3.0 of every 3."""
-    if isinstance(value, dict):
-        return {key: _whole(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_whole(each) for each in value]
     if isinstance(value, float) and math.isfinite(value) and value.is_integer():
         return int(value) if abs(value) < _EXACT else value
     return value

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from plansmith.adapters.models.local.deeds import asks_for_change
 from plansmith.adapters.models.local.queries import without_condition
 from plansmith.adapters.models.local.signatures import Offered
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, leaves
 from plansmith.text import HAN
 
 ASK: Final = "?"
@@ -161,7 +161,7 @@ def _fill_lone_hole(
     request: str,
 ) -> None:
     """The one number nobody took goes where the model left out a number, if only one place is."""
-    values = [each for call in calls for each in _flat(call["args"])]
+    values = [each for call in calls for each in leaves(call["args"])]
     texts = " ".join(map(str, values))
     left = [
         float(each)
@@ -178,17 +178,6 @@ def _fill_lone_hole(
     if len(left) == 1 and len(holes) == 1:
         args, name = holes[0]
         args[name] = int(left[0]) if left[0].is_integer() else left[0]
-
-
-def _flat(value: Json) -> Iterator[Json]:
-    if isinstance(value, dict):
-        for each in value.values():
-            yield from _flat(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _flat(each)
-    else:
-        yield value
 
 
 def _without_repeats(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -239,7 +228,7 @@ class _Source:
 
     def tells_moments(self, value: Json) -> bool:
         """Whether every date in a value was told as it is."""
-        moments = (each for each in _flat(value) if isinstance(each, str) and _MOMENT.match(each))
+        moments = (each for each in leaves(value) if isinstance(each, str) and _MOMENT.match(each))
         return all(self.holds(_plain(each)) for each in moments)
 
     def holds(self, plain: str) -> bool:
