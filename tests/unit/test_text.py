@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plansmith.text import CJK_RANGE, HAN, clip, safe
+
+HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("two\nlines\tand a tab", "two lines and a tab"),
+        ("\x1b[2Jgone", "\\u001b[2Jgone"),
+        ("abc\u202egpj.exe", "abc\\u202egpj.exe"),
+        ("zero\u200bwidth", "zero\\u200bwidth"),
+        ("\r\x07", "\\u000d\\u0007"),
+        ("你好 – é", "你好 – é"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_what_could_steer_a_terminal_is_spelled_out(text: str, shown: str) -> None:
+    assert safe(text) == shown
+
+
+@given(st.text(st.characters()))
+def test_no_hidden_character_is_left_and_visible_ones_stay(text: str) -> None:
+    shown = safe(text)
+    assert not any(unicodedata.category(each) in HIDDEN for each in shown)
+    if not any(unicodedata.category(each) in HIDDEN for each in text):
+        assert shown == text
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "shown"),
+    [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("", 3, ""), ("a" * 160, 160, "a" * 160)],
+)
+def test_a_long_text_is_cut_to_the_width_with_a_mark(text: str, width: int, shown: str) -> None:
+    assert clip(text, width) == shown
+
+
+def test_chinese_is_found_in_every_block_and_nothing_else_is() -> None:
+    assert all(HAN.search(each) for each in "中㐀豈𠀀")
+    assert not any(HAN.search(each) for each in "aéかハ한，。")
+    assert "\u3040-\u30ff" in CJK_RANGE
