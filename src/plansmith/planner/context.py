@@ -15,7 +15,8 @@ from plansmith.plan.problem import Problem
 from plansmith.planner.briefing.background import HEADING, Search, investigate
 from plansmith.planner.briefing.fence import fence, indented
 from plansmith.planner.briefing.history import TITLE, Summariser, recall
-from plansmith.planner.briefing.profile import Profile, locale_of
+from plansmith.planner.briefing.locales import locale_of
+from plansmith.planner.briefing.profile import Profile
 from plansmith.planner.briefing.timeouts import Failed, attempt
 from plansmith.planner.briefing.token_budget import Count, Part, fit, rendered, rough_count
 from plansmith.ports import Clock, ContextBlock, ContextSource, Message, Usage

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from plansmith.plan.problem import Problem, problem
 from plansmith.planner.briefing.history import Summariser
-from plansmith.planner.briefing.profile import locale_of
+from plansmith.planner.briefing.locales import locale_of
 from plansmith.planner.check import check_plan
 from plansmith.planner.context import NO_SOURCES, Context, Known, Limits, gather_context
 from plansmith.planner.draft import Offer, OnStep, OnText

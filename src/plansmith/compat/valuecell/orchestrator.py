@@ -22,7 +22,7 @@ from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.schedules import Schedule
-from plansmith.planner.briefing.profile import locale_of
+from plansmith.planner.briefing.locales import locale_of
 from plansmith.planner.triage import Decision, triage
 from plansmith.ports import ChatModel
 

@@ -29,7 +29,7 @@ from plansmith.errors import PlansmithError, Refused
 from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.steps import AgentStep
-from plansmith.planner.briefing.profile import locale_of
+from plansmith.planner.briefing.locales import locale_of
 from plansmith.planner.triage import agent_plan
 
 

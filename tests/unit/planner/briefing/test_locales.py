@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith.planner.briefing.profile import locale_of, normal_tag
+from plansmith.planner.briefing.locales import locale_of, normal_tag
 
 
 @pytest.mark.parametrize(
