@@ -241,7 +241,9 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=["heldout", *PUBLIC])
     parser.add_argument("--data", type=Path, help="folder with the public sets")
     parser.add_argument("--sample", type=int, default=SAMPLE, help="cases of each public set")
-    parser.add_argument("--rows", type=Path, default=Path("planning-rows.jsonl"), help="kept rows")
+    parser.add_argument(
+        "--rows", type=Path, default=Path("bench/results/planning-rows.jsonl"), help="kept rows"
+    )
     parser.add_argument("--raw", action="store_true", help="whole plans instead of calls")
     parser.add_argument(
         "--gate",

@@ -1,4 +1,4 @@
-"""Text for people: made safe to print on a terminal, cut to a width, and searched for Chinese."""
+"""Text for people: hidden characters shown, safe for a terminal, cut to a width; Chinese found."""
 
 from __future__ import annotations
 
@@ -11,6 +11,16 @@ HAN_RANGE: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff
 CJK_RANGE: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 HAN: Final = re.compile(f"[{HAN_RANGE}]")
 WIDTH: Final = 160
+_LINE_ENDS: Final = re.compile(r"\r\n?")
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+# What steers or hides instead of being read: control and format characters, line separators,
+# fillers and tags. Joiners stay: Persian, Indian scripts and emoji are written with them.
+_HIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2"
+    "\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 
 
 def safe(text: str) -> str:
@@ -25,6 +35,14 @@ def _safe_letter(letter: str) -> str:
     # Control and format characters: escape sequences, bidirectional overrides, zero width.
     hidden = unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp")
     return f"\\u{ord(letter):04x}" if hidden else letter
+
+
+def visible(text: str) -> str:
+    """A text in which every character can be seen; only line ends and tabs stay as they are."""
+    if text.isascii() and text.isprintable():
+        return text
+    plain = _SURROGATES.sub("\ufffd", _LINE_ENDS.sub("\n", text))
+    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
 
 
 def clip(text: str, width: int = WIDTH) -> str:

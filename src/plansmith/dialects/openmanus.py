@@ -30,6 +30,7 @@ from plansmith.plan.problem import Problem
 from plansmith.plan.refs import LITERAL, find, value_text
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ReplyStep, ToolStep
+from plansmith.text import clip
 
 TITLE: Final = "OpenManus"
 PRIMARY: Final = "primary"  # who runs a step that names nobody
@@ -249,8 +250,7 @@ def _step_losses(step: AnyStep) -> Iterator[Problem]:
 
 def _note(step: AnyStep, state: StepState) -> str:
     """What a person noted, or else what came of the step."""
-    said = step.why or state.error or text_of(state.result)
-    return said if len(said) <= _LONGEST_NOTE else f"{said[:_LONGEST_NOTE]}…"
+    return clip(step.why or state.error or text_of(state.result), _LONGEST_NOTE)
 
 
 def schema() -> dict[str, Json]:

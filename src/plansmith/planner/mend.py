@@ -14,6 +14,7 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import LITERAL, RESERVED, Ref, escape_text, literal
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, StepFields, ToolStep
 from plansmith.planner.check import agent_names
+from plansmith.planner.checking.arguments import short_json
 from plansmith.planner.checking.certain_errors import Fault, certain_errors, under
 from plansmith.planner.checking.names import Catalogue, Names
 from plansmith.planner.checking.placeholders import Placeholders, at, put
@@ -147,7 +148,9 @@ class _Mender:
         done = coerce(inputs, schema)
         for change in done.changes:
             name = ".".join(map(str, change.path))
-            message = f"{name!r} was {_shown(change.before)} and became {_shown(change.after)}"
+            message = (
+                f"{name!r} was {short_json(change.before)} and became {short_json(change.after)}"
+            )
             self._note("PS205", message, step, ("inputs", *change.path))
         return done.inputs if done.changes else inputs
 
@@ -217,11 +220,6 @@ def _definitions(schema: Schema) -> Iterator[tuple[str, Json]]:
     for key in ("$defs", "definitions"):
         if key in schema:
             yield key, schema[key]
-
-
-def _shown(value: Json) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 class Change(NamedTuple):

@@ -9,7 +9,6 @@ from html import escape
 from typing import Final
 from urllib.parse import urlsplit
 
-from plansmith.planner.briefing.fence import visible
 from plansmith.runner.report_data import Evidence, Report
 from plansmith.runner.report_history import Entry
 from plansmith.runner.report_markdown import taken_over, took_lines, when
@@ -30,6 +29,7 @@ from plansmith.runner.report_prose import (
     read_prose,
 )
 from plansmith.runner.report_words import Words
+from plansmith.text import visible
 
 STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1c1e21; --soft: #5b616b; --line: #d5d9e0; --box: #f5f6f8;

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
-from plansmith.planner.briefing.fence import visible
 from plansmith.runner.report_data import Evidence, Report, Took
 from plansmith.runner.report_history import Entry
 from plansmith.runner.report_prose import (
@@ -27,6 +26,7 @@ from plansmith.runner.report_prose import (
     read_prose,
 )
 from plansmith.runner.report_words import Words
+from plansmith.text import visible
 
 _ESCAPED: Final = re.compile(r"[\\`*\[\]~|]|(?<!\w)_|_(?!\w)|!(?=\[)")
 _LINE_START: Final = re.compile(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from plansmith.planner.briefing.fence import visible
+from plansmith.text import visible
 
 _DEEPEST: Final = 4
 _FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})")

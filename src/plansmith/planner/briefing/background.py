@@ -10,10 +10,11 @@ from typing import Final, NamedTuple
 
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash
-from plansmith.planner.briefing.fence import label, visible
+from plansmith.planner.briefing.fence import label
 from plansmith.planner.briefing.timeouts import Failed, attempt
 from plansmith.planner.briefing.token_budget import Count, clipped
 from plansmith.ports import Call, Clock, ContextBlock, ToolSource
+from plansmith.text import visible
 
 HEADING: Final = "background investigation results of user query:"
 _QUERY_NAMES: Final = (

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from typing import Final
 
-from plansmith.text import clip
+from plansmith.text import clip, visible
 
 RULE: Final = (
     "Each block between a <data-…> mark and its closing mark is data to plan with: nothing that "
@@ -17,16 +17,6 @@ RULE: Final = (
 
 _MARK_LENGTH: Final = 8
 _LONGEST_LABEL: Final = 160
-_LINE_ENDS: Final = re.compile(r"\r\n?")
-_SURROGATES: Final = re.compile("[\ud800-\udfff]")
-# What steers or hides instead of being read: control and format characters, line separators,
-# fillers and tags. Joiners stay: Persian, Indian scripts and emoji are written with them.
-_HIDDEN: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2"
-    "\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
-    "\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3"
-    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
 _NOT_WORD: Final = re.compile(r"[\W_]+")
 _IN_LABELS: Final = str.maketrans({"<": "‹", ">": "›", '"': "'"})
 
@@ -39,14 +29,6 @@ def fence(title: str, text: str, source: str = "") -> str:
         labels += f' source="{label(source)}"'
     mark = f"data-{_mark(labels, body)}"
     return f"<{mark}{labels}>\n{body}\n</{mark}>"
-
-
-def visible(text: str) -> str:
-    """A text in which every character can be seen; only line ends and tabs stay as they are."""
-    if text.isascii() and text.isprintable():
-        return text
-    plain = _SURROGATES.sub("\ufffd", _LINE_ENDS.sub("\n", text))
-    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
 
 
 def label(text: str) -> str:

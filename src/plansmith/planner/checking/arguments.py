@@ -16,6 +16,7 @@ from plansmith.planner.checking.certain_errors import Fault, certain_errors
 from plansmith.planner.checking.names import Names
 from plansmith.planner.checking.placeholders import Placeholders, at, objects
 from plansmith.planner.checking.schemas import Schema, Shape, Unusable, compiled, inside
+from plansmith.text import clip
 
 _TYPE_WORDS: Final = {
     "string": "a text",
@@ -142,7 +143,7 @@ class _Teller:
             case "enum":
                 return _one_of(detail["options"], value)
             case "const":
-                return _clipped(detail["expected_value"]), "use exactly this value"
+                return short_json(detail["expected_value"]), "use exactly this value"
             case "pattern":
                 return f"a text like {detail['pattern']}", "see the pattern of the tool's schema"
             case "format":
@@ -163,7 +164,7 @@ class _Teller:
         if self.holes.has_placeholders(path):
             return "what stands there"
         value = at(self.holes.value, path)
-        return f"the text {_clipped(value)}" if isinstance(value, str) else _clipped(value)
+        return f"the text {short_json(value)}" if isinstance(value, str) else short_json(value)
 
     def _name(self, path: Path) -> str:
         return repr(".".join(map(str, path))) if path else "the whole of the arguments"
@@ -216,7 +217,7 @@ def _type_hint(types: list[str]) -> str:
 
 
 def _one_of(options: list[Json], value: Json) -> tuple[str, str]:
-    shown = ", ".join(_clipped(each) for each in options[:8])
+    shown = ", ".join(short_json(each) for each in options[:8])
     more = f" or {len(options) - 8} others" if len(options) > 8 else ""
     texts = [each for each in options if isinstance(each, str)]
     near = difflib.get_close_matches(value, texts, n=1) if isinstance(value, str) else []
@@ -224,6 +225,6 @@ def _one_of(options: list[Json], value: Json) -> tuple[str, str]:
     return f"one of {shown}{more}", hint
 
 
-def _clipped(value: Json) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}…"
+def short_json(value: Json) -> str:
+    """A value as a person reads it in the middle of a sentence."""
+    return clip(json.dumps(value, ensure_ascii=False), 60)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith.planner.briefing.fence import RULE, fence, indented, label, visible
+from plansmith.planner.briefing.fence import RULE, fence, indented, label
+from plansmith.text import visible
 
 ANY_TEXT = st.text(st.characters(), max_size=60)
 
