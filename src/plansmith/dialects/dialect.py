@@ -134,9 +134,11 @@ def closed(
     properties: Mapping[str, Json], required: Sequence[str] | None = None
 ) -> dict[str, Json]:
     """The JSON Schema of an object with these fields and no others; all are required by default."""
-    wanted: list[Json] = [*(properties if required is None else required)]
     made: dict[str, Json] = {"type": "object", "properties": dict(properties)}
-    return made | ({"required": wanted} if wanted else {}) | {"additionalProperties": False}
+    wanted: list[Json] = [*(properties if required is None else required)]
+    if wanted:
+        made["required"] = wanted
+    return made | {"additionalProperties": False}
 
 
 def plan_schema(

@@ -170,7 +170,7 @@ def route_plan(
     no plan yet, and goes to the reporter with the earlier plan and its results in any other. A
     state may stand for the three others, or for all: then its `current_plan` is the answer.
     """
-    if isinstance(answer, Mapping) and "current_plan" in answer and "steps" not in answer:
+    if _is_state(answer):
         state = cast("Mapping[str, Any]", answer)
         # The graph's planner leaves its answer where the plan goes, parsed or not.
         return route_plan(state["current_plan"], state)
@@ -185,6 +185,11 @@ def route_plan(
         goto = Goto.REPORTER if plan_iterations else Goto.END
         return Route(goto, current, plan_iterations)
     return Route(_way(plan), plan, plan_iterations + 1)
+
+
+def _is_state(value: object) -> bool:
+    """Whether a table is the graph's state, and not a plan."""
+    return isinstance(value, Mapping) and "current_plan" in value and "steps" not in value
 
 
 def _limits(state: Mapping[str, Any]) -> dict[str, Any]:
