@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith.text import CJK_RANGE, HAN, clip, safe
+from plansmith.text import CJK_RANGE, HAN, clip, did_you_mean, safe, visible
 
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
@@ -48,3 +48,15 @@ def test_chinese_is_found_in_every_block_and_nothing_else_is() -> None:
     assert all(HAN.search(each) for each in "中㐀豈𠀀")
     assert not any(HAN.search(each) for each in "aéかハ한，。")
     assert "\u3040-\u30ff" in CJK_RANGE
+
+
+def test_a_wrong_name_gets_the_known_one_most_like_it_or_the_other_hint() -> None:
+    assert did_you_mean("widht", ["width", "height"], otherwise="remove it") == (
+        "did you mean 'width'?"
+    )
+    assert did_you_mean("colour", ["width"], otherwise="remove it") == "remove it"
+    assert did_you_mean("", [], otherwise="remove it") == "remove it"
+
+
+def test_visible_text_keeps_its_lines_and_shows_what_was_hidden() -> None:
+    assert visible("a\r\nb\tc\u202e") == "a\nb\tc\\u202e"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
@@ -16,6 +15,7 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, PATH
 from plansmith.plan.steps import KINDS, STEP_TYPES, MapStep, StepFields
 from plansmith.plan.timing import Timing
+from plansmith.text import did_you_mean
 
 _FLAW_CODES: Final = {"deep": "PS007", "text": "PS008", "number": "PS009", "kind": "PS005"}
 _FLAW_HINTS: Final = {
@@ -101,7 +101,9 @@ def _problem_of(detail: Mapping[str, Any], value: dict[str, Json]) -> Problem:
     name = path[-1] if path else ""
     match detail["type"]:
         case "extra_forbidden":
-            hint = _nearest(str(name), _field_names(inside[:-1], in_step="steps" in path[:1]))
+            known = _field_names(inside[:-1], in_step="steps" in path[:1])
+            other = "remove it, or put it into inputs"
+            hint = did_you_mean(str(name), known, otherwise=other)
             found = "PS003", f"unknown field {name!r}", hint
         case "missing":
             found = "PS004", f"the field {name!r} is missing", f"add {name!r}"
@@ -142,11 +144,6 @@ def _field_names(place: Path, *, in_step: bool) -> Iterable[str]:
     if not in_step:
         return Timing.model_fields if place == ("schedule",) else Plan.model_fields
     return [name for kind in STEP_TYPES for name in kind.model_fields]
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}?" if near else "remove it, or put it into inputs"
 
 
 def schema() -> dict[str, Json]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.data import Record
 from plansmith.plan.steps import Text
 from plansmith.planner.briefing.fence import indented
+from plansmith.text import did_you_mean
 
 _LARGEST: Final = 1_000_000
 _ADDED: Final = ("hard_constraints", "soft_constraints")
@@ -137,8 +137,7 @@ def _told(path: Path, error: ValidationError) -> Misconfigured:
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0]) if first["loc"] else ""
     if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(name, list(Profile.model_fields), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else _FIELDS_HINT
+        hint = did_you_mean(name, Profile.model_fields, otherwise=_FIELDS_HINT)
         return Misconfigured(f"{path.name}: a profile has no field {name!r}", hint=hint)
     what = str(first["msg"]).removeprefix("Value error, ")
     hint = f"write {name!r} as text" + (" or as a list of texts" if name in _LISTS else "")

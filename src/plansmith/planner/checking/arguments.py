@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from plansmith.planner.checking.certain_errors import Fault, certain_errors
 from plansmith.planner.checking.names import Names
 from plansmith.planner.checking.placeholders import Placeholders, at, objects
 from plansmith.planner.checking.schemas import Schema, Shape, Unusable, compiled, inside
-from plansmith.text import clip
+from plansmith.text import clip, did_you_mean
 
 _TYPE_WORDS: Final = {
     "string": "a text",
@@ -220,9 +219,8 @@ def _one_of(options: list[Json], value: Json) -> tuple[str, str]:
     shown = ", ".join(short_json(each) for each in options[:8])
     more = f" or {len(options) - 8} others" if len(options) > 8 else ""
     texts = [each for each in options if isinstance(each, str)]
-    near = difflib.get_close_matches(value, texts, n=1) if isinstance(value, str) else []
-    hint = f"did you mean {near[0]!r}?" if near else "choose one of them"
-    return f"one of {shown}{more}", hint
+    name = value if isinstance(value, str) else ""
+    return f"one of {shown}{more}", did_you_mean(name, texts, otherwise="choose one of them")
 
 
 def short_json(value: Json) -> str:
