@@ -12,20 +12,10 @@ from plansmith.planner.checking.placeholders import Placeholders
 from plansmith.planner.checking.schemas import Schema, Unusable, compiled
 
 # These look at keys, counts and types, which are known even where the contents are not.
-_STRUCTURE: Final = frozenset(
-    {
-        "type",
-        "required",
-        "additionalProperties",
-        "additionalItems",
-        "minProperties",
-        "maxProperties",
-        "minItems",
-        "maxItems",
-        "propertyNames",
-        "uniqueItems",
-    }
-)
+_STRUCTURE: Final = frozenset({
+    "type", "required", "additionalProperties", "additionalItems", "minProperties",
+    "maxProperties", "minItems", "maxItems", "propertyNames", "uniqueItems",
+})  # fmt: skip
 # The validator's own failures say nothing of the value.
 _NO_VERDICT: Final = frozenset(
     {"BacktrackLimitExceeded", "RegexEngineFailure", "Referencing", "FromUtf8", "Custom"}

@@ -19,51 +19,14 @@ MADE_UP: Final = "PS505"
 _LONGEST: Final = 100
 _COUNTED: Final = 12  # "two people", "once": said in words
 # Names of arguments whose value says whom or what a call acts on, or how much of it.
-_NAMING: Final = frozenset(
-    (
-        "id",
-        "ids",
-        "number",
-        "no",
-        "nr",
-        "amount",
-        "account",
-        "iban",
-        "card",
-        "phone",
-        "email",
-        "recipient",
-        "recipients",
-        "to",
-        "cc",
-        "bcc",
-        "order",
-        "invoice",
-        "code",
-        "url",
-        "price",
-    )
-)
-_TIMES: Final = frozenset(
-    (
-        "date",
-        "time",
-        "day",
-        "when",
-        "start",
-        "end",
-        "begin",
-        "since",
-        "until",
-        "deadline",
-        "due",
-        "month",
-        "year",
-        "at",
-        "on",
-        "from",
-    )
-)
+_NAMING: Final = frozenset((
+    "id", "ids", "number", "no", "nr", "amount", "account", "iban", "card", "phone", "email",
+    "recipient", "recipients", "to", "cc", "bcc", "order", "invoice", "code", "url", "price",
+))  # fmt: skip
+_TIMES: Final = frozenset((
+    "date", "time", "day", "when", "start", "end", "begin", "since", "until", "deadline", "due",
+    "month", "year", "at", "on", "from",
+))  # fmt: skip
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _MARKED: Final = re.compile(r"\S*[\d@]\S*")
 _MOMENT: Final = re.compile(r"\d{4}-\d\d(?:-\d\d)?(?:[T ].*)?$|\d{1,2}:\d\d")

@@ -67,50 +67,12 @@ _WORD = re.compile(r"[A-Za-z]+")
 _REGEX_CLASSES = frozenset("dDwWsSBAzZpPhHRXGkKNQECvxuU")
 _KEPT = frozenset(".()[]{}*+?^$|-%_&#~,;:!<>=@ ")
 # Commands whose first letter is also a JSON escape: "\theta" is no tab before "heta".
-_LATEX = frozenset(
-    [
-        "bar",
-        "begin",
-        "beta",
-        "big",
-        "bigg",
-        "binom",
-        "bmod",
-        "boldsymbol",
-        "bot",
-        "boxed",
-        "bullet",
-        "flat",
-        "forall",
-        "frac",
-        "nabla",
-        "neg",
-        "neq",
-        "ngeq",
-        "nleq",
-        "notin",
-        "nu",
-        "nsubseteq",
-        "rangle",
-        "rceil",
-        "rfloor",
-        "rho",
-        "right",
-        "rightarrow",
-        "tan",
-        "tanh",
-        "tau",
-        "text",
-        "textbf",
-        "textit",
-        "tfrac",
-        "therefore",
-        "theta",
-        "tilde",
-        "times",
-        "triangle",
-    ]
-)
+_LATEX = frozenset([
+    "bar", "begin", "beta", "big", "bigg", "binom", "bmod", "boldsymbol", "bot", "boxed", "bullet",
+    "flat", "forall", "frac", "nabla", "neg", "neq", "ngeq", "nleq", "notin", "nu", "nsubseteq",
+    "rangle", "rceil", "rfloor", "rho", "right", "rightarrow", "tan", "tanh", "tau", "text",
+    "textbf", "textit", "tfrac", "therefore", "theta", "tilde", "times", "triangle",
+])  # fmt: skip
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _BIG_NUMBER = re.compile(r"[eE][+]?\d{3}|\d{309}")

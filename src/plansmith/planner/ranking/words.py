@@ -38,60 +38,22 @@ FILLER: Final = frozenset(_FILLER.split())
 _PARTICLES: Final = re.compile(f"[{''.join(sorted(w for w in STOP if not w.isascii()))}]")
 
 _SUFFIXES: Final = (
-    ("ational", "ate"),
-    ("tional", "tion"),
-    ("ization", "ize"),
-    ("isation", "ize"),
-    ("fulness", "ful"),
-    ("ousness", "ous"),
-    ("iveness", "ive"),
-    ("ation", "ate"),
-    ("ator", "ate"),
-    ("ibility", "ible"),
-    ("ability", "able"),
-)
+    ("ational", "ate"), ("tional", "tion"), ("ization", "ize"), ("isation", "ize"),
+    ("fulness", "ful"), ("ousness", "ous"), ("iveness", "ive"), ("ation", "ate"), ("ator", "ate"),
+    ("ibility", "ible"), ("ability", "able"),
+)  # fmt: skip
 _ENDINGS: Final = (
-    "ement",
-    "ance",
-    "ence",
-    "able",
-    "ible",
-    "ment",
-    "ant",
-    "ent",
-    "ism",
-    "ate",
-    "ity",
-    "ous",
-    "ive",
-    "ize",
-    "ise",
-    "ion",
-    "er",
-    "or",
-    "al",
-    "ic",
-)
+    "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ism", "ate", "ity", "ous",
+    "ive", "ize", "ise", "ion", "er", "or", "al", "ic",
+)  # fmt: skip
 
 # Stems that the rules below would get wrong.
 _IRREGULAR: Final = {
-    "news": "news",
-    "analysis": "analyz",
-    "analyses": "analyz",
-    "analyse": "analyz",
-    "analytics": "analyz",
-    "bought": "buy",
-    "sold": "sell",
-    "sent": "send",
-    "paid": "pay",
-    "people": "person",
-    "children": "child",
-    "flew": "fly",
-    "ate": "eat",
-    "wrote": "writ",
-    "written": "writ",
-    "writing": "writ",
-}
+    "news": "news", "analysis": "analyz", "analyses": "analyz", "analyse": "analyz",
+    "analytics": "analyz", "bought": "buy", "sold": "sell", "sent": "send", "paid": "pay",
+    "people": "person", "children": "child", "flew": "fly", "ate": "eat", "wrote": "writ",
+    "written": "writ", "writing": "writ",
+}  # fmt: skip
 
 
 def is_cjk(term: str) -> bool:
