@@ -43,7 +43,7 @@ SPEC: Final = ToolSpec(
         {
             "kind": {"enum": list(_KINDS), "default": "bar"},
             "rows": {
-                **items({"type": "object"}, "Such as the rows of tables.query.", most=5_000),
+                **items({"type": "object"}, "Such as the rows of tables.sql.", most=5_000),
                 "minItems": 1,
             },
             "x": {**_COLUMN, "description": "Column along x; the first if left out."},

@@ -20,7 +20,7 @@ from plansmith.adapters.tools.sql_rows import Found, RowLimits, told
 from plansmith.adapters.tools.sql_sums import exact_cell, exact_mean, is_decimal
 from plansmith.adapters.tools.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith.adapters.tools.tables_names import ENDINGS, meant_files, named_files
-from plansmith.adapters.tools.tables_query import Question, ask, known, memory
+from plansmith.adapters.tools.tables_query import known, memory
 from plansmith.adapters.tools.tables_read import (
     Data,
     TableLimits,
@@ -28,7 +28,7 @@ from plansmith.adapters.tools.tables_read import (
     is_number,
     read_table,
 )
-from plansmith.adapters.tools.tables_specs import DESCRIBE, QUERY, SQL, WRITE
+from plansmith.adapters.tools.tables_specs import DESCRIBE, SQL, WRITE
 from plansmith.adapters.tools.toolset import Arguments, BuiltIn, Job, ToolSet, noted
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
@@ -64,7 +64,6 @@ class TableTools(ToolSet):
         self._rows = rows or RowLimits()
         tools = [
             BuiltIn(DESCRIBE, partial(self._in_child, "describe")),
-            BuiltIn(QUERY, partial(self._in_child, "query")),
             BuiltIn(SQL, partial(self._in_child, "sql")),
         ]
         super().__init__([*tools, *([BuiltIn(WRITE, self._write)] if write else [])])
@@ -103,8 +102,8 @@ class TableTools(ToolSet):
 
     def here(self, act: str, given: Arguments, job: Job) -> Json:
         """Read tables in this process; the child calls it."""
-        acts = {"describe": self._describe, "query": self._query, "sql": self._sql}
-        return (acts | {"columns": self._columns})[act](given, job)
+        acts = {"describe": self._describe, "sql": self._sql, "columns": self._columns}
+        return acts[act](given, job)
 
     def _columns(self, given: Arguments, job: Job) -> Json:
         del job
@@ -130,18 +129,6 @@ class TableTools(ToolSet):
             for place, (name, kind) in enumerate(data.columns)
         ]
         return noted({"rows": len(data.rows), "columns": columns}, data.notes)
-
-    def _query(self, given: Arguments, job: Job) -> Json:
-        left = self._read(given["table"], given)
-        right = self._read(given["join"]["table"], given, "join") if "join" in given else None
-        question = Question(given, left, right)
-        tables = {"left_table": left} | ({"right_table": right} if right else {})
-        with memory(tables, job, self._rows) as database:
-            rows, offset = given.get("limit", self._rows.rows), given.get("offset", 0)
-            found, total = ask(database, question, rows, offset)
-        _without_dust(found, tables)
-        found.notes += [*left.notes, *(right.notes if right else [])]
-        return told(found, self._rows) | {"total": total}
 
     def _sql(self, given: Arguments, job: Job) -> Json:
         named = cast("dict[str, Any]", given.get("tables") or {})

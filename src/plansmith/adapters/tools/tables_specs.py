@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from plansmith.adapters.tools.sql_rows import ROWS
-from plansmith.adapters.tools.tables_query import AGGREGATES, CONDITIONS
 from plansmith.adapters.tools.tables_read import ENCODINGS
 from plansmith.adapters.tools.toolset import NOTES, TEXT, fields, flag, items, whole, words
 from plansmith.plan.capability import Effect, ToolSpec
@@ -60,69 +59,6 @@ DESCRIBE: Final = ToolSpec(
     idempotent=True,
     timeout_s=60,
 )
-QUERY: Final = ToolSpec(
-    name="tables.query",
-    description="Filter, join, group, count, aggregate and sort the rows of one CSV or JSON table, "
-    "or of a step, without SQL (筛选、分组、排序表格).",
-    input_schema=fields(
-        {
-            "table": _TABLE,
-            "columns": {**_NAMES, "description": "Columns wanted; all if left out."},
-            "where": items(
-                fields(
-                    {
-                        "column": TEXT,
-                        "is": {"enum": list(CONDITIONS)},
-                        "value": {"description": "What it is compared with; a list for `in`."},
-                    },
-                    *("column", "is"),
-                ),
-                "Conditions that all hold. Texts are found in any case.",
-                most=50,
-            ),
-            "join": fields(
-                {
-                    "table": _TABLE,
-                    "on": {
-                        **items(fields({"left": TEXT, "right": TEXT}, "left"), most=10),
-                        "minItems": 1,
-                        "description": "Columns that are the same; `right` if named otherwise.",
-                    },
-                    "keep_all": flag("Keep rows that have no partner."),
-                },
-                *("table", "on"),
-            ),
-            "group_by": {**_NAMES, "description": "Columns whose values make a group."},
-            "aggregate": items(
-                fields(
-                    {"function": {"enum": list(AGGREGATES)}, "column": TEXT, "as": TEXT},
-                    "function",
-                ),
-                "Figures for each group, or for all rows.",
-                most=50,
-            ),
-            "distinct": flag("Leave out rows that are there already."),
-            "sort": items(
-                fields({"column": TEXT, "descending": flag("Greatest first.")}, "column"),
-                "By what the rows are ordered; empty values come last.",
-                most=10,
-            ),
-            "limit": _LIMIT,
-            "offset": whole("Rows left out before the first one given.", 0, 10**9),
-            **_HOW,
-        },
-        "table",
-    ),
-    output_schema={
-        **ROWS,
-        "properties": {**ROWS["properties"], "total": _COUNT},
-        "required": [*ROWS["required"], "total"],
-    },
-    effect=Effect.READ,
-    open_world=False,
-    idempotent=True,
-    timeout_s=60,
-)
 SQL: Final = ToolSpec(
     name="tables.sql",
     description="Answer a question about CSV or JSON files with one SQL SELECT: totals, averages, "
@@ -160,7 +96,7 @@ WRITE: Final = ToolSpec(
     input_schema=fields(
         {
             "path": words("Path of the file, ending in .csv, .tsv or .json.", minLength=1),
-            "rows": items({"type": "object"}, "The rows, such as those of tables.query."),
+            "rows": items({"type": "object"}, "The rows, such as those of tables.sql."),
             "columns": {**_NAMES, "description": "Columns in their order; all if left out."},
             "overwrite": flag("Replace a file that is there."),
         },
