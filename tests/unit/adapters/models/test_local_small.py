@@ -21,7 +21,7 @@ from plansmith.adapters.models.local.signatures import Offered, easiest, signatu
 from plansmith.adapters.models.local.unfold import plan_of_calls
 from plansmith.adapters.models.local.wording import QUOTE, Task, instruction, lead, worded
 from plansmith.adapters.tools.files import FILE_TOOLS
-from plansmith.adapters.tools.tables_specs import DESCRIBE, SQL
+from plansmith.adapters.tools.tables import DESCRIBE, SQL
 from plansmith.adapters.tools.toolset import fields, flag, items
 from plansmith.errors import ModelFailed
 from plansmith.plan.capability import ToolSpec

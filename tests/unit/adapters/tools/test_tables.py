@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith.adapters.tools.sql_rows import RowLimits
-from plansmith.adapters.tools.sql_sums import exact_aggregates
+from plansmith.adapters.tools.sql.guard import exact_aggregates
+from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.adapters.tools.tables import TableTools
-from plansmith.adapters.tools.tables_read import TableLimits, delimiter_of, read_table
+from plansmith.adapters.tools.tables.read import TableLimits, delimiter_of, read_table
 from plansmith.errors import ToolFailed
 from plansmith.ports import Call
 from plansmith.testing.contracts import ToolSourceContract
