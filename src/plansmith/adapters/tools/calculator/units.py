@@ -33,39 +33,21 @@ _KINDS: Final[dict[str, Dimension]] = {
     "number": (0, 0, 0, 0, 0),
 }
 _NAMES: Final = {dimension: kind for kind, dimension in _KINDS.items()}
-_PREFIXES: Final = {
-    "P": 15,
-    "T": 12,
-    "G": 9,
-    "M": 6,
-    "k": 3,
-    "h": 2,
-    "d": -1,
-    "c": -2,
-    "m": -3,
-    "µ": -6,
-    "μ": -6,
-    "u": -6,
-    "n": -9,
-    "p": -12,
-}
-_PREFIX_WORDS: Final = {
-    "peta": 15,
-    "tera": 12,
-    "giga": 9,
-    "mega": 6,
-    "kilo": 3,
-    "hecto": 2,
-    "deci": -1,
-    "centi": -2,
-    "milli": -3,
-    "micro": -6,
-    "nano": -9,
-    "pico": -12,
-}
-_DATA_PREFIXES: Final = {"k": 3, "K": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
-_BINARY_WORDS: Final = {"kibi": 1, "mebi": 2, "gibi": 3, "tebi": 4, "pebi": 5}
+
+
+def _powers(text: str) -> dict[str, int]:
+    pairs = (each.partition("=") for each in text.split())
+    return {name: int(power) for name, _, power in pairs}
+
+
+_PREFIXES: Final = _powers("P=15 T=12 G=9 M=6 k=3 h=2 d=-1 c=-2 m=-3 µ=-6 μ=-6 u=-6 n=-9 p=-12")
+_PREFIX_WORDS: Final = _powers(
+    "peta=15 tera=12 giga=9 mega=6 kilo=3 hecto=2 "
+    "deci=-1 centi=-2 milli=-3 micro=-6 nano=-9 pico=-12"
+)
+_DATA_PREFIXES: Final = _powers("k=3 K=3 M=6 G=9 T=12 P=15 E=18")
+_BINARY: Final = _powers("Ki=1 Mi=2 Gi=3 Ti=4 Pi=5 Ei=6")
+_BINARY_WORDS: Final = _powers("kibi=1 mebi=2 gibi=3 tebi=4 pebi=5")
 
 # What it measures, its names (+: with prefixes such as k and milli), and what one of it is.
 _TABLE: Final = """

@@ -21,18 +21,7 @@ _BOMS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 # Codecs that are not ways to write a page, and some that take very long on purpose-made bytes.
-_STRANGE: Final = frozenset(
-    {
-        "idna",
-        "punycode",
-        "unicode_escape",
-        "raw_unicode_escape",
-        "utf-7",
-        "undefined",
-        "mbcs",
-        "oem",
-    }
-)
+_STRANGE: Final = "idna punycode unicode_escape raw_unicode_escape utf-7 undefined mbcs oem"
 
 
 def unpacked(pieces: Iterator[bytes], encoding: str, *, most: int) -> tuple[bytes, bool]:
@@ -96,44 +85,25 @@ def _codec(name: str) -> str | None:
         b"".decode(found)
     except (LookupError, ValueError):
         return None
-    if found in _STRANGE or found.replace("-", "_") in _STRANGE:
+    if {found, found.replace("-", "_")} & set(_STRANGE.split()):
         return None
     # Browsers read these two as the larger set that they are a part of.
     return "windows-1252" if found in ("iso8859-1", "ascii") else found
 
 
-_DROPPED: Final = frozenset(
-    {
-        *("script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas"),
-        *("audio", "video", "select", "datalist", "dialog"),
-    }
+_DROPPED_TAGS: Final = (
+    "script style noscript template svg math iframe object canvas audio video select datalist "
+    "dialog"
 )
-_VOID: Final = frozenset(
-    {
-        *("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source"),
-        *("track", "wbr"),
-    }
+_VOID_TAGS: Final = "area base br col embed hr img input link meta source track wbr"
+_BLOCKS: Final = (
+    "address article aside blockquote body dd details div dl dt fieldset figcaption figure footer "
+    "form header hr main nav p pre section summary table caption"
 )
-_BLOCKS: Final = frozenset(
-    {
-        *("address", "article", "aside", "blockquote", "body", "dd", "details", "div", "dl", "dt"),
-        *(
-            "fieldset",
-            "figcaption",
-            "figure",
-            "footer",
-            "form",
-            "header",
-            "hr",
-            "main",
-            "nav",
-        ),
-        *("p", "pre", "section", "summary", "table", "caption"),
-    }
-)
+_DROPPED, _VOID = frozenset(_DROPPED_TAGS.split()), frozenset(_VOID_TAGS.split())
 # What comes before an element's text.
 _BEFORE: Final = {
-    **dict.fromkeys(_BLOCKS, "\n\n"),
+    **dict.fromkeys(_BLOCKS.split(), "\n\n"),
     **{f"h{depth}": f"\n\n{'#' * depth} " for depth in range(1, 7)},
     "br": "\n",
     "tr": "\n",
