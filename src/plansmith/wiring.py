@@ -35,7 +35,7 @@ TOOLS: Final = {
     "builtin": "plansmith.adapters.tools.builtin:builtin_sources",
     "mcp": "plansmith.adapters.tools.mcp.servers:McpServers",
     "mcp_settings": "plansmith.adapters.tools.mcp.settings:all_servers",
-    "described": "plansmith.adapters.tools.described:DescribedTools",
+    "described": "plansmith.adapters.tools.toolset:DescribedTools",
     "function": "plansmith.adapters.tools.functions:FunctionTool",
 }
 PARTS: Final = {

@@ -9,7 +9,7 @@ import pytest
 from plansmith.adapters.context.documents import DocumentSource
 from plansmith.adapters.context.knowledge import KnowledgeSource
 from plansmith.adapters.context.lexical import LexicalRanker
-from plansmith.adapters.context.sqlite import SchemaSource
+from plansmith.adapters.context.schema import SchemaSource
 from plansmith.testing.contracts import ContextSourceContract, RankerContract
 
 WORDS = "hello to all of you who read this\n"

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from plansmith.adapters.tools.sql import SqlTools
-from plansmith.adapters.tools.sql_rows import RowLimits
+from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.adapters.tools.tables import TableTools
 from plansmith.errors import OutcomeUnknown, ToolFailed
 from plansmith.ports import Call
@@ -43,7 +43,7 @@ DEAF = "SELECT max(length(lpad(range::VARCHAR, 200000000, 'x'))) FROM range(5000
 PROGRAM = """
 import asyncio, json, resource, sys
 from plansmith.adapters.tools.sql import SqlTools
-from plansmith.adapters.tools.sql_rows import RowLimits
+from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.errors import ToolFailed
 from plansmith.ports import Call
 

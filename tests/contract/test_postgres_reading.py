@@ -11,7 +11,7 @@ import pytest
 from tests.postgres import Server
 
 from plansmith.adapters.tools.sql import SqlTools
-from plansmith.adapters.tools.sql_rows import RowLimits
+from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.ports import Call
 

@@ -51,11 +51,8 @@ async def test_a_plan_goes_from_a_table_to_a_chart_a_file_and_a_note(folder: Pat
     wanted = plan(
         step(
             "sums",
-            "tables.query",
-            table="sales.csv",
-            group_by=["region"],
-            aggregate=[{"function": "sum", "column": "amount", "as": "total"}],
-            sort=[{"column": "total", "descending": True}],
+            "tables.sql",
+            query="SELECT region, sum(amount) AS total FROM sales GROUP BY 1 ORDER BY 2 DESC",
         ),
         step(
             "gross",
@@ -194,7 +191,7 @@ def test_settings_that_cannot_work_are_told_at_once(folder: Path) -> None:
         ("convert 5 miles to km", "calculator.convert"),
         ("which weekday is the 3rd of May 2026", "time.describe"),
         ("draw a bar chart of the sales", "charts.draw"),
-        ("group the CSV file by region and sum the amounts", "tables.query"),
+        ("group the CSV file by region and sum the amounts", "tables.sql"),
         ("how many days from now until christmas", "time.difference"),
         ("fetch the page at this address", "web.fetch"),
     ],

@@ -12,7 +12,7 @@ import pytest
 
 from plansmith import Plan, Plansmith, Run, RunStatus, StepStatus
 from plansmith.adapters.agents.coder import coder
-from plansmith.adapters.agents.local_guard import LocalLimits
+from plansmith.adapters.agents.local.limits import LocalLimits
 from plansmith.adapters.agents.researcher import researcher
 from plansmith.adapters.agents.sandbox import Sandbox, SandboxLimits
 from plansmith.adapters.models.scripted import Answer, ScriptedModel

@@ -8,7 +8,7 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
-from plansmith.adapters.agents.sandbox_report import WallFinding, wall_findings
+from plansmith.adapters.agents.sandbox import WallFinding, wall_findings
 from plansmith.adapters.models.choosing import choose, choose_at, pull_hint
 from plansmith.adapters.models.local.shelf import Shelf, weights_path
 from plansmith.adapters.stores.doctor import Finding, diagnose, missing_runs, verify

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from plansmith.adapters.tools.described import DescribedTools
+from plansmith.adapters.tools.toolset import DescribedTools
 from plansmith.app import Plansmith
 from plansmith.cli.exits import Exit
 from plansmith.cli.options import carried, command_line, settings_of

@@ -13,6 +13,7 @@ from plansmith.errors import InputNeeded, OutcomeUnknown, PlansmithError, ToolBu
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.steps import LONGEST_TIMEOUT_S, AgentStep, ReplyStep, ToolStep
+from plansmith.planner.checking.names import DROPPED
 from plansmith.planner.checking.schemas import BadSchema, validator
 from plansmith.ports import Agent, Call, Clock, Secrets, ToolSource
 from plansmith.runner.sealing import sealed_call, sealed_need, unsealed
@@ -184,7 +185,8 @@ class Callees:
         match unit.step:
             case ToolStep(tool=name):
                 if name not in self.tools:
-                    raise ToolFailed(f"there is no tool called {name!r}")
+                    hint = DROPPED.get(name, "")
+                    raise ToolFailed(f"there is no tool called {name!r}", hint=hint)
                 return await self.tools[name].call(name, inputs, call)
             case AgentStep(agent=name):
                 if name not in self.agents:

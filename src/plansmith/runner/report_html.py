@@ -7,27 +7,14 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
-from urllib.parse import urlsplit
+
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
 
 from plansmith.runner.report_data import Evidence, Report
 from plansmith.runner.report_history import Entry
 from plansmith.runner.report_markdown import taken_over, took_lines, when
-from plansmith.runner.report_prose import (
-    Block,
-    Cite,
-    Code,
-    Heading,
-    Item,
-    Leaning,
-    Link,
-    Listing,
-    Paragraph,
-    Span,
-    Strong,
-    Table,
-    Text,
-    read_prose,
-)
+from plansmith.runner.report_prose import OPTIONS, read_prose
 from plansmith.runner.report_words import Words
 from plansmith.text import visible
 
@@ -46,7 +33,6 @@ pre { background: var(--box); border: 1px solid var(--line); padding: .6rem; ove
 pre code { padding: 0; } .soft { color: var(--soft); font-size: .9em; }
 .note { border-left: 3px solid var(--line); padding-left: .7rem; color: var(--soft); }
 table { border-collapse: collapse; } td, th { border: 1px solid var(--line); padding: .2rem .6rem; }
-.in1 { margin-left: 1.5rem; } .in2 { margin-left: 3rem; } .in3, .in4 { margin-left: 4.5rem; }
 """
 _DIGEST: Final = b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 POLICY: Final = (
@@ -83,9 +69,7 @@ def _body(report: Report) -> Iterator[str]:
     if report.request and report.request != report.title:
         yield f'<p class="soft">{text(words["request"])}: {text(report.request)}</p>'
     yield f"<h2>{text(words['answer'])}</h2>"
-    # Items of a list follow each other without an end between them.
-    prose = "\n".join(map(_block, read_prose(report.answer.text)))
-    yield prose.replace("</ul>\n<ul>", "\n")
+    yield str(_PROSE.render(read_prose(report.answer.text), OPTIONS, {})).rstrip()
     if report.answer.sources:
         links = ", ".join(_step_link(name) for name in report.answer.sources)
         yield f'<p class="soft">{text(words["sources"])}: {links}</p>'
@@ -143,55 +127,16 @@ def _anchor(name: str) -> str:
     return "step-" + "".join(letters)
 
 
-def _block(block: Block) -> str:
-    match block:
-        case Paragraph(spans, quoted):
-            inner = _spans(spans).replace("\n", "<br>\n")
-            return f"<blockquote><p>{inner}</p></blockquote>" if quoted else f"<p>{inner}</p>"
-        case Heading(level, spans):
-            tag = f"h{min(level + 2, 6)}"
-            return f"<{tag}>{_spans(spans)}</{tag}>"
-        case Item(depth, number, spans):
-            deep = f' class="in{depth}"' if depth else ""
-            tag, start = ("ol", f' start="{int(number)}"') if number else ("ul", "")
-            return f"<{tag}{start}{deep}><li>{_spans(spans)}</li></{tag}>"
-        case Listing(listed):
-            return f"<pre><code>{text(listed)}</code></pre>"
-        case Table(rows):
-            head = "".join(f"<th>{_spans(cell)}</th>" for cell in rows[0])
-            rest = (
-                "<tr>" + "".join(f"<td>{_spans(cell)}</td>" for cell in row) + "</tr>"
-                for row in rows[1:]
-            )
-            return f"<table><tr>{head}</tr>{''.join(rest)}</table>"
+class _Prose(RendererHTML):
+    """The library's renderer, which escapes every text, and the two tokens that are ours."""
+
+    def cite(self, tokens: Sequence[Token], idx: int, *_: object) -> str:
+        """The step that a claim comes from."""
+        return f"[{_step_link(tokens[idx].content)}]"
+
+    def host(self, tokens: Sequence[Token], idx: int, *_: object) -> str:
+        """Where a link leads, beside words that do not say it."""
+        return f' <span class="soft">({text(tokens[idx].content)})</span>'
 
 
-def _spans(spans: Sequence[Span]) -> str:
-    return "".join(map(_span, spans))
-
-
-def _span(span: Span) -> str:
-    match span:
-        case Text(given):
-            return text(given)
-        case Code(given):
-            return f"<code>{text(given)}</code>"
-        case Strong(inner):
-            return f"<strong>{_spans(inner)}</strong>"
-        case Leaning(inner):
-            return f"<em>{_spans(inner)}</em>"
-        case Link(inner, target):
-            shown = _spans(inner)
-            # Words may claim one address and lead to another: the real one is always told.
-            where = "" if shown == text(target) else f' <span class="soft">({_host(target)})</span>'
-            return f'<a href="{text(target)}" rel="noopener noreferrer">{shown}</a>{where}'
-        case Cite(step):
-            return f"[{_step_link(step)}]"
-
-
-def _host(target: str) -> str:
-    try:
-        host = urlsplit(target).hostname
-    except ValueError:
-        host = None
-    return text(host or target)
+_PROSE: Final = _Prose()

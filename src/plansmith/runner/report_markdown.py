@@ -7,24 +7,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
+from markdown_it.token import Token
+
 from plansmith.runner.report_data import Evidence, Report, Took
 from plansmith.runner.report_history import Entry
-from plansmith.runner.report_prose import (
-    Block,
-    Cite,
-    Code,
-    Heading,
-    Item,
-    Leaning,
-    Link,
-    Listing,
-    Paragraph,
-    Span,
-    Strong,
-    Table,
-    Text,
-    read_prose,
-)
+from plansmith.runner.report_prose import read_prose
 from plansmith.runner.report_words import Words
 from plansmith.text import visible
 
@@ -34,6 +21,7 @@ _LINE_START: Final = re.compile(
 )
 _NUMBERED: Final = re.compile(r"^(\s*\d{1,9})([.)])(?=\s|$)", re.MULTILINE)
 _TICKS: Final = re.compile(r"`+")
+_MARKS: Final = {"strong": "**", "em": "*"}
 
 
 def to_markdown(report: Report) -> str:
@@ -78,8 +66,10 @@ def _lines(report: Report) -> Iterator[str]:
     if report.request and report.request != report.title:
         yield from ("", f"{words['request']}: {line(report.request)}")
     yield from ("", f"## {words['answer']}", "")
-    for block in read_prose(report.answer.text):
-        yield from (_block(block), "")
+    prose = _Prose()
+    for token in read_prose(report.answer.text):
+        prose.take(token)
+    yield from (part for block in prose.blocks for part in (block, ""))
     if report.answer.sources:
         named = ", ".join(coded(name) for name in report.answer.sources)
         yield from (f"{words['sources']}: {named}", "")
@@ -159,48 +149,95 @@ def took_lines(took: Took, words: Words) -> Iterator[str]:
         yield f"{words['waited']}: {took.times.waiting:.1f} s"
 
 
-def _block(block: Block) -> str:
-    match block:
-        case Paragraph(spans, quoted):
-            text = _spans(spans)
-            return "\n".join(f"> {each}" for each in text.split("\n")) if quoted else text
-        case Heading(level, spans):
-            return f"{'#' * min(level + 2, 6)} {_one_line(spans)}"
-        case Item(depth, number, spans):
-            mark = f"{number}." if number else "-"
-            return f"{'    ' * depth}{mark} {_one_line(spans)}"
-        case Listing(text):
-            return listing(text)
-        case Table(rows):
-            width = max(len(row) for row in rows)
-            lines = [_row([_one_line(cell) for cell in row], width) for row in rows]
-            return "\n".join([lines[0], _row(["---"] * width, width), *lines[1:]])
+class _Prose:
+    """Writes the tokens of prose as Markdown again."""
+
+    def __init__(self) -> None:
+        self.blocks: list[str] = []
+        self._edges: list[str] = []  # what stands before each line: of quotes and lists
+        self._counts: list[int | None] = []
+        self._mark = self._heading = ""
+        self._rows: list[list[str]] | None = None
+
+    def take(self, token: Token) -> None:
+        """Write one token of a block."""
+        kind = token.type.removesuffix("_open")
+        if kind == "inline":
+            text = _spans(token.children or ())
+            if self._rows is not None:
+                self._rows[-1].append(_one_line(text))
+            else:
+                self._put(f"{self._heading} {_one_line(text)}" if self._heading else text)
+        elif kind == "heading":
+            self._heading = "#" * int(token.tag[1:])
+        elif kind == "heading_close":
+            self._heading = ""
+        elif kind == "fence":
+            self._put(listing(token.content.removesuffix("\n")))
+        elif kind == "hr":
+            self._put("***")
+        else:
+            self._nest(kind, token)
+
+    def _nest(self, kind: str, token: Token) -> None:
+        match kind:
+            case "blockquote":
+                self._edges.append("> ")
+            case "bullet_list" | "ordered_list":
+                start = int(token.attrs.get("start", 1))
+                self._counts.append(None if kind == "bullet_list" else start)
+            case "list_item":
+                count = self._counts[-1]
+                self._mark = "- " if count is None else f"{count}. "
+                self._counts[-1] = None if count is None else count + 1
+                self._edges.append(" " * len(self._mark))
+            case "list_item_close" | "blockquote_close":
+                self._edges.pop()
+                self._mark = ""
+            case "bullet_list_close" | "ordered_list_close":
+                self._counts.pop()
+            case _:
+                self._table(kind)
+
+    def _table(self, kind: str) -> None:
+        if kind == "table":
+            self._rows = []
+        elif kind == "tr" and self._rows is not None:
+            self._rows.append([])
+        elif kind == "table_close" and self._rows:
+            lines = [f"| {' | '.join(row)} |" for row in self._rows]
+            rule = f"|{' --- |' * len(self._rows[0])}"
+            self._rows = None
+            self._put("\n".join([lines[0], rule, *lines[1:]]))
+
+    def _put(self, text: str) -> None:
+        edge = "".join(self._edges)
+        first = edge[: len(edge) - len(self._mark)] + self._mark
+        self._mark = ""
+        self.blocks.append(first + text.replace("\n", f"\n{edge}"))
 
 
-def _row(cells: Sequence[str], width: int) -> str:
-    padded = [*cells, *[""] * (width - len(cells))]
-    return f"| {' | '.join(padded)} |"
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
-def _one_line(spans: Sequence[Span]) -> str:
-    return " ".join(_spans(spans).split())
+def _spans(tokens: Sequence[Token]) -> str:
+    return "".join(_span(token) for token in tokens)
 
 
-def _spans(spans: Sequence[Span]) -> str:
-    return "".join(map(_span, spans))
-
-
-def _span(span: Span) -> str:
-    match span:
-        case Text(text):
-            return plain(text)
-        case Code(text):
-            return coded(text).replace("|", "\\|")
-        case Strong(inner):
-            return f"**{_spans(inner)}**"
-        case Leaning(inner):
-            return f"*{_spans(inner)}*"
-        case Link(inner, target):
-            return f"[{_one_line(inner)}](<{target}>)"
-        case Cite(step):
-            return f"[{coded(step)}]"
+def _span(token: Token) -> str:
+    match token.type:
+        case "text":
+            return plain(token.content)
+        case "code_inline":
+            return coded(token.content).replace("|", "\\|")
+        case "softbreak" | "hardbreak":
+            return "\n"
+        case "link_open":
+            return "["
+        case "link_close":
+            return f"](<{token.meta['href']}>)"
+        case "cite":
+            return f"[{coded(token.content)}]"
+        case _:
+            return _MARKS.get(token.tag, "")

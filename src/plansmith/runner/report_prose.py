@@ -1,232 +1,134 @@
-"""Prose: a model's Markdown read into a few harmless shapes; whatever is not one is plain text."""
+"""Prose: a model's Markdown read into tokens of which each is harmless; the rest stays text."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
 
 from plansmith.text import visible
 
-_DEEPEST: Final = 4
-_FENCE: Final = re.compile(r"\s{0,3}(`{3,}|~{3,})")
-_HEADING: Final = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
-_ITEM: Final = re.compile(r"(\s*)(?:[-*+]|(\d{1,9})[.)])\s+(.*)$")
-_QUOTE: Final = re.compile(r"\s{0,3}>\s?(.*)$")
-_RULER: Final = re.compile(r"\s*\|?\s*:?-{1,100}:?\s*(?:\|\s*:?-{1,100}:?\s*){1,100}\|?\s*$")
-# One alternative a shape; each is bounded, so that no text is read for ever.
-_INLINE: Final = re.compile(
-    r"(?P<cite>\[step:\s*(?P<steps>[^\[\]\n]{1,400})\])"
-    r"|(?P<code>(?P<ticks>`{1,3})(?P<coded>[^`\n]{1,2000})(?P=ticks))"
-    r"|!?\[(?P<label>[^\[\]\n]{0,500})\]\(\s*<?(?P<target>[^\s()<>]{1,2000})>?"
-    r"(?:\s+[\"'][^\"'\n]{0,200}[\"'])?\s*\)"
-    r"|<?(?P<bare>https?://[^\s<>\[\]\"'`]{1,2000})>?"
-    r"|\*\*(?P<strong>[^*\n]{1,2000})\*\*"
-    r"|(?<![\w*])\*(?P<leaning>[^*\s][^*\n]{0,2000})\*(?!\w)"
-)
+_DEEPEST: Final = 50
+# The parser takes the square of the number of brackets, and long texts a second each 100,000.
+_MOST_BRACKETS: Final = 5_000
+_LONGEST: Final = 400_000
 _TARGET: Final = re.compile(
     r"https?://[^\s<>\"'`\\^{}|]+|mailto:[^\s<>\"'`\\^{}|]+@[^\s<>\"'`\\^{}|]+", re.IGNORECASE
 )
+_IN_TEXT: Final = re.compile(
+    r"\[step:\s*(?P<steps>[^\[\]\n]{1,400})\]|(?P<bare>https?://[^\s<>\[\]\"'`]{1,2000})"
+)
 _TAIL: Final = ".,;:!?。，；：！？)）"
+_DROPPED: Final = ("thead_open", "thead_close", "tbody_open", "tbody_close")
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """Letters, as they are."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """Letters of which each one counts."""
-
-    text: str
+class _Parser(MarkdownIt):
+    def validateLink(self, url: str) -> bool:  # noqa: N802 - the library's name
+        """Links lead to web pages and mailboxes; any other is left as the text it was."""
+        return _TARGET.fullmatch(url) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Strong:
-    """Words that stand out."""
+def read_prose(text: str) -> list[Token]:
+    """The tokens of a text: blocks, their inline children, and `cite` and `host` among these.
 
-    spans: tuple[Span, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Leaning:
-    """Words that are stressed."""
-
-    spans: tuple[Span, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """Words that lead to an address, which is a web page or a mailbox and nothing else."""
-
-    spans: tuple[Span, ...]
-    target: str
+    Nothing is left out: what nests too deep or would take too long is one listing.
+    """
+    shown = visible(text)
+    if len(shown) <= _LONGEST and shown.count("[") <= _MOST_BRACKETS:
+        tokens = _PARSER.parse(shown)
+        # The parser leaves out what is deeper, so nothing may reach the last level.
+        if all(token.level < _DEEPEST - 1 for token in tokens):
+            return tokens
+    return [Token("fence", "code", 0, content=f"{shown}\n")]
 
 
-@dataclass(frozen=True, slots=True)
-class Cite:
-    """The step a claim comes from."""
-
-    step: str
-
-
-Span = Text | Code | Strong | Leaning | Link | Cite
-Spans = tuple[Span, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Paragraph:
-    """Lines that belong together."""
-
-    spans: Spans
-    quoted: bool = False
+def _harmless(state: StateCore) -> None:
+    """Keep of each token what has a meaning here: no titles, no languages, no alignment."""
+    state.tokens = [each for each in state.tokens if each.type not in _DROPPED]
+    for token in state.tokens:
+        token.info = ""
+        token.attrs = {name: each for name, each in token.attrs.items() if name == "start"}
+        if token.type.startswith("heading"):
+            token.tag = f"h{min(int(token.tag[1:]) + 2, 6)}"
+        if token.children:
+            token.children = list(_spans(token.children))
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
-    """The title of what follows; 1 is the highest level."""
-
-    level: int
-    spans: Spans
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """An entry of a list, set in by its depth; `number` is empty in a list without numbers."""
-
-    depth: int
-    number: str
-    spans: Spans
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """Lines of which each letter counts."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of cells, the first one their titles."""
-
-    rows: tuple[tuple[Spans, ...], ...]
-
-
-Block = Paragraph | Heading | Item | Listing | Table
-
-
-def read_prose(text: str) -> list[Block]:
-    """The blocks of a text; nothing in it can be anything but text, listings and links."""
-    return list(_blocks(visible(text).split("\n")))
-
-
-def safe_target(target: str) -> str:
-    """The address of a link, or nothing when it is not one of a web page or a mailbox."""
-    return target if _TARGET.fullmatch(target) else ""
-
-
-def _blocks(lines: Sequence[str]) -> Iterator[Block]:
-    at = 0
-    while at < len(lines):
-        line = lines[at]
-        if not line.strip():
-            at += 1
-        elif fence := _FENCE.match(line):
-            end = _closing(lines, at + 1, fence[1])
-            yield Listing("\n".join(lines[at + 1 : end]))
-            at = end + 1
-        elif heading := _HEADING.match(line):
-            yield Heading(len(heading[1]), spans(heading[2]))
-            at += 1
-        elif item := _ITEM.match(line):
-            end = _paragraph_end(lines, at)
-            depth = min(len(item[1].expandtabs(4)) // 2, _DEEPEST)
-            rest = " ".join(each.strip() for each in lines[at + 1 : end])
-            yield Item(depth, item[2] or "", spans(f"{item[3]} {rest}".strip()))
-            at = end
-        elif at + 1 < len(lines) and "|" in line and _RULER.match(lines[at + 1]):
-            end = at + 2
-            while end < len(lines) and "|" in lines[end]:
-                end += 1
-            yield Table(tuple(_cells(each) for each in (line, *lines[at + 2 : end])))
-            at = end
+def _spans(tokens: Sequence[Token]) -> Iterator[Token]:
+    target, words = "", ""
+    for token in tokens:
+        if token.type == "link_open":
+            target, words = str(token.attrs["href"]), ""
+            yield _link_open(target)
+        elif token.type == "link_close":
+            yield from (_link_close(target), *_host(target, words))
+            target = ""
+        elif token.type == "image":
+            # An image is an outside request as soon as somebody looks: it becomes a link.
+            source, words = str(token.attrs["src"]), words + token.content
+            yield from [_text(token.content)] if target else _link(source, token.content)
+        elif token.type == "text" and not target:
+            yield from _marked(token.content)
         else:
-            end = _paragraph_end(lines, at)
-            yield _paragraph(lines[at:end])
-            at = end
+            # The library shows %E2%80%AE in an address as the letter that it stands for.
+            token.content = visible(token.content)
+            words += token.content
+            yield token
 
 
-def _closing(lines: Sequence[str], start: int, fence: str) -> int:
-    for at in range(start, len(lines)):
-        found = _FENCE.match(lines[at])
-        if found and found[1].startswith(fence) and not lines[at].strip(" `~"):
-            return at
-    return len(lines)
-
-
-def _paragraph_end(lines: Sequence[str], start: int) -> int:
-    """Where the lines end that belong to the one at the start."""
-    end = start + 1
-    while end < len(lines):
-        line = lines[end]
-        begins = _FENCE.match(line) or _HEADING.match(line) or _ITEM.match(line)
-        if not line.strip() or begins:
-            break
-        end += 1
-    return end
-
-
-def _paragraph(lines: Sequence[str]) -> Paragraph:
-    quotes = [_QUOTE.match(line) for line in lines]
-    text = "\n".join(
-        found[1] if found else line.strip() for line, found in zip(lines, quotes, strict=True)
-    )
-    return Paragraph(spans(text), quoted=quotes[0] is not None)
-
-
-def _cells(line: str) -> tuple[Spans, ...]:
-    return tuple(spans(cell.strip()) for cell in line.strip().strip("|").split("|"))
-
-
-def spans(text: str, depth: int = 0) -> Spans:
-    """The words of a text with what they are; nested a few times at most."""
-    found: list[Span] = []
+def _marked(text: str) -> Iterator[Token]:
+    """A text with the steps that it names and the bare addresses in it."""
     end = 0
-    for match in _INLINE.finditer(text) if depth < _DEEPEST else ():
-        made = _span(match, depth)
-        if made:
-            found += [Text(text[end : match.start()]), *made]
-            end = match.end()
-    found.append(Text(text[end:]))
-    return tuple(each for each in found if each != Text(""))
+    for found in _IN_TEXT.finditer(text):
+        yield _text(text[end : found.start()])
+        end = found.end()
+        if found["steps"]:
+            names = (part.strip().removeprefix("step:") for part in found["steps"].split(","))
+            yield from (
+                Token("cite", "", 0, content=each.strip()) for each in names if each.strip()
+            )
+            continue
+        address = found["bare"].rstrip(_TAIL)
+        end = found.start() + len(address)
+        yield from _link(address, address) if _TARGET.fullmatch(address) else [_text(address)]
+    yield _text(text[end:])
 
 
-def _span(match: re.Match[str], depth: int) -> list[Span]:
-    if match["steps"]:
-        names = (part.strip().removeprefix("step:") for part in match["steps"].split(","))
-        return [Cite(name.strip()) for name in names if name.strip()]
-    if match["coded"]:
-        return [Code(match["coded"])]
-    if match["target"]:
-        target = safe_target(match["target"])
-        label = match["label"] or match["target"]
-        inner = spans(label, _DEEPEST)
-        return [Link(inner, target)] if target else [Text(f"{label} ("), *_shown(match["target"])]
-    if match["bare"]:
-        address = match["bare"].rstrip(_TAIL)
-        target = safe_target(address)
-        rest = match["bare"][len(address) :]
-        return [Link((Text(address),), target), Text(rest)] if target else []
-    if match["strong"]:
-        return [Strong(spans(match["strong"], depth + 1))]
-    return [Leaning(spans(match["leaning"], depth + 1))]
+def _link(target: str, words: str) -> list[Token]:
+    shown = words or target
+    return [_link_open(target), _text(shown), _link_close(target), *_host(target, shown)]
 
 
-def _shown(target: str) -> list[Span]:
-    """An address that nobody may follow, as code, so that it is seen and stays what it is."""
-    return [Code(target.replace("`", "'")), Text(")")]
+def _link_open(target: str) -> Token:
+    return Token("link_open", "a", 1, attrs={"href": target, "rel": "noopener noreferrer"})
+
+
+def _link_close(target: str) -> Token:
+    return Token("link_close", "a", -1, meta={"href": target})
+
+
+def _host(target: str, words: str) -> list[Token]:
+    """Words may claim one address and lead to another: the real host is always told."""
+    if words == target:
+        return []
+    try:
+        host = urlsplit(target).hostname
+    except ValueError:
+        host = None
+    return [Token("host", "", 0, content=host or target)]
+
+
+def _text(text: str) -> Token:
+    return Token("text", "", 0, content=text)
+
+
+_PARSER: Final = _Parser("commonmark", {"html": False, "breaks": True, "maxNesting": _DEEPEST})
+_PARSER.enable("table")
+_PARSER.disable(["html_block", "html_inline", "reference", "code", "entity"])
+_PARSER.core.ruler.push("harmless", _harmless)
+OPTIONS: Final = _PARSER.options

@@ -28,7 +28,7 @@ def test_tools_are_listed_searched_shown_and_called(cli: Cli) -> None:
     code, out, _ = cli("tools", "list", "--json")
     names = [each["name"] for each in json.loads(out)]
     assert code == 0
-    assert {"files.read", "calculator.compute", "tables.query"} <= set(names)
+    assert {"files.read", "calculator.compute", "tables.sql"} <= set(names)
     code, out, _ = cli("tools", "search", "compute an expression exactly", "-k", "1")
     assert (code, "calculator.compute" in out) == (0, True)
     code, out, _ = cli("tools", "show", "calculator.compute", "--json")

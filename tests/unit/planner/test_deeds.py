@@ -80,7 +80,7 @@ def test_a_deed_that_the_person_takes_back_later_is_not_asked_for() -> None:
     assert [deed.kind for deed in kept] == ["save"]
 
 
-READ = ToolSpec(name="tables.query", description="Save time: query files", effect=Effect.READ)
+READ = ToolSpec(name="tables.find", description="Save time: query files", effect=Effect.READ)
 WRITE = ToolSpec(name="files.write", description="Write text into a file", effect=Effect.WRITE)
 MAIL = ToolSpec(name="send_mail", description="Send an e-mail", effect=Effect.FINAL)
 ODD = ToolSpec(name="frobnicate", effect=Effect.WRITE)
@@ -95,7 +95,7 @@ def messages(request_: str, *steps: dict[str, object], **templates: Plan) -> lis
 
 
 SAVE = "Sort people.csv and save as sorted.csv"
-QUERY: dict[str, object] = {"id": "q", "tool": "tables.query", "inputs": {"path": "people.csv"}}
+QUERY: dict[str, object] = {"id": "q", "tool": "tables.find", "inputs": {"path": "people.csv"}}
 
 
 def saving(path: object, **fields: object) -> dict[str, object]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 from typing import Any
 
@@ -105,6 +107,9 @@ LINKS = [
     "[m](mailto:a@b.example?body=x%0d%0aBcc:c@d.example)",
     "[x](https://user:pw@evil.example@good.example/)",
     "[x](https:evil.example)",
+    "<https://good.example/%E2%80%AE%1b>",
+    "[x](https://good.example/%E2%80%AE 'a title <b>')",
+    "[![x](https://evil.example/1.png)](https://good.example)",
 ]
 MARKDOWN = [
     "# not a heading of ours",
@@ -136,6 +141,9 @@ MARKDOWN = [
     "[" * 400,
     "`" * 401,
     "**a** " * 300,
+    "> " * 400 + "deep",
+    "".join(f"{'  ' * depth}- item\n" for depth in range(100)),
+    "&#8238; &rlm; &#27;",
 ]
 HIDING = [
     "\u202etxt.exe",
@@ -159,7 +167,7 @@ PAYLOADS = [*SCRIPTS, *LINKS, *MARKDOWN, *HIDING]
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "h4", "h5", "h6"),
     *("p", "br", "ul", "ol", "li", "a", "code", "pre", "strong", "em", "blockquote", "table"),
-    *("tr", "th", "td", "span"),
+    *("tr", "th", "td", "span", "hr"),
 }
 ATTRIBUTES = {
     *("lang", "charset", "http-equiv", "content", "name", "href", "rel", "class", "id", "start"),
@@ -304,6 +312,26 @@ def test_what_is_harmless_is_still_shown_as_meant() -> None:
     written = to_markdown(report_of(answer))
     for shown in ("**cold**", "*Oslo*", "- one", "| Oslo | -3 |", "[the page](<https://good"):
         assert shown in written
+
+
+def test_lists_in_lists_and_quotes_keep_their_places() -> None:
+    answer = "1. one\n   - inner\n\n     ```\n     raw\n     ```\n2. two\n\n> said\n> so\n\n---"
+    written = to_markdown(report_of(answer))
+    for shown in ("\n1. one\n", "\n   - inner\n", "\n     ```text\n     raw\n", "\n2. two\n"):
+        assert shown in written
+    assert "\n> said\n> so\n" in written
+    tags = [tag for tag, _ in Seen(to_html(report_of(answer))).tags]
+    assert tags.count("blockquote") == tags.count("ol") == tags.count("hr") == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["> " * 400 + "deep", "- " * 400 + "deep", "[" * 6000 + "deep", "a\n" * 250_000 + "deep"],
+)
+def test_what_is_too_deep_or_too_long_to_read_is_shown_letter_for_letter(answer: str) -> None:
+    report = replace(report_of("x"), answer=replace(report_of("x").answer, text=answer))
+    assert escape(answer) in to_html(report)
+    assert answer in to_markdown(report)
 
 
 def test_words_that_name_another_address_than_they_lead_to_are_told_on() -> None:

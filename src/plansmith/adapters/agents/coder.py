@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final, cast
 
 from plansmith.adapters.agents.local import LocalAgent
-from plansmith.adapters.agents.local_desk import Choice, Stop
-from plansmith.adapters.agents.local_guard import LocalLimits
+from plansmith.adapters.agents.local.limits import LocalLimits
+from plansmith.adapters.agents.local.toolbox import Choice, Stop
 from plansmith.adapters.agents.sandbox import BoxFile, Outcome, Sandbox
 from plansmith.adapters.tools.folder import Folder
 from plansmith.errors import ToolFailed

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError
 
-from plansmith.adapters.agents.local_prompt import prompt_of
+from plansmith.adapters.agents.local import prompt_of
 from plansmith.adapters.clock import SystemClock
 from plansmith.errors import Misconfigured, ModelFailed, UnreadableText
 from plansmith.plan.capability import AgentSpec, Effect

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from plansmith.adapters.agents.local import LocalAgent
-from plansmith.adapters.agents.local_desk import Choice
-from plansmith.adapters.agents.local_guard import LocalLimits
+from plansmith.adapters.agents.local.limits import LocalLimits
+from plansmith.adapters.agents.local.toolbox import Choice
 from plansmith.plan.capability import AgentSpec, Effect, Skill
 from plansmith.ports import ChatModel, ToolSource
 

@@ -10,10 +10,10 @@ from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
-from plansmith.adapters.agents.local_prompt import prompt_of, render_prompt
+from plansmith.adapters.agents.local import prompt_of, render_prompt
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.tools.sql import SqlTools
-from plansmith.adapters.tools.sql_rows import RowLimits
+from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.errors import ModelBusy, ModelFailed, ToolBusy, ToolFailed, UnreadableText
 from plansmith.plan.capability import AgentSpec, Effect, Skill
 from plansmith.plan.data import Json, Record

@@ -11,10 +11,45 @@ from plansmith.adapters.tools.calculator import CalculatorTools
 from plansmith.adapters.tools.calendar import CalendarTools
 from plansmith.adapters.tools.charts import ChartTools
 from plansmith.adapters.tools.files import FileTools
-from plansmith.adapters.tools.note import NoteTools
 from plansmith.adapters.tools.tables import TableTools
+from plansmith.adapters.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, fields, words
 from plansmith.adapters.tools.workspace import WorkspaceTools
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
 from plansmith.ports import Clock, ToolSource
+
+SPEC: Final = ToolSpec(
+    name="note.tell",
+    description="Show a remark in the middle of a long run: a finding, a warning, progress. Not "
+    "for the answer, which every plan ends with.",
+    input_schema=fields(
+        {
+            "text": words("What is told.", minLength=1, maxLength=20_000),
+            "level": {"enum": ["info", "warning"], "description": "info if left out."},
+        },
+        "text",
+    ),
+    output_schema=fields({"text": TEXT, "level": TEXT}, "text", "level"),
+    effect=Effect.READ,
+    open_world=False,
+    idempotent=True,
+    timeout_s=10,
+)
+
+
+class NoteTools(ToolSet):
+    """The tool; what it tells is its result, and goes to whoever watches the run."""
+
+    def __init__(self) -> None:
+        super().__init__([BuiltIn(SPEC, _tell)])
+
+
+def _tell(given: Arguments, job: Job) -> Json:
+    text: str = given["text"]
+    level: str = given.get("level", "info")
+    job.call.progress(text if level == "info" else f"{level}: {text}")
+    return {"text": text, "level": level}
+
 
 NO_DATABASES: Final[Mapping[str, str]] = {}
 

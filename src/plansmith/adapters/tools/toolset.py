@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -162,3 +163,28 @@ def clip(text: str, most: int = _LONGEST) -> str:
 def noted(result: dict[str, Json], notes: Sequence[str]) -> dict[str, Json]:
     """A result with its notes, where there are any."""
     return result | {"notes": cast("Json", list(notes))} if notes else result
+
+
+def known(name: str, names: Sequence[str]) -> None:
+    """Refuse a column that is not there, with the one that may be meant."""
+    if name in names:
+        return
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {clip(', '.join(names))}"
+    raise ToolFailed(f"there is no column {clip(name, 60)!r}", hint=hint)
+
+
+class DescribedTools:
+    """Specs without anything behind them, so that plans can be made where they cannot run."""
+
+    def __init__(self, specs: Sequence[ToolSpec]) -> None:
+        self._specs = list(specs)
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        """The specs."""
+        return self._specs
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        """Always a failure: nothing is there to be called."""
+        del arguments, call
+        raise ToolFailed(f"{tool} is only described, and cannot be called here")

@@ -10,7 +10,7 @@ from typing import Any, Final, Unpack
 from pydantic import Field
 
 from plansmith.adapters.agents.coder import coder
-from plansmith.adapters.agents.local_guard import LocalLimits
+from plansmith.adapters.agents.local.limits import LocalLimits
 from plansmith.adapters.agents.researcher import researcher
 from plansmith.app import Plansmith, ToolLike
 from plansmith.compat.deerflow.models import (

@@ -12,6 +12,11 @@ from typing import Final
 from plansmith.plan.capability import Effect, Tools, ToolSpec, tool_spec
 from plansmith.planner.checking.schemas import Shape, shape
 
+# Tools of earlier releases that a stored plan may still name, and what to use instead.
+DROPPED: Final = {
+    "tables.query": "tables.query is no longer there: use tables.sql with one SELECT, such as "
+    "SELECT region, sum(amount) AS total FROM sales GROUP BY region"
+}
 _COMPARED: Final = 40
 _LIKE: Final = 0.6
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
@@ -54,7 +59,9 @@ class Names:
         return name in self.known
 
     def hint(self, name: str) -> str:
-        """The known names most like this one, as advice."""
+        """What to use instead of this name: its successor, or the known names most like it."""
+        if name in DROPPED:
+            return DROPPED[name]
         if not self.known:
             return "there is none to choose from"
         near = self.near(name)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from plansmith.adapters.agents.coder import Coder, coder
-from plansmith.adapters.agents.local_guard import LocalLimits
+from plansmith.adapters.agents.local.limits import LocalLimits
 from plansmith.adapters.agents.sandbox import Sandbox, SandboxLimits
 from plansmith.adapters.models.scripted import Answer, ScriptedModel
 from plansmith.errors import ToolFailed

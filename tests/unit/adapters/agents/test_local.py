@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.adapters.agents.local import LocalAgent
-from plansmith.adapters.agents.local_desk import Choice
-from plansmith.adapters.agents.local_evidence import Evidence
-from plansmith.adapters.agents.local_guard import LocalLimits
+from plansmith.adapters.agents.local.limits import LocalLimits
+from plansmith.adapters.agents.local.toolbox import Choice, Evidence
 from plansmith.adapters.models.provider import ProviderModel
 from plansmith.adapters.models.recorded import RecordedModel, RecordingModel
 from plansmith.adapters.models.scripted import Answer, ScriptedModel

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from plansmith.adapters.agents.sandbox import Outcome, Sandbox, SandboxLimits
-from plansmith.adapters.agents.sandbox_watch import below
+from plansmith.adapters.agents.sandbox_child.processes import below
 from plansmith.errors import Misconfigured, ToolFailed
 
 MEGABYTE = 1024 * 1024

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from plansmith.adapters.agents import sandbox_cgroup
-from plansmith.adapters.agents.sandbox import Outcome, Sandbox, SandboxLimits
-from plansmith.adapters.agents.sandbox_report import wall_findings
-from plansmith.adapters.agents.sandbox_watch import below
+from plansmith.adapters.agents.sandbox import Outcome, Sandbox, SandboxLimits, wall_findings
+from plansmith.adapters.agents.sandbox_child import processes
+from plansmith.adapters.agents.sandbox_child.processes import below
 
 MEGABYTE = 1024 * 1024
 LIMITS = SandboxLimits(wall_s=20.0, cpu_s=10, memory_bytes=200 * MEGABYTE, processes=12)
@@ -194,12 +193,12 @@ async def test_code_is_in_a_group_of_its_own_which_is_gone_afterwards() -> None:
 def test_a_group_that_was_left_behind_is_swept_by_the_next_one() -> None:
     limits = {"memory_bytes": 100 * MEGABYTE, "processes": 4}
     leave = (
-        "import os\nfrom plansmith.adapters.agents import sandbox_cgroup\n"
-        f"sandbox_cgroup.make({limits!r})\nos._exit(0)"
+        "import os\nfrom plansmith.adapters.agents.sandbox_child import processes\n"
+        f"processes.make({limits!r})\nos._exit(0)"
     )
     subprocess.run([sys.executable, "-c", leave], check=True)
     assert _left()
-    sandbox_cgroup.make(limits).remove()
+    processes.make(limits).remove()
     assert not _left()
 
 
@@ -238,7 +237,7 @@ def _left() -> list[Path]:
     """Groups whose launcher is gone."""
     found = [
         folder
-        for parents, _ in sandbox_cgroup.places()
+        for parents, _ in processes.places()
         for parent in parents
         for folder in parent.glob("plansmith-box-*")
     ]

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith.adapters.context.chunks import chunks
+from plansmith.adapters.context.documents import chunks
 
 
 def test_a_text_is_cut_at_headings_which_are_remembered() -> None:

@@ -14,7 +14,7 @@ from plansmith.adapters.context.files import first_bytes
 from plansmith.adapters.context.knowledge import read_terms
 from plansmith.adapters.tools.files import FileTools
 from plansmith.adapters.tools.sql import SqlTools
-from plansmith.adapters.tools.sql_rows import RowLimits
+from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.adapters.tools.tables import TableTools
 from plansmith.errors import Misconfigured, PlansmithError, ToolFailed
 from plansmith.ports import Call

@@ -11,7 +11,7 @@ import pytest
 
 from plansmith.adapters.context.documents import DocumentSource
 from plansmith.adapters.context.knowledge import KnowledgeSource
-from plansmith.adapters.context.sqlite import SchemaSource
+from plansmith.adapters.context.schema import SchemaSource
 from plansmith.planner.context import gather_context
 from plansmith.planner.prompting import render
 from plansmith.ports import ContextSource

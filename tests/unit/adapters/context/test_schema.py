@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from plansmith.adapters.context.schema import OTHERS, Column, ForeignKey, Table, schema_blocks
-from plansmith.adapters.context.sqlite import SchemaSource, read_schema
+from plansmith.adapters.context.schema import (
+    OTHERS,
+    Column,
+    ForeignKey,
+    SchemaSource,
+    Table,
+    read_schema,
+    schema_blocks,
+)
 from plansmith.adapters.models.tokens import count_tokens
 from plansmith.errors import Misconfigured
 from plansmith.ports import ContextBlock

@@ -21,7 +21,8 @@ from plansmith.adapters.models.local.signatures import Offered, easiest, signatu
 from plansmith.adapters.models.local.unfold import plan_of_calls
 from plansmith.adapters.models.local.wording import QUOTE, Task, instruction, lead, worded
 from plansmith.adapters.tools.files import FILE_TOOLS
-from plansmith.adapters.tools.tables_specs import DESCRIBE, QUERY, SQL
+from plansmith.adapters.tools.tables import DESCRIBE, SQL
+from plansmith.adapters.tools.toolset import fields, flag, items
 from plansmith.errors import ModelFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
@@ -50,6 +51,38 @@ DRAW = ToolSpec(
         "properties": {"rows": ROWS, "path": TEXT},
         "required": ["rows", "path"],
     },
+)
+# A way to ask for rows in parts, with many arguments and objects inside lists.
+QUERY = ToolSpec(
+    name="tables.find",
+    input_schema=fields(
+        {
+            "table": {"type": ["string", "array"]},
+            "columns": items(TEXT),
+            "where": items(
+                fields(
+                    {"column": TEXT, "is": {"enum": ["=", "<", "<=", ">"]}, "value": {}}, "column"
+                )
+            ),
+            "join": fields({"table": TEXT, "on": items(fields({"left": TEXT}, "left"))}, "table"),
+            "group_by": items(TEXT),
+            "aggregate": items(
+                fields(
+                    {
+                        "function": {"enum": ["count", "distinct", "sum"]},
+                        "column": TEXT,
+                        "as": TEXT,
+                    },
+                    "function",
+                )
+            ),
+            "distinct": flag("Leave out rows that are there already."),
+            "sort": items(fields({"column": TEXT}, "column")),
+            "encoding": {"enum": [f"windows-{page}" for page in range(1250, 1263)]},
+        },
+        "table",
+    ),
+    output_schema=fields({"rows": ROWS}, "rows"),
 )
 SPECS = (*FILE_TOOLS, WRITE, DRAW, QUERY)
 
@@ -82,7 +115,7 @@ def plan(*calls: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_tool_with_many_arguments_is_told_without_its_details() -> None:
-    short = slim(TOOLS["tables.query"])
+    short = slim(TOOLS["tables.find"])
     assert list(short.fields) == [
         *("table", "columns", "where", "join", "group_by", "aggregate", "sort"),
     ]
@@ -93,7 +126,7 @@ def test_a_tool_with_many_arguments_is_told_without_its_details() -> None:
 def test_of_two_ways_to_ask_a_source_the_one_in_sql_is_offered() -> None:
     tools = [offered(spec) for spec in (QUERY, SQL, DESCRIBE)]
     assert [tool.name for tool in easiest(tools)] == ["tables.sql", "tables.describe"]
-    assert [tool.name for tool in easiest(tools[:1])] == ["tables.query"]
+    assert [tool.name for tool in easiest(tools[:1])] == ["tables.find"]
 
 
 REFUND = Offered(
@@ -163,7 +196,7 @@ def test_the_text_of_a_file_is_written_as_it_is() -> None:
 
 def test_a_whole_result_is_no_path_so_it_is_asked_for() -> None:
     steps = plan_of_calls(
-        [call("tables.query", table="a.csv"), call("files.read", path="$1")], TOOLS, "x"
+        [call("tables.find", table="a.csv"), call("files.read", path="$1")], TOOLS, "x"
     )["steps"]
     assert cast("Any", steps)[1]["inputs"] == {}
 
@@ -182,10 +215,10 @@ def test_rows_come_out_of_calls_and_are_never_written_down() -> None:
 
 
 def test_where_a_call_gives_rows_they_are_taken_from_it_and_not_asked_for() -> None:
-    tools = [TOOLS["charts.draw"], TOOLS["tables.query"]]
+    tools = [TOOLS["charts.draw"], TOOLS["tables.find"]]
     rules = parse_grammar(calls_grammar("draw it", tools))
     drafts = [json.loads(Writer(rules, seed).write())["calls"] for seed in range(60)]
-    assert {draft[0]["tool"] for draft in drafts} == {"tables.query"}
+    assert {draft[0]["tool"] for draft in drafts} == {"tables.find"}
     rows = [each["args"]["rows"] for draft in drafts for each in draft if "rows" in each["args"]]
     assert rows
     assert all(each.startswith("$") for each in rows)
@@ -280,7 +313,7 @@ def test_a_plan_before_is_told_in_the_language_of_calls() -> None:
     ],
 )
 def test_the_parts_of_an_object_are_told_too(args: dict[str, Any], *, kept: bool) -> None:
-    made = [call("tables.query", table="sales.csv", **args)]
+    made = [call("tables.find", table="sales.csv", **args)]
     context = "Known (columns of files): sales.csv: day (date), amount (number)"
     found = grounded(made, TOOLS, "amounts above 90 in sales.csv", context)[0]["args"]
     assert found == ({"table": "sales.csv", **args} if kept else {"table": "sales.csv"})

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from tests.unit.adapters.ranking import small_model
 
-from plansmith.adapters.ranking import encoder, minilm
-from plansmith.adapters.ranking.encoder import Encoder
-from plansmith.adapters.ranking.minilm import MiniLmRanker
+from plansmith.adapters.ranking import minilm
+from plansmith.adapters.ranking.minilm import Encoder, MiniLmRanker
 from plansmith.errors import Misconfigured
 
 needs_numpy = pytest.mark.skipif(
@@ -33,7 +32,7 @@ def test_a_missing_numpy_is_named(monkeypatch: pytest.MonkeyPatch, model: Path) 
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(encoder, "import_module", missing)
+    monkeypatch.setattr(minilm, "import_module", missing)
     with pytest.raises(Misconfigured, match="pip install numpy"):
         MiniLmRanker(model).scores("anything", ["text"])
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from plansmith.adapters.ranking.wordpiece import WordPieces
+from plansmith.adapters.ranking.minilm import WordPieces
 
 PIECES = ("[UNK]", "[CLS]", "[SEP]", "play", "##ing", "cafe", "!", "天", "气")
 VOCABULARY = {piece: number for number, piece in enumerate(PIECES)}

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.adapters.tools.calculator import CalculatorTools
-from plansmith.adapters.tools.calculator_syntax import compute
-from plansmith.adapters.tools.calculator_units import unit
+from plansmith.adapters.tools.calculator.syntax import compute
+from plansmith.adapters.tools.calculator.units import unit
 from plansmith.errors import ToolFailed
 from plansmith.ports import Call
 from plansmith.testing.contracts import ToolSourceContract

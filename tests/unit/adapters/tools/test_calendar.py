@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.adapters.tools.calendar import CalendarTools
-from plansmith.adapters.tools.calendar_moments import Moment, moment, plus, weekdays_between
+from plansmith.adapters.tools.calendar.moments import Moment, moment, plus, weekdays_between
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.ports import Call
 from plansmith.testing import FakeClock

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.adapters.tools.charts import SPEC, ChartTools
-from plansmith.adapters.tools.charts_draw import Chart, Series, draw
-from plansmith.adapters.tools.charts_scale import number, scale
+from plansmith.adapters.tools.charts.draw import Chart, Series, draw, number, scale
 from plansmith.errors import ToolFailed
 from plansmith.ports import Call
 

@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.adapters.tools.fetch import SPEC, FetchLimits, FetchTools
-from plansmith.adapters.tools.fetch_address import Hosts, address_of, is_public
-from plansmith.adapters.tools.fetch_html import page_of
+from plansmith.adapters.tools.fetch.address import Hosts, address_of, is_public
+from plansmith.adapters.tools.fetch.page import page_of
 from plansmith.errors import Misconfigured, ToolBusy, ToolFailed
 from plansmith.ports import Call
 

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith.adapters.tools.sql_rows import RowLimits
-from plansmith.adapters.tools.sql_sums import exact_aggregates
+from plansmith.adapters.tools.sql.guard import exact_aggregates
+from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.adapters.tools.tables import TableTools
-from plansmith.adapters.tools.tables_read import TableLimits, delimiter_of, read_table
+from plansmith.adapters.tools.tables.read import TableLimits, delimiter_of, read_table
 from plansmith.errors import ToolFailed
 from plansmith.ports import Call
 from plansmith.testing.contracts import ToolSourceContract
@@ -72,85 +72,65 @@ async def test_a_table_is_described_by_its_columns(folder: Path) -> None:
     assert found["columns"][1]["missing"] == 1
 
 
+async def sql(root: Path, query: str, **words: Any) -> Any:
+    return (await use(root, "sql", query=query, **words))["rows"]
+
+
 async def test_rows_are_chosen_filtered_and_sorted(folder: Path) -> None:
-    found = await use(
-        folder,
-        "query",
-        table="sales.csv",
-        columns=["id", "paid"],
-        where=[{"column": "region", "is": "contains", "value": "NOR"}],
-        sort=[{"column": "amount"}],
-    )
-    assert found["rows"] == [{"id": 3, "paid": True}, {"id": 1, "paid": True}]
-    assert [each["type"] for each in found["columns"]] == ["integer", "boolean"]
+    query = "SELECT id, day FROM sales WHERE region LIKE '%NOR%' ORDER BY amount"
+    assert await sql(folder, query) == [
+        {"id": 3, "day": "2026-02-01"},
+        {"id": 1, "day": "2026-01-02"},
+    ]
 
 
 @pytest.mark.parametrize(
     ("condition", "ids"),
     [
-        ({"column": "id", "is": "=", "value": "2"}, [2]),
-        ({"column": "id", "is": "!=", "value": 2}, [1, 3, 4]),
-        ({"column": "region", "is": "!=", "value": "North"}, [2, 3, 4]),
-        ({"column": "region", "is": "not_in", "value": ["North"]}, [2, 3, 4]),
-        ({"column": "amount", "is": ">", "value": 1}, [1, 2]),
-        ({"column": "amount", "is": "<=", "value": "0.1"}, [3]),
-        ({"column": "day", "is": ">=", "value": "2026-01-03"}, [2, 3]),
-        ({"column": "region", "is": "in", "value": ["North", "South"]}, [1, 2]),
-        ({"column": "id", "is": "not_in", "value": [1, 2]}, [3, 4]),
-        ({"column": "region", "is": "missing"}, [4]),
-        ({"column": "note", "is": "present"}, [1, 3, 4]),
-        ({"column": "region", "is": "starts_with", "value": "so"}, [2]),
-        ({"column": "region", "is": "ends_with", "value": "TH"}, [1, 2, 3]),
-        ({"column": "region", "is": "ends_with", "value": ""}, [1, 2, 3]),
-        ({"column": "paid", "is": "=", "value": True}, [1, 3]),
+        ("id = '2'", [2]),
+        ("id != 2", [1, 3, 4]),
+        ("region IS NOT 'North'", [2, 3, 4]),
+        ("amount > 1", [1, 2]),
+        ("amount <= '0.1'", [3]),
+        ("day >= '2026-01-03'", [2, 3]),
+        ("region IN ('North', 'South')", [1, 2]),
+        ("id NOT IN (1, 2)", [3, 4]),
+        ("region IS NULL", [4]),
+        ("note IS NOT NULL", [1, 3, 4]),
+        ("region LIKE 'so%'", [2]),
+        ("region LIKE '%TH'", [1, 2, 3]),
+        ("paid = true", [1, 3]),
     ],
 )
-async def test_conditions(folder: Path, condition: Any, ids: list[int]) -> None:
-    found = await use(folder, "query", table="sales.csv", where=[condition])
-    assert [row["id"] for row in found["rows"]] == ids
+async def test_conditions(folder: Path, condition: str, ids: list[int]) -> None:
+    rows = await sql(folder, f"SELECT id FROM sales WHERE {condition}")
+    assert [row["id"] for row in rows] == ids
 
 
 async def test_rows_are_grouped_and_summed_without_lost_cents(folder: Path) -> None:
-    found = await use(
-        folder,
-        "query",
-        table="sales.csv",
-        group_by=["paid"],
-        aggregate=[
-            {"function": "sum", "column": "amount"},
-            {"function": "count", "as": "rows"},
-            {"function": "distinct", "column": "region"},
-        ],
-        sort=[{"column": "sum_amount", "descending": True}],
+    query = (
+        "SELECT paid, sum(amount) AS total, count(*) AS rows, count(DISTINCT region) AS regions"
+        " FROM sales GROUP BY paid ORDER BY total DESC"
     )
-    assert found["rows"] == [
-        {"paid": True, "sum_amount": 10.6, "rows": 2, "distinct_region": 2},
-        {"paid": False, "sum_amount": 5.0, "rows": 1, "distinct_region": 1},
-        {"paid": None, "sum_amount": 0.2, "rows": 1, "distinct_region": 0},
+    assert await sql(folder, query) == [
+        {"paid": 1, "total": 10.6, "rows": 2, "regions": 2},
+        {"paid": 0, "total": 5.0, "rows": 1, "regions": 1},
+        {"paid": None, "total": 0.2, "rows": 1, "regions": 0},
     ]
-    tenths = [{"x": 0.1} for _ in range(10)]
-    total = await use(folder, "query", table=tenths, aggregate=[{"function": "sum", "column": "x"}])
-    assert total["rows"] == [{"sum_x": 1.0}]
-    figures = await use(
-        folder,
-        "query",
-        table=[{"x": 1}, {"x": 2}, {"x": 6}],
-        aggregate=[
-            {"function": name, "column": "x"} for name in ("mean", "median", "stdev", "min", "max")
-        ],
-    )
-    assert figures["rows"][0]["median_x"] == 2
-    assert figures["rows"][0]["stdev_x"] == pytest.approx(7**0.5)
-    assert figures["rows"][0]["mean_x"] == 3
+    tenths = {"t": [{"x": 0.1} for _ in range(10)]}
+    assert await sql(folder, "SELECT sum(x) AS x FROM t", tables=tenths) == [{"x": 1.0}]
+    few = {"t": [{"x": 1}, {"x": 2}, {"x": 6}]}
+    query = "SELECT avg(x) AS mean, median(x) AS median, stdev(x) AS stdev FROM t"
+    (figures,) = await sql(folder, query, tables=few)
+    assert figures == {"mean": 3, "median": 2, "stdev": pytest.approx(7**0.5)}
 
 
 async def test_tables_are_joined(folder: Path) -> None:
-    join = {"table": "bosses.json", "on": [{"left": "region"}]}
-    inner = await use(folder, "query", table="sales.csv", join=join, columns=["id", "boss"])
-    assert inner["rows"] == [{"id": 1, "boss": "Ann"}, {"id": 2, "boss": None}]
-    left = await use(folder, "query", table="sales.csv", join={**join, "keep_all": True})
-    assert left["total"] == 4
-    assert left["rows"][0]["id_2"] == 7
+    inner = await sql(folder, "SELECT s.id, boss FROM sales s JOIN bosses USING (region)")
+    assert inner == [{"id": 1, "boss": "Ann"}, {"id": 2, "boss": None}]
+    left = await sql(folder, "SELECT * FROM sales LEFT JOIN bosses USING (region)")
+    assert len(left) == 4
+    assert left[0]["id_2"] == 7
 
 
 async def test_several_tables_are_asked_with_sql(folder: Path) -> None:
@@ -215,19 +195,6 @@ async def test_a_table_that_cannot_be_read_is_not_told_of(folder: Path) -> None:
     assert await TableTools(folder).gather("sales.csv", token_limit=500) == []
 
 
-async def test_a_column_that_is_aggregated_may_be_asked_for_too(folder: Path) -> None:
-    found = await use(
-        folder,
-        "query",
-        table="sales.csv",
-        columns=["region", "amount"],
-        group_by=["region"],
-        aggregate=[{"function": "sum", "column": "amount", "as": "total"}],
-        where=[{"column": "region", "is": "=", "value": "South"}],
-    )
-    assert found["rows"] == [{"region": "South", "total": 5}]
-
-
 @pytest.mark.parametrize(
     "query",
     [
@@ -246,35 +213,28 @@ async def test_sql_over_tables_only_reads(folder: Path, query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "why"),
+    ("query", "why"),
     [
-        ({"columns": ["amont"]}, "did you mean 'amount'"),
-        ({"columns": ['id" --']}, "no column"),
-        ({"where": [{"column": "x", "is": "=", "value": 1}]}, "no column 'x'"),
-        ({"where": [{"column": "id", "is": "~", "value": 1}]}, "is"),
-        ({"where": [{"column": "id", "is": "="}]}, "needs a value"),
-        ({"where": [{"column": "id", "is": "=", "value": [1]}]}, "use `in`"),
-        ({"aggregate": [{"function": "sum"}]}, "needs a column"),
-        ({"columns": ["id"], "aggregate": [{"function": "count"}]}, "neither grouped"),
-        ({"columns": ["id", "region"], "group_by": ["region"]}, "'id' is neither grouped"),
-        (
-            {"group_by": ["id"], "aggregate": [{"function": "count", "as": "id"}]},
-            "two columns",
-        ),
-        ({"join": {"table": "bosses.json", "on": [{"left": "id", "right": "x"}]}}, "no column"),
-        ({"limit": 0}, "limit"),
-        ({"sort": [{"column": "zzz"}]}, "no column"),
+        ("SELECT amont FROM sales", "no column 'amont'.*did you mean 'amount'"),
+        ("SELECT s.amont FROM sales s", "did you mean 'amount'"),
+        ("SELECT zzz FROM sales", "no column 'zzz'.*there are id, region"),
+        ("SELECT id FROM sales s JOIN bosses b USING (region)", "ambiguous"),
+        ("SELECT sales.boss FROM sales JOIN bosses", "no such column: sales.boss"),
+        ("SELECT id FROM sales WHERE", "incomplete"),
     ],
 )
-async def test_questions_that_make_no_sense_are_refused(folder: Path, words: Any, why: str) -> None:
+async def test_queries_that_make_no_sense_are_refused(folder: Path, query: str, why: str) -> None:
     with pytest.raises(ToolFailed, match=why):
-        await use(folder, "query", table="sales.csv", **words)
+        await use(folder, "sql", query=query)
 
 
-async def test_a_long_answer_is_cut_and_counted(folder: Path) -> None:
-    found = await use(folder, "query", table=[{"n": n} for n in range(500)], limit=3, offset=2)
-    assert [row["n"] for row in found["rows"]] == [2, 3, 4]
-    assert (found["total"], found["more"]) == (500, True)
+async def test_a_long_answer_is_cut_and_says_so(folder: Path) -> None:
+    many = {"t": [{"n": n} for n in range(500)]}
+    found = await use(folder, "sql", query="SELECT n FROM t", tables=many, limit=3)
+    assert [row["n"] for row in found["rows"]] == [0, 1, 2]
+    assert (found["count"], found["more"]) == (3, True)
+    with pytest.raises(ToolFailed, match="limit"):
+        await use(folder, "sql", query="SELECT n FROM t", tables=many, limit=0)
 
 
 FILES = [
@@ -341,11 +301,10 @@ async def test_files_that_are_no_tables_are_refused(
 
 async def test_an_encoding_and_a_missing_header_can_be_said(tmp_path: Path) -> None:
     (tmp_path / "gb.csv").write_bytes("北京,1\n上海,2\n".encode("gb18030"))
-    words = {"table": "gb.csv", "encoding": "gb18030", "header": False}
-    found = await use(tmp_path, "query", **words)
-    assert found["rows"][0] == {"column_1": "北京", "column_2": 1}
+    rows = await sql(tmp_path, "SELECT * FROM gb", encoding="gb18030", header=False)
+    assert rows[0] == {"column_1": "北京", "column_2": 1}
     with pytest.raises(ToolFailed, match="not a text in utf-8"):
-        await use(tmp_path, "query", **{**words, "encoding": "utf-8"})
+        await sql(tmp_path, "SELECT * FROM gb", encoding="utf-8", header=False)
 
 
 async def test_no_path_leads_out(tmp_path: Path) -> None:
@@ -426,10 +385,7 @@ async def test_sums_of_a_long_column_of_cents_are_exact_in_every_way_to_ask(fold
     lines = [f"{place % 3},{cent / 100:.2f},3" for place, cent in enumerate(cents)]
     (folder / "long.csv").write_text("\n".join(["g,amount,n", *lines]), encoding="utf-8")
     wanted = float(Decimal(sum(cents)) / 100)
-    sums = [{"function": "sum", "column": "amount"}, {"function": "mean", "column": "amount"}]
-    found = await use(folder, "query", table="long.csv", aggregate=sums)
     mean = float(Fraction(sum(cents), 100 * len(cents)))
-    assert found["rows"] == [{"sum_amount": wanted, "mean_amount": mean}]
     query = (
         "SELECT sum(amount) AS a, total(amount) AS b, sum(amount * n) AS c, avg(amount) AS d,"
         " exact_sum(amount) AS e, sum(amount) FILTER (WHERE g = 0) AS f, sum(n) AS g FROM long"
@@ -463,12 +419,9 @@ async def test_arithmetic_on_written_decimals_leaves_no_dust(folder: Path) -> No
 
 async def test_numbers_that_are_no_decimals_stay_the_numbers_they_are(folder: Path) -> None:
     rows = [{"x": 1 / 3}, {"x": 1 / 3}, {"x": 1 / 3}, {"x": 0.1 + 0.2}]
-    kept = await use(folder, "query", table=rows, columns=["x"])
-    assert kept["rows"] == rows
-    total = await use(
-        folder, "query", table=rows[:3], aggregate=[{"function": "sum", "column": "x"}]
-    )
-    assert total["rows"] == [{"sum_x": math.fsum(row["x"] for row in rows[:3])}]
+    assert await sql(folder, "SELECT x FROM t", tables={"t": rows}) == rows
+    total = await sql(folder, "SELECT sum(x) AS x FROM t", tables={"t": rows[:3]})
+    assert total == [{"x": math.fsum(row["x"] for row in rows[:3])}]
 
 
 @given(st.lists(st.integers(-(10**11), 10**11), min_size=1, max_size=60))

@@ -1,0 +1,158 @@
+"""Local agents: a card, a model, a prompt and tools, at work within limits in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from plansmith.adapters.agents.local.limits import LocalLimits
+from plansmith.adapters.agents.local.toolbox import Choice, Desk
+from plansmith.adapters.clock import SystemClock
+from plansmith.errors import Misconfigured, ToolFailed
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.planner.prompting import places
+from plansmith.ports import Advice, Call, ChatModel, Clock, ToolSource
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_PLACE: Final = re.compile(r"<<([a-z_]+)>>")
+
+
+def render_prompt(name: str, *, folder: Path | None, **values: str) -> str:
+    """An agent's prompt with its values put in; a prompt may leave places out."""
+    text = prompt_of(name, folder)
+    unknown = sorted(places(text) - values.keys())
+    if unknown:
+        raise Misconfigured(
+            f"the prompt {name!r} has places that nothing fills: {unknown}",
+            hint=f"the places are {sorted(values)}",
+        )
+    return _PLACE.sub(lambda place: values[place[1]], text)
+
+
+def prompt_of(name: str, folder: Path | None = None) -> str:
+    """The text of a prompt: from the user's folder when it is there, else our own."""
+    if not _NAME.fullmatch(name):
+        hint = "1 to 64 of a-z, 0-9, - and _, beginning with a letter or digit"
+        raise Misconfigured(f"{name!r} is no name for a prompt", hint=hint)
+    own = folder / f"{name}.md" if folder else None
+    if own is not None and own.is_file():
+        return own.read_text(encoding="utf-8")
+    shipped = files("plansmith.adapters.agents") / "prompts" / f"{name}.md"
+    if not shipped.is_file():
+        where = folder or "a folder of prompts"
+        raise Misconfigured(f"there is no prompt called {name!r}", hint=f"put {name}.md in {where}")
+    return shipped.read_text(encoding="utf-8")
+
+
+_ALL: Final = Choice(("*",))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LocalAgent:
+    """An agent of this process. Its tools change nothing unless its card says that it does.
+
+    `prompt` is the name of a file in `prompts`, or of one of ours. With `advises` it may say that
+    the plan should change or that its goal is met.
+    """
+
+    spec: AgentSpec
+    model: ChatModel
+    prompt: str
+    sources: Sequence[ToolSource] = ()
+    tools: Choice = _ALL
+    limits: LocalLimits = field(default_factory=LocalLimits)
+    prompts: Path | None = None
+    advises: bool = False
+    clock: Clock = field(default_factory=SystemClock)
+
+    def __post_init__(self) -> None:
+        # A prompt that is not there is told at the start, not in the middle of a run.
+        prompt_of(self.prompt, self.prompts)
+
+    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+        """The task's result: text, findings, files, citations that hold, and notes."""
+        return await self.work_with((), task, inputs, call)
+
+    async def work_with(
+        self, own: Sequence[ToolSource], task: str, inputs: Mapping[str, Json], call: Call
+    ) -> dict[str, Json]:
+        """The same, with further tools that are there for this one task."""
+        desk = Desk(self.spec.name, effect=self.spec.effect, limits=self.limits, call=call)
+        for source in self.sources:
+            await desk.lay_out(source, self.tools)
+        for source in (*own, *([AdviceTool()] if self.advises else [])):
+            await desk.lay_out(source, _ALL)
+        loop = await asyncio.to_thread(_loop)
+        prompt = render_prompt(
+            self.prompt,
+            folder=self.prompts,
+            turns=str(self.limits.turns),
+            today=self.clock.now().date().isoformat(),
+        )
+        errand = loop.Errand(
+            name=self.spec.name,
+            model=self.model,
+            prompt=prompt,
+            limits=self.limits,
+            desk=desk,
+            task=task,
+            inputs=inputs,
+            call=call,
+        )
+        result: dict[str, Json] = await loop.carry_out(errand)
+        return result
+
+
+class AdviceTool:
+    """Lets an agent say that the plan should change, or that its goal is met already."""
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        """The one tool."""
+        text = {"type": "string", "minLength": 1, "maxLength": 500}
+        kinds = {"type": "string", "enum": ["replan", "finish"]}
+        schema = {
+            "type": "object",
+            "properties": {"advice": kinds, "reason": text},
+            "required": ["advice", "reason"],
+            "additionalProperties": False,
+        }
+        about = (
+            "Tell the person who reads the plan that it does not fit what you found (replan), or "
+            "that its goal is met already (finish), and why. Your task goes on."
+        )
+        return [
+            ToolSpec(
+                name="advise",
+                description=about,
+                input_schema=schema,
+                effect=Effect.READ,
+                open_world=False,
+            )
+        ]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        """Hand the advice on."""
+        advice: Advice | None = _ADVICE.get(str(arguments.get("advice")))
+        if tool != "advise" or advice is None:
+            raise ToolFailed("the advice is either replan or finish")
+        call.advise(advice, str(arguments.get("reason")))
+        return "It was handed on."
+
+
+_ADVICE: Final[Mapping[str, Advice]] = {"replan": "replan", "finish": "finish"}
+
+
+def _loop() -> Any:
+    """The module that needs the library, loaded when an agent first works."""
+    try:
+        return import_module("plansmith.adapters.agents.local.loop")
+    except ImportError as error:
+        hint = "install plansmith with the extra models"
+        raise Misconfigured(f"local agents need more packages: {error}", hint=hint) from None

@@ -1,0 +1,358 @@
+"""Loop: one task of a local agent, carried out by pydantic-ai's agent over Plansmith's ports."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, cast
+
+from pydantic import BaseModel, Field
+from pydantic_ai import Agent as LibraryAgent
+from pydantic_ai import RunContext, ToolOutput
+from pydantic_ai.exceptions import AgentRunError
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    ModelResponsePart,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+from pydantic_ai.usage import UsageLimits
+from pydantic_core import SchemaValidator, core_schema
+
+from plansmith.adapters.agents.local.limits import Allowance, LocalLimits
+from plansmith.adapters.agents.local.toolbox import Desk, Unsure
+from plansmith.errors import (
+    InputNeeded,
+    ModelBusy,
+    OutcomeUnknown,
+    PlansmithError,
+    ToolBusy,
+    ToolFailed,
+)
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.planner.briefing.fence import fence
+from plansmith.ports import (
+    ArgumentsDelta,
+    Call,
+    ChatModel,
+    Delta,
+    Message,
+    ModelDone,
+    TextDelta,
+    Usage,
+)
+
+FINISH: Final = "finish"
+_CALL: Final = re.compile(r'<call tool="([^"\n]{1,200})">\s*(.*?)\s*</call>', re.DOTALL)
+_LAST: Final = f"This is your last turn: call {FINISH} now, with what you have."
+
+
+class Answer(NamedTuple):
+    """What a model said: words, and calls as name and arguments in text."""
+
+    text: str
+    calls: list[tuple[str, str]]
+    usage: Usage
+
+
+def port_model(
+    chat: ChatModel,
+    specs: Sequence[ToolSpec],
+    *,
+    before: Callable[[], int],
+    after: Callable[[Usage], None],
+    history_chars: int,
+) -> FunctionModel:
+    """A chat model as an agent's model; `before` tells how many turns are left after this one."""
+    known = {spec.name: spec for spec in specs}
+
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        left = before()
+        prompt = _rendered(messages, history_chars)
+        if left == 0:
+            prompt.append(Message("user", _LAST))
+        offered = [*info.function_tools, *info.output_tools]
+        tools = [known.get(each.name) or _spec(each) for each in offered]
+        said = await _heard(chat.stream(_joined(prompt), tools=tools))
+        after(said.usage)
+        return ModelResponse(parts=_parts(said, messages))
+
+    return FunctionModel(answer, model_name=chat.name)
+
+
+def _spec(tool: ToolDefinition) -> ToolSpec:
+    return ToolSpec(
+        name=tool.name,
+        description=tool.description or "",
+        input_schema=tool.parameters_json_schema,
+        effect=Effect.READ,
+        open_world=False,
+    )
+
+
+async def _heard(stream: AsyncIterator[Delta]) -> Answer:
+    words: list[str] = []
+    calls: list[tuple[str, list[str]]] = []
+    usage = Usage()
+    async with aclosing(cast("AsyncGenerator[Delta]", stream)) as deltas:
+        async for delta in deltas:
+            match delta:
+                case TextDelta(text):
+                    words.append(text)
+                case ArgumentsDelta(tool, text):
+                    if not calls or calls[-1][0] != tool:
+                        calls.append((tool, []))
+                    calls[-1][1].append(text)
+                case ModelDone(usage=usage):
+                    pass
+    made = [(tool, text) for tool, pieces in calls for text in _values("".join(pieces))]
+    return Answer("".join(words).strip(), made, usage)
+
+
+def _values(text: str) -> list[str]:
+    """The values in a text of several calls of one tool, which come without anything between."""
+    found: list[str] = []
+    decoder, at = json.JSONDecoder(), 0
+    try:
+        while at < len(text.rstrip()):
+            start = at + len(text[at:]) - len(text[at:].lstrip())
+            _, at = decoder.raw_decode(text, start)
+            found.append(text[start:at])
+    except ValueError:
+        return [text]
+    return found or ["{}"]
+
+
+def _parts(said: Answer, messages: Sequence[ModelMessage]) -> list[ModelResponsePart]:
+    calls, text = said.calls, said.text
+    if not calls:
+        calls = [(found[1], found[2]) for found in _CALL.finditer(text)]
+        text = _CALL.sub("", text).strip()
+    if not calls and text and _was_reminded(messages):
+        # Told once to call something, it speaks again: its words are its result.
+        calls, text = [(FINISH, json.dumps({"text": text}))], ""
+    parts: list[ModelResponsePart] = [TextPart(text)] if text else []
+    return [*parts, *(ToolCallPart(name, given) for name, given in calls)] or [TextPart("")]
+
+
+def _was_reminded(messages: Sequence[ModelMessage]) -> bool:
+    last = next((each for each in reversed(messages) if isinstance(each, ModelResponse)), None)
+    return last is not None and not any(isinstance(part, ToolCallPart) for part in last.parts)
+
+
+def _rendered(messages: Sequence[ModelMessage], history_chars: int) -> list[Message]:
+    """All messages as text; the oldest results give way when there are too many."""
+    room = history_chars
+    rendered: list[Message] = []
+    for message in reversed(messages):
+        if isinstance(message, ModelResponse):
+            rendered.append(Message("assistant", "\n".join(map(_of_response, message.parts))))
+            continue
+        for part in reversed(message.parts):
+            text = _of_request(part)
+            if isinstance(part, ToolReturnPart):
+                room -= len(text)
+                if room < 0:
+                    text = f"(The result of {part.tool_name} is left out here to save room.)"
+            first = isinstance(part, SystemPromptPart)
+            rendered.append(Message("system" if first else "user", text))
+    return rendered[::-1]
+
+
+def _of_response(part: Any) -> str:
+    if isinstance(part, ToolCallPart):
+        return f'<call tool="{part.tool_name}">\n{part.args_as_json_str()}\n</call>'
+    return str(getattr(part, "content", ""))
+
+
+def _of_request(part: Any) -> str:
+    if isinstance(part, ToolReturnPart):
+        return part.model_response_str()
+    return str(part.content)
+
+
+def _joined(messages: Sequence[Message]) -> list[Message]:
+    """Neighbours of one role as one message: some servers insist on taking turns."""
+    joined: list[Message] = []
+    for message in messages:
+        if joined and joined[-1].role == message.role:
+            last = joined.pop()
+            joined.append(Message(last.role, f"{last.text}\n\n{message.text}"))
+        else:
+            joined.append(message)
+    return joined
+
+
+_OBJECT: Final = SchemaValidator(
+    core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema())
+)
+
+
+class Cited(BaseModel):
+    """A source: where something is said, and the words that say it."""
+
+    title: str = Field(default="", description="What the source is called.")
+    url: str = Field(default="", description="Its address, exactly as a tool returned it.")
+    path: str = Field(default="", description="Its path, exactly as a tool returned it.")
+    quote: str = Field(default="", description="Words of the source, exactly as they stand there.")
+
+
+class Finish(BaseModel):
+    """The result of the task."""
+
+    text: str = Field(min_length=1, description="The whole result, for a reader who sees only it.")
+    findings: list[str] = Field(default=[], description="Each thing found out, one sentence each.")
+    citations: list[Cited] = Field(default=[], description="What the findings rest on.")
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """One task with all that is needed for it."""
+
+    name: str
+    model: ChatModel
+    prompt: str
+    limits: LocalLimits
+    desk: Desk
+    task: str
+    inputs: Mapping[str, Json]
+    call: Call
+
+
+class DeskToolset(AbstractToolset[None]):
+    """The tools of a desk as a toolset."""
+
+    def __init__(self, desk: Desk, most_retries: int) -> None:
+        self._desk = desk
+        self._most_retries = most_retries
+
+    @property
+    def id(self) -> str | None:
+        """The toolset's name, for messages of the library."""
+        return "desk"
+
+    async def get_tools(self, ctx: RunContext[None]) -> dict[str, ToolsetTool[None]]:
+        """The tools that may be called."""
+        del ctx
+        return {
+            spec.name: ToolsetTool[None](
+                toolset=self,
+                tool_def=ToolDefinition(
+                    name=spec.name,
+                    description=spec.description,
+                    parameters_json_schema=spec.input_schema,
+                    sequential=spec.effect is not Effect.READ,
+                ),
+                max_retries=self._most_retries,
+                args_validator=_OBJECT,
+            )
+            for spec in self._desk.specs
+        }
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[None], tool: ToolsetTool[None]
+    ) -> str:
+        """Call one of them."""
+        del ctx, tool
+        return await self._desk.use(name, tool_args)
+
+
+async def carry_out(errand: Errand) -> dict[str, Json]:
+    """The result of a task; every other end is a failure, or a question."""
+    allowance = Allowance(errand.name, errand.limits)
+    try:
+        result = await _run(errand, allowance)
+    except InputNeeded:
+        raise
+    except Unsure as unsure:
+        # To the runner a call without an end: where things were changed, it asks the person.
+        raise TimeoutError(str(unsure)) from unsure
+    except (PlansmithError, AgentRunError) as error:
+        raise _failure(errand, error) from error
+    cited = [each.model_dump() for each in result.citations]
+    citations, notes = errand.desk.evidence.check(cited)
+    return {
+        "text": result.text,
+        "findings": list[Json](result.findings),
+        "files": [],
+        "citations": [dict[str, Json](each) for each in citations],
+        "notes": [*notes, *allowance.notes],
+    }
+
+
+async def _run(errand: Errand, allowance: Allowance) -> Finish:
+    limits, call = errand.limits, errand.call
+
+    def before() -> int:
+        allowance.take_turn()
+        call.progress(f"turn {allowance.turns} of {limits.turns}")
+        return allowance.turns_left
+
+    def after(usage: Usage) -> None:
+        call.spend(usage)
+        allowance.spend(usage)
+
+    model = port_model(
+        errand.model,
+        errand.desk.specs,
+        before=before,
+        after=after,
+        history_chars=limits.history_chars,
+    )
+    # Retries are bounded by the turns: a limit of the library's own would end a task early.
+    agent = LibraryAgent[None, Finish](
+        model,
+        output_type=ToolOutput(Finish, name=FINISH, description="End the task with its result."),
+        system_prompt=errand.prompt,
+        toolsets=[DeskToolset(errand.desk, limits.turns)],
+        retries=limits.turns,
+        deps_type=type(None),
+        name=errand.name,
+    )
+    done = await agent.run(_told(errand), usage_limits=UsageLimits(request_limit=None))
+    return done.output
+
+
+def _told(errand: Errand) -> str:
+    """The task in words, and everything from outside as data."""
+    told = [f"Your task:\n{errand.task}"]
+    if errand.inputs:
+        text = json.dumps(dict(errand.inputs), ensure_ascii=False, indent=1)
+        most = errand.limits.result_chars
+        more = f"\n[… {len(text) - most:,} more characters left out …]" if len(text) > most else ""
+        told.append(fence("inputs of the task", text[:most] + more))
+    told += [fence(f"answer of the person to: {asked}", answer) for asked, answer in _said(errand)]
+    if errand.desk.set_aside:
+        names = ", ".join(errand.desk.set_aside)
+        told.append(f"You may not use these, since they change things: {names}")
+    return "\n\n".join(told)
+
+
+def _said(errand: Errand) -> Sequence[tuple[str, str]]:
+    reply = errand.call.reply
+    if reply is None:
+        return ()
+    asked = reply.state.get("question", "") if isinstance(reply.state, dict) else ""
+    return ((str(asked), json.dumps(reply.answer, ensure_ascii=False)),)
+
+
+def _failure(errand: Errand, error: Exception) -> ToolFailed:
+    """A failure that says what was changed before it; then nobody knows how far it came."""
+    changes = errand.desk.changes
+    hint = error.hint if isinstance(error, PlansmithError) else ""
+    message = error.message if isinstance(error, PlansmithError) else f"{errand.name}: {error}"
+    if changes:
+        told = f"{message}; before that it called {', '.join(changes)}"
+        return OutcomeUnknown(told, hint=hint)
+    passing = isinstance(error, (ModelBusy, ToolBusy))
+    return ToolBusy(message, hint=hint) if passing else ToolFailed(message, hint=hint)

@@ -1,0 +1,271 @@
+"""Toolbox: the tools of an agent for one task, each call checked, and what they really returned."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any, Final, cast
+
+from plansmith.adapters.agents.local.limits import Circles, LocalLimits
+from plansmith.errors import (
+    InputNeeded,
+    Misconfigured,
+    OutcomeUnknown,
+    PlansmithError,
+    ToolFailed,
+)
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json, content_hash
+from plansmith.planner.briefing.fence import fence
+from plansmith.planner.checking.schemas import BadSchema, validator
+from plansmith.ports import Call, Reply, ToolSource
+from plansmith.text import clip
+
+_SPACE: Final = re.compile(r"\s+")
+_GAP: Final = re.compile(r"\s*(?:…|\.\.\.|\[…\]|\[\.\.\.\])\s*")
+_QUOTES: Final = str.maketrans("“”„«»‘’‚`", '"""""\'\'\'\'')
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
+_IN_NAMES: Final = r"[\w/.\-~%?&=]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One call: the names it can be cited by, and its text, both made comparable."""
+
+    names: str
+    text: str
+
+
+class Evidence:
+    """All calls of one task."""
+
+    def __init__(self) -> None:
+        self._seen: list[_Seen] = []
+
+    def add(self, arguments: Mapping[str, Json], result: Json) -> None:
+        """Take down a call that gave a result."""
+        text = "\n".join(_texts(result))
+        names = "\n".join((*_texts(dict(arguments)), text))
+        self._seen.append(_Seen(names, _plain(text)))
+
+    def check(
+        self, citations: Sequence[Mapping[str, str]]
+    ) -> tuple[list[dict[str, str]], list[str]]:
+        """The citations that hold, each once, and in words why the others are dropped."""
+        kept: list[dict[str, str]] = []
+        notes: list[str] = []
+        for citation in citations:
+            cited = {name: text.strip() for name, text in citation.items() if text.strip()}
+            flaw = self._flaw(cited)
+            if flaw:
+                shown = cited.get("url") or cited.get("path") or cited.get("title", "")
+                notes.append(f"the citation of {shown[:200]!r} was dropped: {flaw}")
+            elif cited not in kept:
+                kept.append(cited)
+        return kept, notes
+
+    def _flaw(self, cited: Mapping[str, str]) -> str:
+        name = cited.get("url") or cited.get("path")
+        if not name:
+            return "it names no url and no path"
+        named = [seen for seen in self._seen if _names(seen.names, name)]
+        if not named:
+            return "no tool returned it"
+        parts = [part for part in _GAP.split(_plain(cited.get("quote", ""))) if part.strip('" ')]
+        if not any(all(part.strip('" ') in seen.text for part in parts) for seen in named):
+            return "its quote is not in what the tools returned of it"
+        return ""
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a text names exactly this, and not something longer."""
+    short = name.split("#", 1)[0].rstrip("/") or name
+    found = rf"(?<!{_IN_NAMES}){re.escape(short)}/?[.?]?(?!{_IN_NAMES})"
+    return re.search(found, text) is not None
+
+
+def _plain(text: str) -> str:
+    """A text as it compares: no matter the case, the spaces and the shape of its quotes."""
+    # Letter by letter, so that a part of a text compares like the same part of the whole.
+    common = _NOT_ASCII.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
+    folded = common.translate(_QUOTES).casefold()
+    return _SPACE.sub(" ", folded).strip()
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """The texts and numbers in a value, in order."""
+    stack: list[Json] = [value]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            stack.extend(reversed(node.values()))
+        elif isinstance(node, list):
+            stack.extend(reversed(node))
+        elif node is not None:
+            yield node if isinstance(node, str) else str(node)
+
+
+DEFAULT_TIMEOUT_S: Final = 120.0
+_ASKED: Final = "plansmith agent asked"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which tools an agent may use: by name or pattern, and those that search."""
+
+    names: tuple[str, ...] = ()
+    searching: bool = False
+
+    def takes(self, spec: ToolSpec) -> bool:
+        """Whether a tool is meant."""
+        named = any(fnmatchcase(spec.name, pattern) for pattern in self.names)
+        return named or (self.searching and spec.search)
+
+
+class Desk:
+    """The tools for one task. Nothing that changes the world is called twice."""
+
+    def __init__(self, agent: str, *, effect: Effect, limits: LocalLimits, call: Call) -> None:
+        self._agent = agent
+        self._effect = effect
+        self._limits = limits
+        self._call = call
+        self._circles = Circles(agent, limits.repeats)
+        self._tools: dict[str, tuple[ToolSpec, ToolSource]] = {}
+        self._refused: set[str] = set()
+        self._reply, self._done = _left_behind(call.reply)
+        self.evidence = Evidence()
+
+    async def lay_out(self, source: ToolSource, choice: Choice) -> None:
+        """Put the chosen tools of a source on the desk; too far-reaching ones are set aside."""
+        for spec in await source.tools():
+            if not choice.takes(spec):
+                continue
+            if spec.name in self._tools or spec.name in self._refused:
+                hint = "give one of them another name"
+                raise Misconfigured(f"two tools are called {spec.name!r}", hint=hint)
+            if spec.effect.rank > self._effect.rank:
+                self._refused.add(spec.name)
+            else:
+                self._tools[spec.name] = (spec, source)
+
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        """The tools that may be called."""
+        return [spec for spec, _ in self._tools.values()]
+
+    @property
+    def changes(self) -> list[str]:
+        """The calls that changed something, in words."""
+        return [str(each["tool"]) for each in self._done.values()]
+
+    @property
+    def set_aside(self) -> Sequence[str]:
+        """The tools that reach further than the agent may."""
+        return sorted(self._refused)
+
+    async def use(self, name: str, arguments: dict[str, Json]) -> str:
+        """Call a tool, and give its result, or its failure, as fenced data."""
+        spec, source = self._tools[name]
+        flaw = _flaw(spec, arguments)
+        if flaw:
+            return self._noted(name, arguments, f"the arguments do not fit: {flaw}", failed=True)
+        self._call.progress(f"{name} {_short(arguments)}")
+        try:
+            result = await self._make(spec, source, arguments)
+        except InputNeeded as need:
+            raise self._asked(need, name, arguments) from need
+        except (Stop, Unsure):
+            raise
+        except OutcomeUnknown as lost:
+            return self._broken(spec, arguments, str(lost))
+        except PlansmithError as error:
+            return self._noted(name, arguments, str(error), failed=True)
+        except TimeoutError:
+            return self._broken(spec, arguments, "it took too long")
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises is its failure
+            return self._broken(spec, arguments, f"{type(error).__name__}: {error}")
+        self.evidence.add(arguments, result)
+        return self._noted(name, arguments, result)
+
+    def _broken(self, spec: ToolSpec, arguments: dict[str, Json], why: str) -> str:
+        """A call that may have taken effect ends the task, unless repeating it does no harm."""
+        if spec.effect is not Effect.READ and not spec.idempotent:
+            raise Unsure(f"nobody knows whether {spec.name} took effect: {why}")
+        return self._noted(spec.name, arguments, why, failed=True)
+
+    async def _make(self, spec: ToolSpec, source: ToolSource, arguments: dict[str, Json]) -> Json:
+        key = content_hash([spec.name, arguments])
+        if key in self._done and not spec.idempotent:
+            return self._done[key]["result"]
+        reply, inner = self._reply.get(key), f"{self._call.key}/{key[:16]}"
+        async with asyncio.timeout(spec.timeout_s or DEFAULT_TIMEOUT_S):
+            call = replace(self._call, key=inner, reply=reply)
+            result = await source.call(spec.name, arguments, call)
+        if spec.effect is not Effect.READ:
+            made: dict[str, Json] = {"tool": spec.name, "arguments": arguments, "result": result}
+            self._done[key] = made
+        return result
+
+    def _noted(self, name: str, arguments: Json, result: Json, *, failed: bool = False) -> str:
+        self._circles.note(name, arguments, result)
+        text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+        most = self._limits.result_chars
+        if len(text) > most:
+            text = f"{text[:most]}\n[… {len(text) - most:,} more characters left out …]"
+        return fence(f"{name} failed" if failed else f"result of {name}", text)
+
+    def _asked(self, need: InputNeeded, name: str, arguments: Json) -> InputNeeded:
+        """The tool's question, with what is needed to go on from where it was asked."""
+        state: Json = {
+            "kind": _ASKED,
+            "tool": name,
+            "arguments": arguments,
+            "state": cast("Json", need.state),
+            "question": need.message,
+            "done": list(self._done.values()),
+        }
+        return InputNeeded(
+            f"{self._agent}: {need.message}",
+            schema=need.schema,
+            options=need.options,
+            state=state,
+            link=need.link,
+        )
+
+
+class Stop(ToolFailed):
+    """A tool says that the whole task has failed, not only this call."""
+
+
+class Unsure(ToolFailed):
+    """A call that changes something went wrong, so that nobody knows what it did."""
+
+
+def _left_behind(reply: Reply | None) -> tuple[dict[str, Reply], dict[str, dict[str, Json]]]:
+    """The answer for the call that asked, and the changes that were made before it."""
+    if reply is None or not isinstance(reply.state, dict) or reply.state.get("kind") != _ASKED:
+        return {}, {}
+    asked = cast("dict[str, Any]", reply.state)
+    done = {content_hash([each["tool"], each["arguments"]]): each for each in asked["done"]}
+    key = content_hash([asked["tool"], asked["arguments"]])
+    return {key: Reply(reply.answer, asked["state"])}, done
+
+
+def _flaw(spec: ToolSpec, arguments: dict[str, Json]) -> str:
+    # A schema that cannot be understood is left to the tool.
+    with suppress(BadSchema):
+        first = next(iter(validator(spec.input_schema).iter_errors(arguments)), None)
+        return "" if first is None else first.message
+    return ""
+
+
+def _short(arguments: Mapping[str, Json]) -> str:
+    text = ", ".join(f"{name}={value}" for name, value in arguments.items())
+    return clip(" ".join(text.split()), 120)

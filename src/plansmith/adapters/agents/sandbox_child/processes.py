@@ -1,0 +1,254 @@
+"""Processes: limits that the kernel keeps for all of the code's together, their count and end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+_NAME: Final = "plansmith-box-"
+# The watcher stops code that has too many; this is for what is started between two looks.
+_SPARE: Final = 16
+_PERIOD_US: Final = 100_000  # one processor: as much time as passes
+_TREE: Final = Path("/proc/self")
+_WANTED: Final = ("memory", "pids", "cpu")
+
+
+@dataclass(slots=True)
+class Group:
+    """A group of our own: which limits it keeps, and handles by which a process joins it."""
+
+    folders: list[Path] = field(default_factory=list[Path])
+    keeps: list[str] = field(default_factory=list[str])
+    handles: list[int] = field(default_factory=list[int])
+
+    def join(self) -> None:
+        """Put this process, and all it will start, into the group."""
+        for handle in self.handles:
+            os.write(handle, b"0")
+
+    def ran_out_of_memory(self) -> bool:
+        """Whether the kernel ended a process of the group for its memory."""
+        return any(_killed(folder) for folder in self.folders)
+
+    def remove(self) -> None:
+        """Take the group away, once nothing is in it."""
+        for handle in self.handles:
+            os.close(handle)
+        for folder in self.folders:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def make(limits: Mapping[str, int]) -> Group:
+    """A group with these limits, as far as this process may make one; it may keep none."""
+    group = Group()
+    for parents, version in places():
+        for parent in parents:
+            if _add(group, parent, version, limits):
+                break
+    return group
+
+
+def _add(group: Group, parent: Path, version: int, limits: Mapping[str, int]) -> bool:
+    """Make the group's folder in one place; whether it keeps a limit there."""
+    _sweep(parent)
+    folder = parent / f"{_NAME}{os.getpid()}"
+    try:
+        folder.mkdir()
+        if not (folder / "cgroup.procs").exists():
+            raise FileNotFoundError
+        kept = [name for name in _WANTED if _set(folder, name, version, limits)]
+        handles = [os.open(folder / "cgroup.procs", os.O_WRONLY)] if kept else []
+    except OSError:
+        kept, handles = [], []
+    if not kept or not _can_join(handles):
+        for handle in handles:
+            os.close(handle)
+        with suppress(OSError):
+            folder.rmdir()
+        return False
+    group.handles += handles
+    group.folders.append(folder)
+    group.keeps += [each for each in kept if each not in group.keeps]
+    return True
+
+
+def _can_join(handles: list[int]) -> bool:
+    """Whether a process may be moved there: a right of its own, which only a try can tell."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            for handle in handles:
+                os.write(handle, b"0")
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def places() -> Iterator[tuple[list[Path], int]]:
+    """Where this process is in each tree: folders to make a group in, and the tree's version."""
+    mounts = list(_mounts())
+    for line in _lines("cgroup"):
+        _, names, path = line.split(":", 2)
+        for place, kind, options in mounts:
+            inside = place / path.lstrip("/")
+            inside = inside if inside.is_dir() else place
+            if names == "" and kind == "cgroup2":
+                # Where processes are, no limits can be given to others; beside them they can.
+                yield [inside, *([inside.parent] if inside != place else [])], 2
+            elif names and kind == "cgroup" and set(names.split(",")) & options & set(_WANTED):
+                yield [inside], 1
+
+
+def _mounts() -> Iterator[tuple[Path, str, set[str]]]:
+    for line in _lines("mountinfo"):
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split(" ", 2)
+        if kind in ("cgroup", "cgroup2"):
+            yield Path(left.split(" ")[4]), kind, set(options.split(","))
+
+
+def _lines(name: str) -> list[str]:
+    with suppress(OSError):
+        return (_TREE / name).read_text(encoding="utf-8").splitlines()
+    return []
+
+
+def _set(folder: Path, name: str, version: int, limits: Mapping[str, int]) -> bool:
+    """Set one limit; whether the kernel took it."""
+    memory, pids = str(limits["memory_bytes"]), str(limits["processes"] + _SPARE)
+    files = {
+        ("memory", 1): {"memory.limit_in_bytes": memory},
+        ("memory", 2): {"memory.max": memory},
+        ("pids", 1): {"pids.max": pids},
+        ("pids", 2): {"pids.max": pids},
+        ("cpu", 1): {"cpu.cfs_period_us": str(_PERIOD_US), "cpu.cfs_quota_us": str(_PERIOD_US)},
+        ("cpu", 2): {"cpu.max": f"{_PERIOD_US} {_PERIOD_US}"},
+    }
+    try:
+        for file, text in files[name, version].items():
+            with (folder / file).open("r+") as limit:  # never made: only the kernel has them
+                limit.write(text)
+    except OSError:
+        return False
+    # What is swapped out counts too, where that can be said.
+    for file, text in (("memory.memsw.limit_in_bytes", memory), ("memory.swap.max", "0")):
+        with suppress(OSError):
+            if name == "memory" and (folder / file).exists():
+                (folder / file).write_text(text)
+    return True
+
+
+def _killed(folder: Path) -> bool:
+    for file in ("memory.events", "memory.oom_control"):
+        with suppress(OSError):
+            for line in (folder / file).read_text().splitlines():
+                name, _, count = line.partition(" ")
+                if name == "oom_kill" and int(count):
+                    return True
+    return False
+
+
+def _sweep(parent: Path) -> None:
+    """Take away what a launcher that was killed left behind."""
+    with suppress(OSError):
+        for folder in parent.glob(f"{_NAME}*"):
+            if not Path(f"/proc/{folder.name.removeprefix(_NAME)}").exists():
+                with suppress(OSError):
+                    folder.rmdir()
+
+
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_ROUNDS: Final = 1000
+_PAUSE_S: Final = 0.005
+
+
+def below(pid: int) -> list[int]:
+    """Every process that descends from one."""
+    found: list[int] = []
+    open_ones = [pid]
+    while open_ones:
+        for child in _children(open_ones.pop()):
+            found.append(child)
+            open_ones.append(child)
+    return found
+
+
+def memory_of(pids: Iterable[int], limit: int) -> int:
+    """The bytes that processes hold; shared ones count once where that can be told."""
+    each = list(pids)
+    resident = sum(_resident(pid) for pid in each)
+    # Telling shares apart is slow: only when the simple sum says that it is too much.
+    return resident if resident <= limit else sum(_share(pid) for pid in each)
+
+
+def end_all(pid: int) -> bool:
+    """Kill and reap everything below a process; whether nothing is left."""
+    for _ in range(_ROUNDS):
+        left = below(pid)
+        # By group first: that takes all of one at once, and none can start another meanwhile.
+        for group in {_group(each) for each in left} - {os.getpgid(pid), 0}:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+        for each in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(each, signal.SIGKILL)
+        if not _reap():
+            return True
+        time.sleep(_PAUSE_S)
+    return False
+
+
+def _reap() -> bool:
+    """Take leave of the children that ended; whether any are left."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _group(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return 0
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    try:
+        threads = [each.name for each in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return found
+    for thread in threads:
+        with suppress(OSError):
+            text = Path(f"/proc/{pid}/task/{thread}/children").read_text()
+            found += map(int, text.split())
+    return found
+
+
+def _resident(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def _share(pid: int) -> int:
+    """What a process holds, with its part of what it shares."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return _resident(pid)
+    told = next((line for line in lines if line.startswith("Pss:")), "")
+    return int(told.split()[1]) * 1024 if told else _resident(pid)

@@ -1,0 +1,165 @@
+"""Built-in tools that compute exactly and convert units; an expression is read, never run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Final, cast
+
+from plansmith.adapters.tools.calculator import numbers
+from plansmith.adapters.tools.calculator.numbers import Num
+from plansmith.adapters.tools.calculator.syntax import Value, compute
+from plansmith.adapters.tools.calculator.units import Unit, unit
+from plansmith.adapters.tools.toolset import (
+    TEXT,
+    Arguments,
+    BuiltIn,
+    Job,
+    ToolSet,
+    fields,
+    items,
+    whole,
+    words,
+)
+from plansmith.errors import ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+
+_DIGITS: Final = 20
+_LONGEST_FRACTION: Final = 40
+_AMOUNT: Final[dict[str, Any]] = {
+    "anyOf": [{"type": "number"}, {"type": "string", "maxLength": 400}],
+    "description": "A number, or one written as text to keep all its digits.",
+}
+_ANSWER: Final[dict[str, Any]] = {
+    "value": {"type": "number", "description": "The number, rounded only as far as JSON must."},
+    "text": {"type": "string", "description": "The number in full, or to the digits asked for."},
+    "exact": {"type": "boolean", "description": "Whether the text is the number itself."},
+}
+_SHOWN: Final = whole("Digits shown of a number that does not end; 20 if left out.", 1, 50)
+
+COMPUTE: Final = ToolSpec(
+    name="calculator.compute",
+    description="Calculate exactly: + - * / // ^ mod, percent (200 + 15%, 15% of 80), 计算; also "
+    "brackets, sqrt round floor ceil abs min max sum mean median stdev "
+    "ln log exp sin gcd and more, with named values from other steps.",
+    input_schema=fields(
+        {
+            "expression": words(
+                "Such as (price * 3 + 4.50) * 1.25.",
+                format="arithmetic",
+                minLength=1,
+                maxLength=4_000,
+            ),
+            "values": {
+                "type": "object",
+                "description": "Numbers and lists of numbers that the expression names.",
+                "additionalProperties": {"anyOf": [*_AMOUNT["anyOf"], items(_AMOUNT, most=10_000)]},
+                "maxProperties": 100,
+            },
+            "digits": _SHOWN,
+        },
+        "expression",
+    ),
+    output_schema=fields({**_ANSWER, "fraction": TEXT}, "value", "text", "exact"),
+    effect=Effect.READ,
+    open_world=False,
+    idempotent=True,
+    timeout_s=10,
+)
+CONVERT: Final = ToolSpec(
+    name="calculator.convert",
+    description="Convert an amount from one unit of measure to another, 换算单位: length, "
+    "mass, time, data, area, volume, speed, temperature, energy, power, pressure, and products "
+    "such as km/h or m^2.",
+    input_schema=fields(
+        {
+            "value": _AMOUNT,
+            "from": words("The unit it is in, such as mile, kg, GiB, °F or m/s.", minLength=1),
+            "to": words("The unit wanted.", minLength=1),
+            "digits": _SHOWN,
+        },
+        *("value", "from", "to"),
+    ),
+    output_schema=fields(
+        {**_ANSWER, "unit": TEXT, "kind": TEXT}, *("value", "text", "exact", "unit", "kind")
+    ),
+    effect=Effect.READ,
+    open_world=False,
+    idempotent=True,
+    timeout_s=10,
+)
+
+
+class CalculatorTools(ToolSet):
+    """Both tools; they need nothing and keep nothing."""
+
+    def __init__(self) -> None:
+        super().__init__([BuiltIn(COMPUTE, _compute), BuiltIn(CONVERT, _convert)])
+
+
+def _compute(given: Arguments, job: Job) -> Json:
+    del job
+    values = _values(given.get("values", {}))
+    found = compute(given["expression"], values)
+    answer = _answer(found, given.get("digits", _DIGITS))
+    fraction = f"{found.value.numerator}/{found.value.denominator}"
+    shown = found.is_exact and not answer["exact"] and len(fraction) <= _LONGEST_FRACTION
+    return answer | {"fraction": fraction} if shown else answer
+
+
+def _convert(given: Arguments, job: Job) -> Json:
+    del job
+    amount, source, target = _amount(given["value"]), unit(given["from"]), unit(given["to"])
+    if source.dimension != target.dimension:
+        message = f"{given['from']} is {source.kind} and {given['to']} is {target.kind}"
+        raise ToolFailed(message, hint="convert between units of one kind")
+    found = numbers.kept(_converted(amount.value, source, target), amount)
+    answer = _answer(found, given.get("digits", _DIGITS))
+    return answer | {"unit": given["to"], "kind": target.kind}
+
+
+def _converted(amount: Fraction, source: Unit, target: Unit) -> Fraction:
+    absolute = amount * source.factor + source.offset
+    if source.dimension == target.dimension == unit("K").dimension and absolute < 0:
+        raise ToolFailed("that is colder than absolute zero", hint="check the amount")
+    return (absolute - target.offset) / target.factor
+
+
+def _values(given: Mapping[str, Any]) -> dict[str, Value]:
+    for name in given:
+        if not name.isidentifier() or not name.isascii():
+            hint = "use letters, digits and _"
+            raise ToolFailed(f"{name[:40]!r} cannot name a value", hint=hint)
+    return {name: _value(each) for name, each in given.items()}
+
+
+def _value(given: object) -> Value:
+    if not isinstance(given, list):
+        return _amount(given)
+    return [_amount(each) for each in cast("list[object]", given)]
+
+
+def _amount(given: object) -> Num:
+    """A number of JSON as it is written: 0.1 is a tenth."""
+    text = repr(given) if isinstance(given, int | float) else str(given).strip()
+    try:
+        return numbers.literal(text)
+    except ValueError:
+        hint = "give digits with a point, without a unit or separators"
+        raise ToolFailed(f"{text[:40]!r} is not a number", hint=hint) from None
+
+
+def _answer(found: Num, digits: int) -> dict[str, Json]:
+    value = found.value
+    if abs(value) >= Fraction(10) ** numbers.MOST_DIGITS:
+        raise numbers.too_large()
+    text, exact = numbers.written(found, digits)
+    if value.denominator == 1 and (exact or abs(value) < 2**53):
+        return {"value": value.numerator, "text": text, "exact": exact}
+    near = float(text)
+    if math.isinf(near):
+        hint = "round it to a whole number, or compute its logarithm"
+        raise ToolFailed(f"{text[:30]} is too large for a number with decimals", hint=hint)
+    return {"value": near, "text": text, "exact": exact}

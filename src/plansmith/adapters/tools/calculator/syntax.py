@@ -1,0 +1,250 @@
+"""The calculator's own small language, read and computed in one go; nothing is ever evaluated."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from plansmith.adapters.tools.calculator import numbers
+from plansmith.adapters.tools.calculator.numbers import CONSTANTS, FUNCTIONS, Num, factorial
+from plansmith.errors import ToolFailed
+
+Value = Num | list[Num]
+_DEEPEST: Final = 40
+_TOKEN: Final = re.compile(
+    r"(?P<number>(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d{1,9})?)"
+    r"|(?P<name>[^\W\d]\w*)|(?P<sign>\*\*|//|[-+*/^%(),!√])",
+    re.ASCII,
+)
+_OPERATORS: Final = {"**": "^", "of": "*"}
+# How people and models write the signs, beside those of the keyboard.
+_SIGNS: Final = str.maketrans(
+    {
+        "×": "*",
+        "·": "*",
+        "÷": "/",
+        "−": "-",
+        "–": "-",
+        "π": " pi ",
+        "²": "^2",
+        "³": "^3",
+        **{chr(0xFEE0 + code): chr(code) for code in range(0x21, 0x7F)},
+    }
+)
+
+
+class _Token(NamedTuple):
+    kind: str  # number, name, sign or end
+    text: str
+    place: int
+
+
+class _Operand(NamedTuple):
+    value: Value
+    percent: bool = False
+
+
+def compute(text: str, values: Mapping[str, Value]) -> Num:
+    """The number an expression is, exactly where that is possible."""
+    return _Reader(text, values).result()
+
+
+class _Reader:
+    """From the loosest operator to the tightest, one method each."""
+
+    def __init__(self, text: str, values: Mapping[str, Value]) -> None:
+        self._text = text.translate(_SIGNS)
+        self._values = values
+        self._tokens = _tokens(self._text)
+        self._at = 0
+        self._depth = 0
+
+    def result(self) -> Num:
+        if self._token.kind == "end":
+            raise ToolFailed("there is nothing to compute", hint="give an expression")
+        found = self._sum()
+        if self._token.kind != "end":
+            raise self._unexpected()
+        return _single(found.value)
+
+    @property
+    def _token(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _take(self, *texts: str) -> str:
+        """The next operator if it is one of these, moved past; else nothing."""
+        token = self._token
+        text = _OPERATORS.get(token.text, token.text)
+        if token.kind == "number" or token.text in self._values or text not in texts:
+            return ""
+        self._at += 1
+        return text
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise ToolFailed(f"it is nested more than {_DEEPEST} deep", hint="split it up")
+
+    def _sum(self) -> _Operand:
+        self._deeper()
+        left = self._product()
+        while sign := self._take("+", "-"):
+            base, operand = _single(left.value), self._product()
+            right = _single(operand.value)
+            if operand.percent:
+                # As on a pocket calculator: 200 + 15% is 230.
+                right = numbers.kept(base.value * right.value, base, right)
+            value = base.value + right.value if sign == "+" else base.value - right.value
+            left = _Operand(numbers.kept(value, base, right))
+        self._depth -= 1
+        return left
+
+    def _product(self) -> _Operand:
+        left = self._unary()
+        while sign := self._take("*", "/", "//", "mod"):
+            base, right = _single(left.value), _single(self._unary().value)
+            if sign == "*":
+                found = numbers.kept(base.value * right.value, base, right)
+            elif sign == "mod":
+                found = numbers.modulo(base, right)
+            else:
+                found = numbers.divide(base, right)
+            if sign == "//":
+                found = Num(Fraction(found.value.__floor__()), found.sure)
+            left = _Operand(found)
+        return left
+
+    def _unary(self) -> _Operand:
+        negative = False
+        while sign := self._take("+", "-"):
+            negative ^= sign == "-"
+        found = self._power()
+        if not negative:
+            return found
+        number = _single(found.value)
+        return _Operand(Num(-number.value, number.sure), found.percent)
+
+    def _power(self) -> _Operand:
+        base = self._postfix()
+        if not self._take("^"):
+            return base
+        self._deeper()
+        exponent = self._unary()
+        self._depth -= 1
+        return _Operand(numbers.power(_single(base.value), _single(exponent.value)))
+
+    def _postfix(self) -> _Operand:
+        found = _Operand(self._primary())
+        while sign := self._take("%", "!"):
+            number = _single(found.value)
+            if sign == "!":
+                found = _Operand(factorial(number))
+                if self._token.text == "!":
+                    hint = "write (3!)! for the factorial of one"
+                    raise ToolFailed("!! could mean two things", hint=hint)
+                continue
+            found = _Operand(numbers.kept(number.value / 100, number), percent=True)
+            self._refuse_remainder()
+        return found
+
+    def _refuse_remainder(self) -> None:
+        token = self._token
+        follows = token.kind in ("number", "name") and token.text not in ("of", "mod")
+        if follows or token.text in ("(", "√"):
+            hint = "write 10 mod 3 for a remainder, 15% of 80 for a share"
+            raise ToolFailed("% means percent, and nothing can follow it here", hint=hint)
+
+    def _primary(self) -> Value:
+        token = self._token
+        if token.kind == "number":
+            self._at += 1
+            return numbers.literal(token.text)
+        if token.kind == "name":
+            return self._named()
+        if self._take("√"):
+            self._deeper()
+            under = _single(self._primary())
+            self._depth -= 1
+            return numbers.root(under, 2)
+        if self._take("("):
+            found = self._sum().value
+            self._close()
+            return found
+        raise self._unexpected()
+
+    def _named(self) -> Value:
+        token = self._token
+        self._at += 1
+        if token.text in self._values:
+            return self._values[token.text]
+        name = token.text.lower()
+        if self._take("("):
+            if name not in FUNCTIONS:
+                raise _unknown("function", token.text, FUNCTIONS)
+            return FUNCTIONS[name].apply(name, self._arguments())
+        if name in CONSTANTS:
+            return CONSTANTS[name]
+        if name in FUNCTIONS:
+            raise ToolFailed(f"{name} is a function", hint=f"write {name}(…)")
+        raise _unknown("value", token.text, {**CONSTANTS, **self._values})
+
+    def _arguments(self) -> list[Value]:
+        found: list[Value] = []
+        if self._take(")"):
+            return found
+        while True:
+            found.append(self._sum().value)
+            if self._take(","):
+                continue
+            self._close()
+            return found
+
+    def _close(self) -> None:
+        if not self._take(")"):
+            if self._token.kind == "end":
+                raise ToolFailed("a bracket is not closed", hint="add )")
+            raise self._unexpected()
+
+    def _unexpected(self) -> ToolFailed:
+        token = self._token
+        if token.kind == "end":
+            return ToolFailed("the expression ends too early", hint="complete it")
+        hints = {
+            ",": "a comma separates the arguments of a function: write 1234.5, not 1,234.5",
+            ")": "there is no bracket that it closes",
+        }
+        near = self._text[max(0, token.place - 20) : token.place + 20].strip()
+        hint = hints.get(token.text, "an operator may be missing: write 2 * x, not 2 x")
+        return ToolFailed(f"{token.text!r} is not expected in {near!r}", hint=hint)
+
+
+def _tokens(text: str) -> list[_Token]:
+    found: list[_Token] = []
+    at = 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        match = _TOKEN.match(text, at)
+        if match is None:
+            hint = "numbers, + - * / // ^ %, mod, of, brackets, functions and names of values"
+            raise ToolFailed(f"{text[at]!r} is not understood", hint=hint)
+        found.append(_Token(str(match.lastgroup), match.group(), at))
+        at = match.end()
+    return [*found, _Token("end", "", at)]
+
+
+def _single(value: Value) -> Num:
+    if isinstance(value, list):
+        raise ToolFailed("a list stands where a number is needed", hint="sum(…) or mean(…) of it")
+    return value
+
+
+def _unknown(what: str, name: str, known: Mapping[str, object]) -> ToolFailed:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    listed = ", ".join(sorted(known))
+    hint = f"did you mean {near[0]}?" if near else f"known: {listed[:300]}"
+    return ToolFailed(f"there is no {what} called {name!r}", hint=hint)

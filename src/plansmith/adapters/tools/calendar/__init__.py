@@ -1,0 +1,234 @@
+"""Built-in tools for dates and times with zones: now, convert, add, difference, describe."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+from plansmith.adapters.clock import SystemClock
+from plansmith.adapters.tools.calendar.moments import (
+    CALENDAR,
+    CLOCK,
+    Moment,
+    elapsed,
+    in_zone,
+    moment,
+    parts_between,
+    plus,
+    weekdays_between,
+    zone_of,
+)
+from plansmith.adapters.tools.toolset import (
+    NOTES,
+    TEXT,
+    Arguments,
+    BuiltIn,
+    Job,
+    ToolSet,
+    fields,
+    noted,
+    whole,
+    words,
+)
+from plansmith.errors import Misconfigured, ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import Clock
+
+_WHOLE: Final = {"type": "integer"}
+_TIME: Final = "ISO 8601, such as 2026-03-29, 2026-03-29T14:30 or 2026-03-29T14:30:00+02:00."
+_ZONE: Final = words("IANA name such as Europe/Oslo, UTC, or +02:00.", minLength=1, maxLength=80)
+_LOCAL: Final = words(
+    "Zone of times that have none of their own, as an IANA name such as Europe/Oslo.",
+    minLength=1,
+    maxLength=80,
+)
+_MOST: Final = {"years": 10_000, "months": 120_000, "weeks": 600_000, "days": 4_000_000}
+_MOMENT: Final = fields(
+    {
+        "iso": words("The time with its offset; only the date if only that was given."),
+        "date": TEXT,
+        "time": words("Hours, minutes and seconds on the clocks of the zone."),
+        "zone": TEXT,
+        "offset": words("Distance from UTC, such as +02:00."),
+        "utc": TEXT,
+        "epoch": {"type": "number", "description": "Seconds since 1970-01-01 in UTC."},
+        "weekday": TEXT,
+        "week": words("ISO week, such as 2026-W13."),
+        "day_of_year": _WHOLE,
+        "quarter": _WHOLE,
+        "leap_year": {"type": "boolean"},
+        "summer_time": {"type": "boolean"},
+        "notes": NOTES,
+    },
+    *("iso", "date", "time", "zone", "offset", "utc", "epoch", "weekday", "week"),
+    *("day_of_year", "quarter", "leap_year", "summer_time"),
+)
+_PARTS: Final = ("years", "months", "days", "hours", "minutes", "seconds")
+_DIFFERENCE: Final = fields(
+    {
+        "seconds": {"type": "number", "description": "All of it in seconds."},
+        "days": {"type": "number", "description": "All of it in days of 24 hours."},
+        "parts": fields(dict.fromkeys(_PARTS, _WHOLE), *_PARTS),
+        "weekdays": {"type": "integer", "description": "Mondays to Fridays, without the last day."},
+        "text": TEXT,
+        "negative": {"type": "boolean"},
+        "notes": NOTES,
+    },
+    *("seconds", "days", "parts", "weekdays", "text", "negative"),
+)
+_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def _spec(name: str, description: str, takes: dict[str, Any], *needs: str) -> ToolSpec:
+    return ToolSpec(
+        name=name,
+        description=description,
+        input_schema=fields(takes, *needs),
+        output_schema=_DIFFERENCE if name == "time.difference" else _MOMENT,
+        effect=Effect.READ,
+        open_world=False,
+        idempotent=True,
+        timeout_s=10,
+    )
+
+
+NOW: Final = _spec(
+    "time.now",
+    "The current date, time and weekday in a time zone.",
+    {"zone": _ZONE},
+)
+DESCRIBE: Final = _spec(
+    "time.describe",
+    "What a date or time is: weekday, ISO week, quarter, day of the year, offset, summer time.",
+    {"time": words(_TIME), "zone": _LOCAL},
+    "time",
+)
+CONVERT: Final = _spec(
+    "time.convert",
+    "Convert a date and time from one time zone to another.",
+    {"time": words(_TIME), "zone": _LOCAL, "to": _ZONE},
+    *("time", "to"),
+)
+ADD: Final = _spec(
+    "time.add",
+    "Add years, months, weeks, days, weekdays, hours, minutes and seconds to a date or time; "
+    "negative numbers go back. Calendar units keep the wall clock over clock changes.",
+    {
+        "time": words(_TIME),
+        "zone": _LOCAL,
+        **{
+            unit: whole(f"How many {unit}.", -_MOST.get(unit, 10**12), _MOST.get(unit, 10**12))
+            for unit in (*CALENDAR, *CLOCK)
+        },
+        "weekdays": whole("How many days from Monday to Friday.", -1_000_000, 1_000_000),
+    },
+    "time",
+)
+DIFFERENCE: Final = _spec(
+    "time.difference",
+    "How long it is from one date or time to another: in all seconds and days, and in years, "
+    "months, days, hours, minutes and seconds; also the weekdays between.",
+    {"from": words(_TIME), "to": words(_TIME), "zone": _LOCAL},
+    *("from", "to"),
+)
+
+
+class CalendarTools(ToolSet):
+    """The five tools; `zone` is that of times which have none of their own."""
+
+    def __init__(self, *, zone: str = "UTC", clock: Clock | None = None) -> None:
+        try:
+            zone_of(zone)
+        except ToolFailed as error:
+            raise Misconfigured(error.message, hint=error.hint) from None
+        self._zone = zone
+        self._clock = clock or SystemClock()
+        super().__init__(
+            [
+                BuiltIn(NOW, self._now),
+                BuiltIn(DESCRIBE, self._describe),
+                BuiltIn(CONVERT, self._convert),
+                BuiltIn(ADD, self._add),
+                BuiltIn(DIFFERENCE, self._difference),
+            ]
+        )
+
+    def _now(self, given: Arguments, job: Job) -> Json:
+        del job
+        return _told(in_zone(self._clock.now(), given.get("zone", self._zone)))
+
+    def _read(self, given: Arguments, name: str = "time") -> Moment:
+        return moment(given[name], given.get("zone", self._zone))
+
+    def _describe(self, given: Arguments, job: Job) -> Json:
+        del job
+        return _told(self._read(given))
+
+    def _convert(self, given: Arguments, job: Job) -> Json:
+        del job
+        source = self._read(given)
+        found = in_zone(source.at, given["to"])
+        notes = source.notes
+        if source.is_day:
+            notes = (*notes, f"only a date was given: midnight in {source.zone} is taken")
+        return _told(Moment(found.at, found.zone, notes=notes))
+
+    def _add(self, given: Arguments, job: Job) -> Json:
+        del job
+        amounts = {unit: int(given[unit]) for unit in (*CALENDAR, *CLOCK) if unit in given}
+        if not amounts:
+            raise ToolFailed("nothing is added", hint="give days, hours or another unit")
+        return _told(plus(self._read(given), amounts))
+
+    def _difference(self, given: Arguments, job: Job) -> Json:
+        del job
+        start, end = self._read(given, "from"), self._read(given, "to")
+        length = elapsed(start, end)
+        negative = length < timedelta(0)
+        parts = parts_between(end, start) if negative else parts_between(start, end)
+        last = end.at.astimezone(start.at.tzinfo).date()
+        found: dict[str, Json] = {
+            "seconds": _number(length.total_seconds()),
+            "days": _number(length / timedelta(days=1)),
+            "parts": dict(parts),
+            "weekdays": weekdays_between(start.at.date(), last),
+            "text": _worded(parts),
+            "negative": negative,
+        }
+        return noted(found, [*start.notes, *end.notes])
+
+
+def _told(found: Moment) -> Json:
+    at = found.at
+    offset = at.isoformat()[-6:] if at.utcoffset() else "+00:00"
+    utc = at.astimezone(UTC)
+    year, week, _ = at.isocalendar()
+    whole_seconds = "auto" if at.microsecond else "seconds"
+    told: dict[str, Json] = {
+        "iso": str(at.date()) if found.is_day else at.isoformat(timespec=whole_seconds),
+        "date": str(at.date()),
+        "time": at.strftime("%H:%M:%S"),
+        "zone": found.zone,
+        "offset": offset,
+        "utc": utc.isoformat(timespec=whole_seconds).replace("+00:00", "Z"),
+        "epoch": _number((utc - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()),
+        "weekday": _DAYS[at.weekday()],
+        "week": f"{year}-W{week:02}",
+        "day_of_year": at.timetuple().tm_yday,
+        "quarter": (at.month + 2) // 3,
+        "leap_year": date(at.year, 12, 31).timetuple().tm_yday == 366,
+        "summer_time": bool(at.dst()),
+    }
+    return noted(told, found.notes)
+
+
+def _number(value: float) -> int | float:
+    return int(value) if value.is_integer() else value
+
+
+def _worded(parts: dict[str, int]) -> str:
+    said = [
+        f"{count} {unit if count != 1 else unit[:-1]}" for unit, count in parts.items() if count
+    ]
+    return ", ".join(said) or "0 seconds"

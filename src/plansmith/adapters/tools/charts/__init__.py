@@ -1,0 +1,212 @@
+"""The built-in tool that draws charts of rows as SVG, or as PNG where resvg_py is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from plansmith.adapters.tools.charts.draw import COLOURS, Chart, Series, draw
+from plansmith.adapters.tools.folder import Folder
+from plansmith.adapters.tools.toolset import (
+    NOTES,
+    TEXT,
+    Arguments,
+    BuiltIn,
+    Job,
+    ToolSet,
+    clip,
+    fields,
+    flag,
+    items,
+    known,
+    noted,
+    words,
+)
+from plansmith.errors import ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+
+_KINDS: Final = ("bar", "line", "scatter", "pie", "donut")
+_MOST_BARS: Final = 300
+_MOST_SLICES: Final = 12
+_MOST_BYTES: Final = 20_000_000
+_COLUMN: Final = words("A column of the rows.", minLength=1)
+
+SPEC: Final = ToolSpec(
+    name="charts.draw",
+    description="Draw a bar, line, scatter, pie or donut chart of rows into an SVG or PNG file "
+    "(画图表：柱状图、折线图、饼图).",
+    input_schema=fields(
+        {
+            "kind": {"enum": list(_KINDS), "default": "bar"},
+            "rows": {
+                **items({"type": "object"}, "Such as the rows of tables.sql.", most=5_000),
+                "minItems": 1,
+            },
+            "x": {**_COLUMN, "description": "Column along x; the first if left out."},
+            "y": {
+                "anyOf": [_COLUMN, {**items(_COLUMN, most=len(COLOURS)), "minItems": 1}],
+                "description": "Column of values, or several; all numbers if left out.",
+            },
+            "title": words("What is shown; the columns if left out.", minLength=1, maxLength=200),
+            "path": words("File to write, ending in .svg or .png.", minLength=1),
+            "overwrite": flag("Replace a file that is there."),
+        },
+        *("rows", "path"),
+    ),
+    output_schema=fields(
+        {
+            "path": TEXT,
+            "bytes": {"type": "integer"},
+            "description": words("The chart in words."),
+            "created": {"type": "boolean"},
+            "changed": {"type": "boolean"},
+            "notes": NOTES,
+        },
+        *("path", "bytes", "description", "created", "changed"),
+    ),
+    effect=Effect.WRITE,
+    open_world=False,
+    idempotent=True,
+    timeout_s=60,
+)
+
+
+class ChartTools(ToolSet):
+    """The tool, which writes into one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self._folder = Folder(root)
+        super().__init__([BuiltIn(SPEC, self._draw)])
+
+    def _draw(self, given: Arguments, job: Job) -> Json:
+        del job
+        path: str = given["path"]
+        ending = path.lower().rpartition(".")[2]
+        if ending not in ("svg", "png"):
+            raise ToolFailed(f"{path} does not say its kind", hint="end it with .svg or .png")
+        notes: list[str] = []
+        chart = _chart(given, notes)
+        svg = draw(chart)
+        data = svg.encode() if ending == "svg" else _png(svg)
+        over = given.get("overwrite", False)
+        done = self._folder.write(path, data, overwrite=over, most=_MOST_BYTES)
+        result: dict[str, Json] = {
+            "path": "/".join(self._folder.parts(path)),
+            "bytes": len(data),
+            "description": chart.about(),
+            "created": done.created,
+            "changed": done.changed,
+        }
+        return noted(result, notes)
+
+
+def _chart(given: Arguments, notes: list[str]) -> Chart:
+    given = _complete(given, notes)
+    rows: Sequence[Mapping[str, Any]] = given["rows"]
+    if given["kind"] == "line" and _numeric([row.get(given["x"]) for row in rows]) is not None:
+        # A line over numbers goes from left to right, however the rows come.
+        rows = sorted(rows, key=lambda row: float(row[given["x"]]))
+    columns: list[str] = [given["y"]] if isinstance(given["y"], str) else given["y"]
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    for name in (given["x"], *columns):
+        known(name, names)
+    series = [
+        Series(name, tuple(_value(row.get(name), name, at) for at, row in enumerate(rows, 1)))
+        for name in columns
+    ]
+    if all(value is None for each in series for value in each.values):
+        raise ToolFailed("there are no values to draw", hint="choose another column for y")
+    labels = tuple(_label(row.get(given["x"])) for row in rows)
+    kind = given["kind"]
+    if kind in ("pie", "donut"):
+        labels, series = _slices(labels, series, notes)
+    if kind == "bar" and len(labels) * len(series) > _MOST_BARS:
+        hint = "group or limit the rows, or draw a line"
+        raise ToolFailed(f"{len(labels) * len(series)} bars are too many to be read", hint=hint)
+    numeric = _numeric([row.get(given["x"]) for row in rows])
+    if kind == "scatter" and numeric is None:
+        hint = "a scatter chart has numbers on both sides: draw bars or a line"
+        raise ToolFailed(f"{given['x']!r} is not a column of numbers", hint=hint)
+    return Chart(kind, given["title"], given["x"], labels, tuple(series), numeric)
+
+
+def _complete(given: Arguments, notes: list[str]) -> Arguments:
+    """What was left out, by what the rows are; a column that is not there, if only one can be."""
+    rows: Sequence[Mapping[str, Any]] = given["rows"]
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    numbers = [name for name in names if _is_numeric([row.get(name) for row in rows])]
+    labels = [name for name in names if name not in numbers]
+    x: str = given.get("x") or next(iter([*labels, *names]))
+    if x not in names and len(labels) == 1:
+        notes.append(f"there is no column {clip(x, 40)!r}: {labels[0]!r} is along x")
+        x = labels[0]
+    y: Any = given.get("y") or [name for name in numbers if name != x] or names[-1]
+    values = [name for name in numbers if name != x]
+    if isinstance(y, str) and y not in names and len(values) == 1:
+        notes.append(f"there is no column {clip(y, 40)!r}: {values[0]!r} is drawn")
+        y = values[0]
+    title = given.get("title") or f"{y if isinstance(y, str) else ', '.join(y)} by {x}"
+    return {"kind": "bar", **given, "x": x, "y": y, "title": clip(title, 200)}
+
+
+def _is_numeric(values: Sequence[Any]) -> bool:
+    there = [each for each in values if each is not None]
+    return bool(there) and _numeric(there) is not None
+
+
+def _value(value: Any, name: str, row: int) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ToolFailed(f"row {row}: {clip(name, 40)!r} is not a number", hint="choose another")
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        raise ToolFailed(
+            f"row {row}: {clip(name, 40)!r} is {clip(str(value), 40)!r}, not a number",
+            hint="choose a column of numbers for y",
+        ) from None
+    if not abs(found) < float("inf"):
+        raise ToolFailed(f"row {row}: {clip(name, 40)!r} is too large to be drawn")
+    return found
+
+
+def _label(value: Any) -> str:
+    return "(empty)" if value is None else " ".join(str(value).split())
+
+
+def _numeric(values: Sequence[Any]) -> tuple[float, ...] | None:
+    if any(isinstance(each, bool) or not isinstance(each, int | float) for each in values):
+        return None
+    return tuple(float(each) for each in values)
+
+
+def _slices(
+    labels: tuple[str, ...], series: list[Series], notes: list[str]
+) -> tuple[tuple[str, ...], list[Series]]:
+    """Shares of one column, the small ones together where there are too many to be told apart."""
+    if len(series) > 1:
+        raise ToolFailed("a pie shows one column", hint="give one column for y, or draw bars")
+    pairs = [(name, value or 0.0) for name, value in zip(labels, series[0].values, strict=True)]
+    if any(value < 0 for _, value in pairs) or not any(value for _, value in pairs):
+        hint = "draw bars instead"
+        raise ToolFailed("shares need values that are not negative, and not all zero", hint=hint)
+    if len(pairs) > _MOST_SLICES:
+        pairs.sort(key=lambda pair: -pair[1])
+        rest = pairs[_MOST_SLICES - 1 :]
+        pairs = [*pairs[: _MOST_SLICES - 1], ("other", sum(value for _, value in rest))]
+        notes.append(f"the {len(rest)} smallest shares are drawn together as other")
+    names = tuple(name for name, _ in pairs)
+    return names, [Series(series[0].name, tuple(value for _, value in pairs))]
+
+
+def _png(svg: str) -> bytes:
+    try:
+        resvg = import_module("resvg_py")
+    except ImportError:
+        hint = "pip install resvg_py, or end the path with .svg"
+        raise ToolFailed("PNG needs resvg_py, which is not installed", hint=hint) from None
+    return bytes(resvg.svg_to_bytes(svg_string=svg, zoom=2.0))

@@ -1,0 +1,269 @@
+"""Tables read from CSV, JSON and values: columns with types, a note for all that was guessed."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final, cast
+
+from plansmith.adapters.tools.sql.rows import distinct
+from plansmith.adapters.tools.toolset import clip
+from plansmith.errors import ToolFailed
+
+_INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})")
+_NUMBER: Final = re.compile(r"[+-]?(?:(?:0|[1-9]\d{0,300})(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?")
+_SURE_DIGITS: Final = 15
+_BOOLEAN: Final = re.compile(r"true|false", re.IGNORECASE)
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TIME: Final = re.compile(
+    r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?"
+)
+_BOMS: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+ENCODINGS: Final = (
+    *("utf-8", "utf-16", "windows-1252", "iso-8859-1", "iso-8859-2", "iso-8859-15"),
+    *("windows-1250", "windows-1251", "koi8-r", "gb18030", "big5", "shift_jis", "euc-kr"),
+)
+_DELIMITERS: Final = ",;\t|"
+_SAMPLE: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class TableLimits:
+    """How large a file and a table may be."""
+
+    bytes_each: int = 20_000_000
+    rows: int = 200_000
+    columns: int = 300
+    cells: int = 2_000_000
+    letters_each: int = 100_000
+
+
+@dataclass(slots=True)
+class Data:
+    """A table in memory: columns as name and type, rows of plain values."""
+
+    columns: list[tuple[str, str]]
+    rows: list[list[Any]]
+    notes: list[str] = field(default_factory=list[str])
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its columns."""
+        return [name for name, _ in self.columns]
+
+
+def read_table(
+    data: bytes, name: str, *, limits: TableLimits, encoding: str | None, header: bool
+) -> Data:
+    """The table of a file: JSON and JSON lines by their name, anything else as CSV."""
+    notes: list[str] = []
+    text = decoded(data, name, encoding, notes)
+    if name.lower().endswith((".json", ".jsonl", ".ndjson")):
+        found = from_values(_json(text, name), name, limits=limits)
+    else:
+        found = _csv(text, name, limits=limits, header=header)
+    found.notes[:0] = notes
+    return found
+
+
+def decoded(data: bytes, name: str, encoding: str | None, notes: list[str]) -> str:
+    """A file's text: by its mark, as UTF-8, or as Windows-1252 with a note."""
+    marked = next((known for mark, known in _BOMS if data.startswith(mark)), None)
+    chosen = encoding or marked or "utf-8"
+    try:
+        return data.decode(chosen)
+    except UnicodeDecodeError:
+        if encoding is not None:
+            raise ToolFailed(f"{name} is not a text in {encoding}", hint="name another") from None
+    if b"\0" in data:
+        raise ToolFailed(f"{name} is not a text file", hint="give a CSV or JSON file")
+    notes.append(f"{name} is not in UTF-8: read as Windows-1252; set encoding if that is wrong")
+    return data.decode("windows-1252", "replace")
+
+
+def _json(text: str, name: str) -> Any:
+    try:
+        if not name.lower().endswith(".json"):
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ToolFailed(f"{name} is not JSON: {clip(str(error))}") from None
+
+
+def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
+    """The table of a JSON value: a list of objects, or an object that has one list of them."""
+    if isinstance(value, dict):
+        table = cast("dict[str, object]", value)
+        lists: list[object] = [each for each in table.values() if isinstance(each, list)]
+        return from_values(lists[0] if len(lists) == 1 else [table], name, limits=limits)
+    if not isinstance(value, list):
+        raise ToolFailed(f"{name} is not a list of rows", hint="give a list of objects")
+    listed: list[Any] = [*cast("list[object]", value)]
+    if listed and all(isinstance(each, list) for each in listed):
+        width = max(len(each) for each in listed)
+        _check_size(width, len(listed), limits)
+        rows = [[*each, *[None] * (width - len(each))] for each in listed]
+        return _typed([f"column_{place + 1}" for place in range(width)], rows, limits)
+    strange = next((each for each in listed if not isinstance(each, dict)), None)
+    if strange is not None:
+        hint = "every row has to be an object of columns"
+        raise ToolFailed(f"{name} has a row that is {clip(json.dumps(strange), 40)}", hint=hint)
+    names = list(dict.fromkeys(str(key) for each in listed for key in each))
+    _check_size(len(names), len(listed), limits)
+    return _typed(names, [[each.get(key) for key in names] for each in listed], limits)
+
+
+def _csv(text: str, name: str, *, limits: TableLimits, header: bool) -> Data:
+    delimiter = delimiter_of(text[:_SAMPLE])
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    rows: list[list[Any]] = []
+    try:
+        for row in reader:
+            if row:
+                rows.append([*row])
+            if len(rows) > limits.rows + 1:
+                raise _too_large(limits)
+    except csv.Error as error:
+        hint = "a quote may be missing before that line"
+        raise ToolFailed(f"{name}, line {reader.line_num}: {error}", hint=hint) from None
+    if not rows:
+        raise ToolFailed(f"{name} is empty", hint="give a file with a header and rows")
+    notes: list[str] = []
+    head = [str(each) for each in rows.pop(0)] if header else []
+    _check_size(max([len(head), *map(len, rows)]), len(rows), limits)
+    names, rows = _even(head, rows, notes)
+    found = _typed(names, rows, limits, texts=True)
+    found.notes[:0] = notes
+    return found
+
+
+def delimiter_of(sample: str) -> str:
+    """What separates the cells: the mark that comes equally often, and oftest, in every line."""
+    plain = re.sub(r'"[^"]*"', "", sample)
+    lines = [line for line in plain.splitlines()[:-1] or plain.splitlines() if line.strip()][:50]
+
+    def score(mark: str) -> tuple[float, int]:
+        counts = [line.count(mark) for line in lines]
+        first = counts[0] if counts else 0
+        same = sum(count == first for count in counts) / max(1, len(counts))
+        return (same if first else 0.0, first)
+
+    return max(_DELIMITERS, key=score)
+
+
+def _even(
+    head: list[str], rows: list[list[Any]], notes: list[str]
+) -> tuple[list[str], list[list[Any]]]:
+    """Rows of one width; more cells than the header has get columns of their own."""
+    width = max([len(head), *map(len, rows)])
+    if head and width > len(head):
+        many = sum(len(row) > len(head) for row in rows)
+        notes.append(f"{many} rows have more cells than the header: see the columns column_…")
+    short = sum(len(row) < (len(head) or width) for row in rows)
+    if short:
+        notes.append(f"{short} rows have fewer cells than the header: what is missing is empty")
+    names = distinct([*head, *[""] * (width - len(head))])
+    if head and names[: len(head)] != [each.strip() for each in head]:
+        notes.append("columns without a name or with the same one were renamed")
+    return names, [[*row, *[""] * (width - len(row))] for row in rows]
+
+
+def _typed(
+    names: Sequence[str], rows: list[list[Any]], limits: TableLimits, *, texts: bool = False
+) -> Data:
+    if not names:
+        raise ToolFailed("the table has no columns", hint="give rows with columns")
+    columns: list[tuple[str, str]] = []
+    for place, name in enumerate(names):
+        kind, convert = _kind_of_texts(rows, place) if texts else _kind_of_values(rows, place)
+        for row in rows:
+            row[place] = convert(row[place])
+            if isinstance(row[place], str) and len(row[place]) > limits.letters_each:
+                most = f"{limits.letters_each:,} letters"
+                raise ToolFailed(f"a cell of {clip(name, 40)!r} is longer than {most}")
+        columns.append((name, kind))
+    return Data(columns, rows)
+
+
+def _check_size(columns: int, rows: int, limits: TableLimits) -> None:
+    """Refuse a table before it is filled up: few cells in many columns can make very many."""
+    if rows > limits.rows or rows * max(1, columns) > limits.cells:
+        raise _too_large(limits)
+    if columns > limits.columns:
+        raise ToolFailed(f"a table has at most {limits.columns} columns", hint="choose some")
+
+
+def _too_large(limits: TableLimits) -> ToolFailed:
+    most = f"{limits.rows:,} rows or {limits.cells:,} cells"
+    return ToolFailed(f"the table has more than {most}", hint="use a smaller one")
+
+
+Convert = Callable[[Any], Any]
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a plain number of which no digit is lost."""
+    if _NUMBER.fullmatch(text) is None:
+        return False
+    return len(text) <= _SURE_DIGITS or Decimal(repr(float(text))) == Decimal(text)
+
+
+_FORMS: Final[tuple[tuple[str, Callable[[str], object], Convert], ...]] = (
+    ("integer", _INTEGER.fullmatch, int),
+    ("number", is_number, float),
+    ("boolean", _BOOLEAN.fullmatch, lambda text: text.lower() == "true"),
+    ("date", _DATE.fullmatch, str),
+    ("datetime", _TIME.fullmatch, str),
+)
+
+
+def _kind_of_texts(rows: list[list[Any]], place: int) -> tuple[str, Convert]:
+    """What all cells of a column are; one that does not fit makes them texts. Empty is null."""
+    for kind, form, convert in _FORMS:
+        if all(form(cell) for cell in _cells(rows, place)):
+            empty = not any(_cells(rows, place))
+            return ("null" if empty else kind), _unless_empty(convert)
+    return "text", lambda cell: cell or None
+
+
+def _cells(rows: list[list[Any]], place: int) -> Iterator[str]:
+    return (cell for row in rows if (cell := row[place].strip()))
+
+
+def _unless_empty(convert: Convert) -> Convert:
+    return lambda cell: convert(cell.strip()) if cell.strip() else None
+
+
+def _kind_of_values(rows: list[list[Any]], place: int) -> tuple[str, Convert]:
+    kinds = {_name(row[place]) for row in rows if row[place] is not None}
+    if not kinds:
+        return "null", lambda value: value
+    if kinds <= {"integer", "number"}:
+        return ("integer" if kinds == {"integer"} else "number"), lambda value: value
+    if len(kinds) == 1 and "json" not in kinds:
+        return kinds.pop(), lambda value: value
+    kind = "json" if kinds == {"json"} else "text"
+    return kind, lambda value: value if value is None or isinstance(value, str) else _dumped(value)
+
+
+def _name(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer" if value.bit_length() < 64 else "json"
+    return {"float": "number", "str": "text"}.get(type(value).__name__, "json")
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
