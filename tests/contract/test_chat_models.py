@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,9 +12,8 @@ from plansmith.adapters.models.limited import LimitedModel
 from plansmith.adapters.models.provider import ProviderModel
 from plansmith.adapters.models.retrying import RetryingModel
 from plansmith.adapters.models.timed import TimedModel
-from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.ports import ChatModel, Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.ports import ChatModel, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing import Answer, FakeClock, RecordedModel, RecordingModel, ScriptedModel
 from plansmith.testing.contracts import ChatModelContract
 from plansmith.testing.modelserver import ModelServer, Reply
@@ -70,13 +69,7 @@ class BareModel:
 
     name = "bare"
 
-    def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         return BareStream([TextDelta("good"), TextDelta(" day"), ModelDone(Usage())])
 
 
@@ -101,7 +94,7 @@ class TestWrappersOfABareModel(ChatModelContract):
 
 
 async def said(model: ChatModel, schema: dict[str, Json] | None = None) -> list[Delta]:
-    return [delta async for delta in model.stream(HELLO, schema=schema)]
+    return [delta async for delta in model.stream(Prompt(HELLO, schema=schema))]
 
 
 async def test_a_recorded_provider_model_is_played_back_byte_for_byte(tmp_path: Path) -> None:

@@ -25,7 +25,17 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import ToolDefinition
 
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.ports import ArgumentsDelta, ChatModel, Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.planner.old_models import takes_prompt
+from plansmith.ports import (
+    ArgumentsDelta,
+    ChatModel,
+    Delta,
+    Message,
+    ModelDone,
+    Prompt,
+    TextDelta,
+    Usage,
+)
 
 FINISH: Final = "finish"
 _CALL: Final = re.compile(r'<call tool="([^"\n]{1,200})">\s*(.*?)\s*</call>', re.DOTALL)
@@ -50,6 +60,7 @@ def port_model(
 ) -> FunctionModel:
     """A chat model as an agent's model; `before` tells how many turns are left after this one."""
     known = {spec.name: spec for spec in specs}
+    model = takes_prompt(chat)
 
     async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         left = before()
@@ -58,7 +69,7 @@ def port_model(
             prompt.append(Message("user", _LAST))
         offered = [*info.function_tools, *info.output_tools]
         tools = [known.get(each.name) or _spec(each) for each in offered]
-        said = await _heard(chat.stream(_joined(prompt), tools=tools))
+        said = await _heard(model.stream(Prompt(_joined(prompt), tools=tools)))
         after(said.usage)
         return ModelResponse(parts=_parts(said, messages))
 

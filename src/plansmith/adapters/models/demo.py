@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
 
 from plansmith.errors import ModelRefused
-from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.ports import Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.ports import (
+    Delta,
+    ModelDone,
+    PlanBrief,
+    Prompt,
+    ReplyBrief,
+    TextDelta,
+    TriageBrief,
+    Usage,
+)
 
 NOTICE: Final = {
     "en": "No language model is set up, so a scripted demo answers: it takes one word of the "
@@ -19,7 +27,6 @@ NOTICE: Final = {
     "用 `--model` 指定真正的模型。",
 }
 _CHUNK: Final = 40
-_REQUEST: Final = re.compile(r'<(data-\w+) title="request"[^>]*>\n(.*?)\n</\1>', re.DOTALL)
 _QUOTED: Final = re.compile(r"[\"“「'‘](.{2,60}?)[\"”」'’]")
 _HAN: Final = re.compile("[\u4e00-\u9fff]")
 _HAN_CUE: Final = re.compile(
@@ -45,39 +52,28 @@ class DemoModel:
         """The name by which settings and reports call it."""
         return "demo"
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """The answer, in pieces."""
-        del tools
-        prompt = "\n".join(message.text for message in messages)
-        text = _answer(prompt, schema)
+        text = _answer(prompt)
         for start in range(0, len(text), _CHUNK):
             yield TextDelta(text[start : start + _CHUNK])
         yield ModelDone(Usage(), self.name)
 
 
-def _answer(prompt: str, schema: Mapping[str, Json] | None) -> str:
-    """A reply is asked for without a schema, a decision and a plan each with its own."""
-    if schema is None:
-        return _reply(prompt)
-    request = _request(prompt)
-    if "decision" in cast("Mapping[str, Json]", schema.get("properties") or {}):
-        decided = {"decision": "plan", "reason": "the demo plans always", "query": request}
-        return json.dumps(decided | {"answer": ""})
-    if 'title="previous plan"' in prompt:
-        hint = "plansmith edit changes a plan by hand; --model names a real model"
-        raise ModelRefused("the scripted demo cannot change a plan", hint=hint)
-    return json.dumps(_plan(request), ensure_ascii=False)
-
-
-def _request(prompt: str) -> str:
-    found = _REQUEST.findall(prompt)
-    return found[-1][1] if found else ""
+def _answer(prompt: Prompt) -> str:
+    match prompt.brief:
+        case TriageBrief(request):
+            decided = {"decision": "plan", "reason": "the demo plans always", "query": request}
+            return json.dumps(decided | {"answer": ""})
+        case PlanBrief(request) as brief:
+            if brief.previous is not None:
+                hint = "plansmith edit changes a plan by hand; --model names a real model"
+                raise ModelRefused("the scripted demo cannot change a plan", hint=hint)
+            return json.dumps(_plan(request), ensure_ascii=False)
+        case ReplyBrief() as brief:
+            return _reply(brief)
+        case None:
+            return _reply(ReplyBrief("", {}))
 
 
 def keyword(request: str) -> str:
@@ -131,9 +127,9 @@ def _plan(request: str) -> dict[str, Json]:
     }
 
 
-def _reply(prompt: str) -> str:
-    chinese = bool(_HAN.search(prompt))
-    found = _search_result(prompt)
+def _reply(brief: ReplyBrief) -> str:
+    chinese = bool(_HAN.search(brief.instruction))
+    found = next(filter(None, map(_search_result, brief.results.values())), None)
     if found is None:
         return (
             "这是脚本演示，没有语言模型；它只会说出自己的查找结果，而这里没有。"
@@ -157,17 +153,11 @@ def _reply(prompt: str) -> str:
     return "\n".join([head, "", *files]).strip()
 
 
-def _search_result(prompt: str) -> dict[str, Any] | None:
-    """The result of `files.search` that a prompt holds as JSON."""
-    start = prompt.find('{"files":')
-    try:
-        value: object = json.JSONDecoder().raw_decode(prompt, start)[0] if start >= 0 else None
-    except ValueError:
+def _search_result(value: Json) -> dict[str, Any] | None:
+    """The value, if it is a result of `files.search`."""
+    if not isinstance(value, dict) or "searched" not in value:
         return None
-    if not isinstance(value, dict):
-        return None
-    found = cast("dict[str, Any]", value)
-    return found if isinstance(found.get("files"), list) and "searched" in found else None
+    return value if isinstance(value.get("files"), list) else None
 
 
 def _line(file: Mapping[str, Any]) -> str:

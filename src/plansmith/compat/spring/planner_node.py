@@ -22,6 +22,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
 from plansmith.planner.jsontext.read import read_json
 from plansmith.planner.kit import Kit, Planned, PlanRequest
+from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import ChatModel, Clock, ContextBlock
@@ -88,7 +89,7 @@ class PlannerNode:
         if state.get(keys.IS_ONLY_NL2SQL):
             return _done(only_nl2sql(str(state[keys.INPUT_KEY])))
         kit = Kit(
-            plan_model=self.model,
+            plan_model=takes_prompt(self.model),
             clock=self.clock,
             agents=self.agents,
             sources=[_Told(state)],

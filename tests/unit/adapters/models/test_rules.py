@@ -18,7 +18,7 @@ from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.errors import ModelRefused
 from plansmith.plan.run import Run, RunStatus
 from plansmith.planner.listen import listen
-from plansmith.ports import Message
+from plansmith.ports import Message, Prompt
 
 
 @pytest.mark.parametrize(
@@ -159,9 +159,9 @@ async def test_what_fits_no_tool_is_a_failure_that_says_what_would_help() -> Non
 async def test_rules_say_what_they_cannot_do() -> None:
     model = RulesModel()
     with pytest.raises(ModelRefused, match="takes a language model"):
-        await listen(model.stream([Message("user", "x")], schema={"type": "object"}))
+        await listen(model.stream(Prompt([Message("user", "x")], schema={"type": "object"})))
     with pytest.raises(ModelRefused, match="no language model"):
-        await listen(model.stream([Message("user", "Tell me a story")]))
+        await listen(model.stream(Prompt([Message("user", "Tell me a story")])))
 
 
 async def test_another_plan_takes_a_model(folder: Path) -> None:
