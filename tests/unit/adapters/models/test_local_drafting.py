@@ -363,6 +363,16 @@ def test_changes_and_problems_are_told_again() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("words", "to"),
+    [("把这个发给他", "?"), ("把这个发给 kim@post.org", "kim@post.org"), ("发到 a@b.de", "a@b.de")],
+)
+def test_a_name_of_the_examples_is_no_value_of_another_request(words: str, to: str) -> None:
+    wish = "kim@post.org" if to == "?" else to
+    made = grounded([call("mail.send", to=wish, body="Trip to Rome")], TOOLS, words)
+    assert made[0]["args"] == {"to": to, "body": "?"}
+
+
 def test_an_agent_is_called_with_its_task() -> None:
     agent = Offered(
         "helper", "helps", {"properties": {"task": TEXT}, "required": ["task"]}, None, True

@@ -137,6 +137,18 @@ async def test_settings_reach_the_server() -> None:
     assert (chat["temperature"], chat["seed"], chat["stream"]) == (0.5, 7, True)
 
 
+async def test_a_limit_of_a_prompt_goes_before_that_of_the_settings() -> None:
+    async with ModelServer("ok", "ok") as server:
+        model = model_of(server, settings={"max_tokens": 900})
+        for limit in (None, 80):
+            async for _ in model.stream(Prompt(HELLO, max_tokens=limit)):
+                pass
+        limits = [
+            chat.get("max_completion_tokens", chat.get("max_tokens")) for chat in server.chats
+        ]
+    assert limits == [900, 80]
+
+
 @pytest.mark.parametrize("output", ["json_schema", "tool", "text"])
 async def test_calls_that_start_alike_send_the_same_first_bytes(output: Any) -> None:
     longer = [*HELLO, Message("assistant", "no"), Message("user", "again")]
