@@ -1,16 +1,21 @@
-"""Models written for the first release, whose `stream` takes messages, a schema and tools."""
+"""The first release's way to ask a model: `stream(messages, schema=…, tools=…)`.
+
+`takes_prompt` adapts models that are written so; `takes_messages` is for models that are asked so.
+"""
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Protocol, cast
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar, cast
 
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import ChatModel, Delta, Message, Prompt
 
 _OLD_NAMES = frozenset({"messages", "schema", "tools"})
+_Stream = TypeVar("_Stream", bound=Callable[..., AsyncIterator[Delta]])
 
 
 class OldChatModel(Protocol):
@@ -54,3 +59,17 @@ def takes_prompt(model: ChatModel | OldChatModel) -> ChatModel:
         names = []
     is_old = not _OLD_NAMES.isdisjoint(names)
     return _TakesPrompt(cast("OldChatModel", model)) if is_old else cast("ChatModel", model)
+
+
+def takes_messages(stream: _Stream) -> _Stream:
+    """A `stream` of ours that old code may also ask with messages, a schema and tools."""
+
+    @functools.wraps(stream)
+    def asked(
+        self: object, prompt: Prompt | Sequence[Message], **parts: Any
+    ) -> AsyncIterator[Delta]:
+        if isinstance(prompt, Prompt):
+            return stream(self, prompt, **parts)
+        return stream(self, Prompt(prompt, **parts))
+
+    return cast("_Stream", asked)

@@ -137,3 +137,43 @@ def test_any_other_model_is_left_as_it_is(model: Any) -> None:
 async def test_an_adapted_model_is_not_adapted_again() -> None:
     adapted = takes_prompt(old("x"))
     assert takes_prompt(adapted) is adapted
+
+
+class OldWrapper:
+    """A wrapper of the first release: it asks the model behind it in the old way."""
+
+    name = "wrapper"
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        tools: Sequence[ToolSpec] = (),
+    ) -> AsyncIterator[Delta]:
+        return cast("AsyncIterator[Delta]", self.model.stream(messages, schema=schema, tools=tools))
+
+
+async def test_old_code_may_ask_our_models_in_the_old_way(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    scripted = ScriptedModel("one", "two")
+    model: Any = takes_prompt(cast("Any", OldWrapper(RecordingModel(scripted, path))))
+    assert (await listen(model.stream(ASKED))).text == "one"
+    heard = await listen(
+        cast("Any", RecordedModel(path)).stream(
+            ASKED.messages, schema=ASKED.schema, tools=ASKED.tools
+        )
+    )
+    assert heard.text == "one"
+    assert (await listen(cast("Any", scripted).stream(ASKED.messages))).text == "two"
+    assert scripted.prompts == [list(ASKED.messages)] * 2
+
+
+def test_what_neither_way_knows_is_refused() -> None:
+    with pytest.raises(TypeError):
+        cast("Any", ScriptedModel("x")).stream([], colour="red")
+    with pytest.raises(TypeError):
+        cast("Any", ScriptedModel("x")).stream(ASKED, schema={})

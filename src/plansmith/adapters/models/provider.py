@@ -34,6 +34,7 @@ from plansmith.adapters.models.output import (
 from plansmith.adapters.models.prices import price_of
 from plansmith.errors import ModelFailed, ModelRefused
 from plansmith.plan.data import Json
+from plansmith.planner.old_models import takes_messages
 from plansmith.ports import ArgumentsDelta, Delta, ModelDone, Prompt, TextDelta, Usage
 
 ANSWER_TOOL: Final = "answer"
@@ -91,6 +92,7 @@ class ProviderModel:
         if held is not None:
             await held.aclose()
 
+    @takes_messages
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """The answer piece by piece; an empty piece of text means that the model thinks."""
         model = await self._connect()

@@ -12,7 +12,7 @@ from typing import Any, cast
 from plansmith.adapters.models.streams import closing
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused, PromptTooLong, ScriptMismatch
 from plansmith.plan.data import Json, content_hash
-from plansmith.planner.old_models import takes_prompt
+from plansmith.planner.old_models import takes_messages, takes_prompt
 from plansmith.ports import (
     ArgumentsDelta,
     ChatModel,
@@ -40,6 +40,7 @@ class RecordingModel:
         """The name of the model behind."""
         return self._model.name
 
+    @takes_messages
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """What the model behind says, kept on record, a failure too."""
         deltas: list[Json] = []
@@ -79,6 +80,7 @@ class RecordedModel:
         """The name of the model that was recorded."""
         return str(self._lines[0]["model"]) if self._lines else "recorded"
 
+    @takes_messages
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """The recorded answer to this very request."""
         line = self._find(_request(prompt))

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from plansmith.errors import ModelFailed, ScriptMismatch
+from plansmith.planner.old_models import takes_messages
 from plansmith.ports import ArgumentsDelta, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 
 Expectation = str | Callable[[Sequence[Message]], bool]
@@ -52,6 +53,7 @@ class ScriptedModel:
         """The name given at the start."""
         return self._name
 
+    @takes_messages
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """The next answer, in pieces."""
         self.prompts.append(list(prompt.messages))
