@@ -48,6 +48,7 @@ class PlanBrief:
     """
 
     request: str
+    locale: str = "en"
     tools: tuple[ToolSpec, ...] = ()
     agents: tuple[AgentSpec, ...] = ()
     known: tuple[ContextBlock, ...] = ()

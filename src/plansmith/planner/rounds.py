@@ -62,6 +62,7 @@ class Rounds:
         )
         brief = PlanBrief(
             visible(self.query),
+            locale=self.locale,
             tools=tuple(self.offer.tools),
             agents=tuple(self.offer.agents),
             known=self.context.facts,

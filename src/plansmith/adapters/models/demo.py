@@ -28,7 +28,6 @@ NOTICE: Final = {
 }
 _CHUNK: Final = 40
 _QUOTED: Final = re.compile(r"[\"“「'‘](.{2,60}?)[\"”」'’]")
-_HAN: Final = re.compile("[\u4e00-\u9fff]")
 _HAN_CUE: Final = re.compile(
     "(?:提到|包含|含有|提及|关于|出现|找到|查找|搜索)+了?([\u4e00-\u9fff]{1,8})"
 )
@@ -69,7 +68,7 @@ def _answer(prompt: Prompt) -> str:
             if brief.previous is not None:
                 hint = "plansmith edit changes a plan by hand; --model names a real model"
                 raise ModelRefused("the scripted demo cannot change a plan", hint=hint)
-            return json.dumps(_plan(request), ensure_ascii=False)
+            return json.dumps(_plan(request, brief.locale), ensure_ascii=False)
         case ReplyBrief() as brief:
             return _reply(brief)
         case None:
@@ -91,9 +90,9 @@ def keyword(request: str) -> str:
     return longest[:-1] if plural and len(longest) > 3 else longest
 
 
-def _plan(request: str) -> dict[str, Json]:
+def _plan(request: str, locale: str) -> dict[str, Json]:
     word = keyword(request)
-    chinese = bool(_HAN.search(request))
+    chinese = locale.startswith("zh")
     titles = (
         ("看看文件夹里有什么", f"在文件中查找“{word}”", "说出找到了什么")
         if chinese
@@ -128,7 +127,7 @@ def _plan(request: str) -> dict[str, Json]:
 
 
 def _reply(brief: ReplyBrief) -> str:
-    chinese = bool(_HAN.search(brief.instruction))
+    chinese = brief.locale.startswith("zh")
     found = next(filter(None, map(_search_result, brief.results.values())), None)
     if found is None:
         return (

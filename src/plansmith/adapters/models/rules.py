@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from plansmith.adapters.models.local.brief import DraftTask
-from plansmith.adapters.models.local.calls import HAN
 from plansmith.adapters.models.local.unfold import no_plan, plan_of_calls
-from plansmith.adapters.models.local.wording import Task, lead, worded
+from plansmith.adapters.models.local.wording import Task, language_of, lead, worded
 from plansmith.adapters.models.rules_fill import calls_for
 from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json
@@ -55,7 +54,7 @@ class RulesModel:
 def _said(prompt: Prompt) -> str:
     match prompt.brief:
         case PlanBrief() as brief:
-            return json.dumps(_plan(DraftTask.of(brief)), ensure_ascii=False)
+            return json.dumps(_plan(brief), ensure_ascii=False)
         case TriageBrief():
             reason = "rules plan whatever they are asked"
             return json.dumps({"decision": "plan", "reason": reason, "query": "", "answer": ""})
@@ -68,11 +67,12 @@ def _said(prompt: Prompt) -> str:
             raise ModelRefused("no language model is set up to word it", hint=_HINT)
 
 
-def _plan(task: DraftTask) -> dict[str, Json]:
+def _plan(brief: PlanBrief) -> dict[str, Json]:
+    task = DraftTask.of(brief)
     if task.remark:
         hint = f"plansmith edit changes a plan by hand; {_HINT}"
         raise ModelRefused("rules cannot make another plan", hint=hint)
-    language = "zh" if HAN.search(task.request) else "en"
+    language = language_of(brief.locale)
     calls = calls_for(task.request, task.tools)
     tools = {tool.name: tool for tool in task.tools}
     if not calls:

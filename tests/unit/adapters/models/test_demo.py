@@ -35,6 +35,7 @@ async def said(brief: Brief | None) -> str:
 async def test_the_demo_plans_every_request_and_answers_again_and_again() -> None:
     request = "Which files mention invoices?"
     assert json.loads(await said(TriageBrief(request)))["decision"] == "plan"
+    assert "查找" in await said(PlanBrief("哪些文件提到发票？", "zh-CN"))
     for _ in range(2):
         plan = json.loads(await said(PlanBrief(request)))
         assert plan["steps"][1]["inputs"] == {"text": "invoice", "folder": "."}
@@ -52,7 +53,7 @@ async def test_the_demo_words_its_own_search_and_says_what_it_is() -> None:
     assert "scripted demo" in told
     assert "of 4 text files, 1 has it" in told
     assert "- a.txt (1, …)" in told
-    assert "脚本演示" in await said(ReplyBrief("说出找到了什么: {{s}}", {"{{s}}": found}))
+    assert "脚本演示" in await said(ReplyBrief("说出: {{s}}", {"{{s}}": found}, locale="zh-CN"))
 
 
 @pytest.mark.parametrize("value", ["anything", {"text": 1}, {"files": 3, "searched": 1}, None])

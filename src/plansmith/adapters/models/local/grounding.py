@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from plansmith.adapters.models.local.calls import EXAMPLE_VALUES
+from plansmith.adapters.models.local.calls import EXAMPLE_VALUES, HAN
 from plansmith.adapters.models.local.deeds import asks_for_change
 from plansmith.adapters.models.local.queries import without_condition
 from plansmith.adapters.models.local.signatures import Offered
@@ -19,7 +19,6 @@ _INSIDE: Final = re.compile(r"\$[1-9]")
 _LOOSE: Final = re.compile(r"(?<![A-Za-z0-9.])\d+(?:\.\d+)?(?![A-Za-z0-9.])")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _WORD: Final = re.compile(r"[^\W\d_]+|\d+")
-_HAN: Final = re.compile("[\u3400-\u9fff]")
 _CODE: Final = re.compile(r"[A-Za-z]{2,4}(?:[-_/][A-Za-z]{2,4})?")
 # Words from which a date follows that stands nowhere; "my last order" is no such word.
 _RELATIVE: Final = re.compile(
@@ -205,7 +204,7 @@ class _Source:
         self._plain = _plain(text)
         self._words = set(_words(text))
         self._numbers = set(_numbers(text))
-        self._is_han = bool(_HAN.search(text))
+        self._is_han = bool(HAN.search(text))
 
     def value(self, value: Json, schema: Mapping[str, Any], place: int) -> Json:
         """The value if it was told, None if not."""
@@ -276,7 +275,7 @@ class _Source:
         if self._is_foreign(value) or _CODE.fullmatch(value):
             return True
         known = sum(self._knows(word) for word in words)
-        if len(words) >= _FREE_FROM or _HAN.search(value):
+        if len(words) >= _FREE_FROM or HAN.search(value):
             return known * 2 >= len(words)
         return bool(words) and known == len(words)
 
@@ -317,7 +316,7 @@ class _Source:
         return all(float(each.replace(",", "")) in shares for each in _NUMBER.findall(expression))
 
     def _is_foreign(self, value: str) -> bool:
-        return self._is_han and not _HAN.search(value)
+        return self._is_han and not HAN.search(value)
 
     def _knows(self, word: str) -> bool:
         if word in self._words or word in self._plain:
@@ -334,7 +333,7 @@ def _plain(text: str) -> str:
 
 def _words(text: str) -> Iterator[str]:
     for word in _WORD.findall(unicodedata.normalize("NFKC", text).casefold()):
-        if _HAN.search(word):
+        if HAN.search(word):
             yield from word
         else:
             yield word

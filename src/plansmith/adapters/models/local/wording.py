@@ -6,14 +6,13 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from plansmith.adapters.models.local.facts import facts
 from plansmith.errors import ModelFailed
 from plansmith.plan.refs import Ref, pieces, value_text
 from plansmith.ports import Message, Prompt, ReplyBrief
 
-_HAN: Final = re.compile("[\u3400-\u9fff]")
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _MARKER: Final = re.compile(r"^\s*(?:\d+[.)]|[-*])\s+", re.MULTILINE)
 _CITED: Final = re.compile(r"\[step:[^\]]*\]")
@@ -35,11 +34,17 @@ _KINDS: Final = {"files": "文件", "tables": "表", "columns": "列", "folders"
 _ROOM: Final = 2400  # letters of results that a sentence is made from
 
 
+def language_of(locale: str) -> Literal["en", "zh"]:
+    """The language of our own sentences that is nearest to a person's."""
+    return "zh" if locale.startswith("zh") else "en"
+
+
 class Task(NamedTuple):
     """A request to be answered, and the results by step; without a request they are quoted."""
 
     request: str
     results: Mapping[str, str]
+    language: Literal["en", "zh"] = "en"
 
     @classmethod
     def of(cls, brief: ReplyBrief) -> Task:
@@ -50,15 +55,14 @@ class Task(NamedTuple):
         for ref in dict.fromkeys(each for each in parts if isinstance(each, Ref)):
             text = value_text(brief.results.get(str(ref)))
             texts[ref.step] = f"{texts[ref.step]}\n{text}" if ref.step in texts else text
-        return cls(words, texts)
+        return cls(words, texts, language_of(brief.locale))
 
 
 def phrase_messages(task: Task) -> list[Message]:
     """The prompt for the one sentence a model may add."""
     results = "\n".join(facts(text) for text in task.results.values())
     asked = f"Request: {task.request}\nResults:\n{results[:_ROOM]}"
-    language = "zh" if _HAN.search(task.request) else "en"
-    return [Message("system", _PHRASE[language]), Message("user", asked)]
+    return [Message("system", _PHRASE[task.language]), Message("user", asked)]
 
 
 def lead(task: Task) -> str | None:
@@ -69,7 +73,7 @@ def lead(task: Task) -> str | None:
     found = [each for each in map(_list, task.results.values()) if each is not None]
     if not found or len(found[-1].items) == 1:
         return None
-    chinese = bool(_HAN.search(task.request))
+    chinese = task.language == "zh"
     kind, items, rows = found[-1]
     names = [_name(each) for each in items]
     if not names:
