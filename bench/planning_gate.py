@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from plansmith.adapters.models.local.brief import read_brief
+from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.drafting import draft_prompt
 from plansmith.adapters.models.local.gate import has_evidence, is_reply
 from plansmith.adapters.models.local.model import LocalModel
 from plansmith.plan.capability import ToolSpec
-from plansmith.planner.briefing.fence import fence
-from plansmith.planner.draft import Offer, draft_messages
+from plansmith.ports import PlanBrief
 
 NOW = "2026-01-05T09:00:00+00:00 (Monday, UTC)"
 # BFCL writes types as Python calls them.
@@ -50,12 +49,9 @@ async def held_back(model: LocalModel, path: Path, count: int) -> int:
     """Of so many requests of a file, how many only get a reply."""
     found = 0
     for text, tools in requests(path, count):
-        context = fence("current time", NOW)
-        brief = read_brief(draft_messages(text, offer=Offer(tools), context=context))
-        assert brief is not None
-        prompt = draft_prompt(brief)
-        odds, _ = await model.odds(prompt, '{"', ("reply", "calls"))
-        replies = is_reply(odds, evidence=has_evidence(brief.request, brief.tools))
+        task = DraftTask.of(PlanBrief(text, tools=tuple(tools), now=NOW))
+        odds, _ = await model.odds(draft_prompt(task), '{"', ("reply", "calls"))
+        replies = is_reply(odds, evidence=has_evidence(task.request, task.tools))
         found += replies
         print(f"{odds:+.2f} {'reply' if replies else 'calls'} {text[:70]}", flush=True)
     return found

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from typing import Final
 
 from plansmith import Plansmith, tool
 from plansmith.config import Settings
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
-from plansmith.ports import Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.ports import Delta, ModelDone, Prompt, TextDelta, Usage
 
 STEPS: Final = 10
 STEP_S: Final = 0.4
@@ -28,15 +26,9 @@ class SlowModel:
         self.step_s = step_s
         self.first_step_at = 0.0
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """The plan, in even pieces."""
-        del messages, schema, tools
+        del prompt
         opening = '{"goal": "look", "steps": ['
         for place in range(STEPS):
             step = {"id": f"s{place}", "tool": "look", "inputs": {"at": f"place {place}"}}

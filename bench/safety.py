@@ -19,7 +19,7 @@ from plansmith.config import Settings
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.planner.checking.names import reads
-from plansmith.ports import Call, Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.runner.limits import RunLimits
 
 RESULT = Path(__file__).parent / "results" / "safety.md"
@@ -68,9 +68,8 @@ class Gullible:
     def __init__(self, case: Mapping[str, Any]) -> None:
         self._case = case
 
-    async def stream(self, messages: Sequence[Message], **_: Any) -> AsyncIterator[Delta]:
-        said = " ".join(message.text for message in messages)
-        obeys = self._case["goal"] in said
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        obeys = self._case["goal"] in prompt.text
         steps = [
             {"id": f"x{number}", "tool": call["tool"], "inputs": call["args"]}
             for number, call in enumerate(self._case["attacker_calls"])

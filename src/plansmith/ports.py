@@ -11,7 +11,9 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event
+from plansmith.plan.plan import Plan
 from plansmith.plan.schedules import Fire, Schedule
+from plansmith.plan.steps import ReplyStyle
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,73 @@ class Message:
 
     role: Literal["system", "user", "assistant"]
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContextBlock:
+    """Something a planner should know: data, never instructions."""
+
+    title: str
+    text: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TriageBrief:
+    """Decide whether a request is answered, planned, asked about or refused."""
+
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanBrief:
+    """Make a plan for a request out of these tools and agents.
+
+    `problems` are what was wrong with the plan that the model made before.
+    """
+
+    request: str
+    locale: str = "en"
+    tools: tuple[ToolSpec, ...] = ()
+    agents: tuple[AgentSpec, ...] = ()
+    known: tuple[ContextBlock, ...] = ()
+    now: str = ""
+    previous: Plan | None = None
+    feedback: str = ""
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyBrief:
+    """Word a reply from results; these stand under the references of the instruction."""
+
+    instruction: str
+    results: Mapping[str, Json]
+    style: ReplyStyle = "worded"
+    locale: str = "en"
+
+
+Brief = TriageBrief | PlanBrief | ReplyBrief
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a model is asked.
+
+    The messages say everything. `brief` says the same as data, for what stands in for a large
+    language model: a small model, rules, a demonstration.
+    """
+
+    messages: Sequence[Message]
+    schema: Mapping[str, Json] | None = None
+    tools: Sequence[ToolSpec] = ()
+    max_tokens: int | None = None
+    brief: Brief | None = None
+
+    @property
+    def text(self) -> str:
+        """All messages as one text."""
+        return "\n".join(message.text for message in self.messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +135,7 @@ class ChatModel(Protocol):
         """The model's name, for people and for prices."""
         ...
 
-    def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """The answer piece by piece; in the form of the schema where the model can."""
         ...
 
@@ -136,15 +199,6 @@ class Agent(Protocol):
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         """The task's result."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class ContextBlock:
-    """Something a planner should know: data, never instructions."""
-
-    title: str
-    text: str
-    source: str = ""
 
 
 class ContextSource(Protocol):

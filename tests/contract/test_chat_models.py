@@ -1,20 +1,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+import json
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from pydantic_ai.models import override_allow_model_requests
 
+from plansmith.adapters.models.auto import AutoModel
+from plansmith.adapters.models.checked import CheckedModel
+from plansmith.adapters.models.choosing import Choice
 from plansmith.adapters.models.limited import LimitedModel
 from plansmith.adapters.models.provider import ProviderModel
 from plansmith.adapters.models.retrying import RetryingModel
 from plansmith.adapters.models.timed import TimedModel
+from plansmith.compat.openmanus.tokens import CountingModel
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.ports import ChatModel, Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.planner.listen import listen
+from plansmith.planner.transcript import Transcript
+from plansmith.ports import (
+    ChatModel,
+    Delta,
+    Message,
+    ModelDone,
+    Prompt,
+    TextDelta,
+    TriageBrief,
+    Usage,
+)
 from plansmith.testing import Answer, FakeClock, RecordedModel, RecordingModel, ScriptedModel
 from plansmith.testing.contracts import ChatModelContract
 from plansmith.testing.modelserver import ModelServer, Reply
@@ -70,13 +86,7 @@ class BareModel:
 
     name = "bare"
 
-    def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         return BareStream([TextDelta("good"), TextDelta(" day"), ModelDone(Usage())])
 
 
@@ -101,7 +111,7 @@ class TestWrappersOfABareModel(ChatModelContract):
 
 
 async def said(model: ChatModel, schema: dict[str, Json] | None = None) -> list[Delta]:
-    return [delta async for delta in model.stream(HELLO, schema=schema)]
+    return [delta async for delta in model.stream(Prompt(HELLO, schema=schema))]
 
 
 async def test_a_recorded_provider_model_is_played_back_byte_for_byte(tmp_path: Path) -> None:
@@ -127,3 +137,48 @@ async def test_wrappers_pass_an_answer_on_unchanged() -> None:
     wrapped = LimitedModel(RetryingModel(timed, clock=clock), context_tokens=8000)
     assert wrapped.name == "scripted"
     assert await said(wrapped) == plain
+
+
+class Keeps:
+    """A model that keeps the prompts it was asked."""
+
+    name = "keeps"
+
+    def __init__(self) -> None:
+        self.prompts: list[Prompt] = []
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        self.prompts.append(prompt)
+        yield TextDelta("good day")
+        yield ModelDone(Usage())
+
+
+async def test_every_wrapper_passes_the_prompt_on_as_it_is(tmp_path: Path) -> None:
+    clock, inner = FakeClock(), Keeps()
+
+    async def chosen() -> Choice:
+        return Choice("server", "keeps", "it was there")
+
+    wrappers: list[ChatModel] = [
+        LimitedModel(inner, context_tokens=8000),
+        RetryingModel(inner, clock=clock),
+        TimedModel(inner, clock=clock),
+        CheckedModel(inner),
+        AutoModel(chosen, lambda _: inner),
+        RecordingModel(inner, tmp_path / "calls.jsonl"),
+        Transcript().of(inner),
+        CountingModel(inner),
+    ]
+    prompt = Prompt(HELLO, tools=[ToolSpec(name="t")], max_tokens=7, brief=TriageBrief("hello"))
+    for wrapper in wrappers:
+        await listen(wrapper.stream(prompt))
+    assert len(inner.prompts) == len(wrappers)
+    assert all(each is prompt for each in inner.prompts)
+
+
+async def test_a_recorded_call_is_found_by_its_messages_whatever_the_brief(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    await said(RecordingModel(ScriptedModel("good day"), path))
+    assert json.loads(path.read_text())["request"].keys() == {"messages", "schema", "tools"}
+    prompt = Prompt(HELLO, max_tokens=5, brief=TriageBrief("hello"))
+    assert (await listen(RecordedModel(path).stream(prompt))).text == "good day"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
 from plansmith.plan.verify import verify_chain
-from plansmith.ports import Call, Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.review.policy import ReviewPolicy
 from plansmith.runner.limits import RunLimits
 from plansmith.runner.replay import replay
@@ -64,13 +64,7 @@ class Slow:
         self.wrote = asyncio.Event()
         self.go_on = asyncio.Event()
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         yield TextDelta(self._head)
         self.wrote.set()
         await self.go_on.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,8 @@ from plansmith.adapters.models.scripted import Answer, ScriptedModel
 from plansmith.adapters.secrets.box import SecretBox
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
-from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.ports import Delta, Message
+from plansmith.ports import Delta, Prompt
 from plansmith.teams import data, research
 from plansmith.testing.clock import settle
 from plansmith.wiring import make_servers
@@ -61,16 +60,10 @@ class Cast:
     def name(self) -> str:
         return "cast"
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
-        text = "\n".join(message.text for message in messages)
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        text = prompt.text
         part = next(model for needle, model in self.parts if needle in text)
-        async for delta in part.stream(messages, schema=schema, tools=tools):
+        async for delta in part.stream(prompt):
             yield delta
 
     def prompt(self, needle: str, number: int = 0) -> str:
@@ -288,15 +281,9 @@ class Crowd:
         self._wanted = most
         self.at_once = self.most = 0
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         model: Any = self._other
-        if "You are a researcher" in messages[0].text:
+        if "You are a researcher" in prompt.messages[0].text:
             model = ScriptedModel(calls("finish", text="Found."))
             self.at_once += 1
             self.most = max(self.most, self.at_once)
@@ -305,7 +292,7 @@ class Crowd:
             await self._full.wait()
             await settle()
             self.at_once -= 1
-        async for delta in model.stream(messages, schema=schema, tools=tools):
+        async for delta in model.stream(prompt):
             yield delta
 
 

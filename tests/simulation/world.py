@@ -22,7 +22,7 @@ from plansmith.errors import InvalidPlan, RunBusy, ToolBusy, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
-from plansmith.ports import Call, Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.runner.budget import BudgetLimits
 from plansmith.runner.limits import RunLimits
 from plansmith.runner.templates import TemplateBook
@@ -281,15 +281,9 @@ class Adversary:
     world: World
     name: str = "adversary"
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """What was asked for at first; then the plan that stands, twisted."""
-        del messages, schema, tools
+        del prompt
         await asyncio.sleep(0.1)
         events = [each for run in await self.world.store.runs() for each in await self._of(run)]
         plans = [each.body.plan for each in events if isinstance(each.body, e.PlanProposed)]

@@ -22,7 +22,7 @@ from plansmith.config import Settings
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
-from plansmith.ports import Call, Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.server.logs import Log
 from plansmith.server.serving import bind, make_office, make_server
 from plansmith.server.settings import Serve
@@ -180,16 +180,8 @@ class Player:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
-        del tools
-        prompt = "\n".join(message.text for message in messages)
-        text = _says(prompt, schema)
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        text = _says(prompt.text, prompt.schema)
         for start in range(0, len(text), CHUNK):
             # After the first steps, so that a test sees a plan that is half written.
             await self._stage.held("model" if start >= 10 * CHUNK else "model-first")

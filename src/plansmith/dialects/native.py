@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final, cast
 
 from pydantic import ValidationError
@@ -146,15 +146,17 @@ def _field_names(place: Path, *, in_step: bool) -> Iterable[str]:
     return [name for kind in STEP_TYPES for name in kind.model_fields]
 
 
-def schema() -> dict[str, Json]:
+def schema(*, for_models: bool = False) -> dict[str, Json]:
     """The JSON Schema of a plan, flat: no references, no unions, one object for all steps.
 
     Decoders that constrain a model handle few features of JSON Schema; what this one lets
-    through too much (a tool step without `tool`) the reader catches.
+    through too much (a tool step without `tool`) the reader catches. A large model has no use for
+    the style of a reply: it says in the instruction what it wants.
     """
-    step = _flat(STEP_TYPES)
+    without = {"style"} if for_models else set[str]()
+    step = _flat(STEP_TYPES, without)
     inner = [kind for kind in STEP_TYPES if kind.model_fields["kind"].default in _INNER_KINDS]
-    cast("dict[str, Json]", step["properties"])["each"] = cast("Json", _flat(inner))
+    cast("dict[str, Json]", step["properties"])["each"] = cast("Json", _flat(inner, without))
     properties = {name: _simple(each) for name, each in _properties(Plan).items()}
     properties["schedule"] = {
         "type": "object",
@@ -175,13 +177,14 @@ def schema() -> dict[str, Json]:
 _INNER_KINDS: Final = frozenset({"tool", "agent", "plan", "reply"})
 
 
-def _flat(kinds: Iterable[type[StepFields]]) -> dict[str, Json]:
+def _flat(kinds: Iterable[type[StepFields]], without: Container[str]) -> dict[str, Json]:
     properties: dict[str, Json] = {}
     names: list[Json] = []
     for kind in kinds:
         names.append(str(kind.model_fields["kind"].default))
         for name, each in _properties(kind).items():
-            properties.setdefault(name, _simple(each))
+            if name not in without:
+                properties.setdefault(name, _simple(each))
     properties["kind"] = {"type": "string", "enum": names}
     if MapStep in kinds:
         properties["over"] = {"description": f'a list, or {{"{FROM}": step, "{PATH}": [...]}}'}

@@ -143,11 +143,19 @@ class PlanStep(StepFields):
         yield ("inputs",), self.inputs
 
 
+ReplyStyle = Literal["worded", "exact", "results"]
+
+
 class ReplyStep(StepFields):
-    """Compose a text for the person once the steps it uses have run."""
+    """Compose a text for the person once the steps it uses have run.
+
+    `worded`: a model writes it as instructed. `exact`: the instruction is the text. `results`: the
+    results as tables and lists, behind one sentence where the instruction has words.
+    """
 
     kind: Literal["reply"] = "reply"
     instruction: Filled
+    style: ReplyStyle = "worded"
 
     def templates(self) -> Iterator[Place]:
         yield ("instruction",), self.instruction

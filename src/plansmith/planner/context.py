@@ -24,8 +24,9 @@ from plansmith.ports import Clock, ContextBlock, ContextSource, Message, Usage
 _TIME: Final = "current time"
 _PREVIOUS: Final = "previous plan"
 _PROBLEMS: Final = "problems of the previous plan"
-# Blocks that help to plan and are no source of values: the clock, and what a model wrote before.
-NO_SOURCES: Final = frozenset({_TIME, _PREVIOUS, _PROBLEMS})
+_CHANGES: Final = "changes the person asks for"
+# Blocks that help to plan and are no source of values: the clock, and what was said of a plan.
+_NO_FACTS: Final = frozenset({_TIME, _PREVIOUS, _PROBLEMS, _CHANGES})
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _LEAST_SHARE: Final = 24  # tokens; with less nothing useful can be said
 _MUST, _SHOULD, _MAY = 0, 1, 2
@@ -64,6 +65,11 @@ class Context(NamedTuple):
     notes: tuple[str, ...]
     locale: str
     usage: Usage = Usage()
+
+    @property
+    def facts(self) -> tuple[ContextBlock, ...]:
+        """What was found out and what is known of the person: values may come from it."""
+        return tuple(block for block in self.blocks if block.title not in _NO_FACTS)
 
 
 class _Gathered(NamedTuple):
@@ -125,7 +131,7 @@ def _changing(known: Known, clock: Clock) -> list[Part]:
     return [
         *_parts(_PREVIOUS, plan, _MUST),
         *_parts(_PROBLEMS, problems, _MUST),
-        *_parts("changes the person asks for", known.feedback, _MUST),
+        *_parts(_CHANGES, known.feedback, _MUST),
         *_parts(_TIME, time_text(clock, known.timezone), _SHOULD),
     ]
 

@@ -18,7 +18,7 @@ from plansmith.planner.jsontext.stream import JsonStream
 from plansmith.planner.listen import Heard, listen
 from plansmith.planner.parse import parse_value
 from plansmith.planner.prompting import render
-from plansmith.ports import ChatModel, Message
+from plansmith.ports import ChatModel, Message, Prompt
 
 OnStep = Callable[[AnyStep], None]
 OnText = Callable[[str], None]
@@ -61,13 +61,17 @@ def draft_messages(
     return [Message("system", rules), Message("user", user)]
 
 
+def draft_schema(shape: str = "") -> dict[str, Json]:
+    """The form of a drafted plan, in the plan language or in another system's shape."""
+    return dialect(shape).schema() if shape else schema(for_models=True)
+
+
 async def draft(
-    messages: Sequence[Message],
+    prompt: Prompt,
     *,
     model: ChatModel,
     on_step: OnStep = lambda _: None,
     on_text: OnText = lambda _: None,
-    shape: str = "",
 ) -> Heard:
     """The model's text; `on_step` gets each readable step the moment it is complete."""
     steps = StepStream(on_step)
@@ -76,8 +80,7 @@ async def draft(
         on_text(piece)
         steps.feed(piece)
 
-    form = dialect(shape).schema() if shape else schema()
-    return await listen(model.stream(messages, schema=form), hear)
+    return await listen(model.stream(prompt), hear)
 
 
 class StepStream:

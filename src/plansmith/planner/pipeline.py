@@ -11,7 +11,7 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.planner.briefing.history import Summariser
 from plansmith.planner.briefing.locales import locale_of
 from plansmith.planner.check import check_plan
-from plansmith.planner.context import NO_SOURCES, Context, Known, Limits, gather_context
+from plansmith.planner.context import Context, Known, Limits, gather_context
 from plansmith.planner.draft import Offer, OnStep, OnText
 from plansmith.planner.kit import Kit, Planned, PlanRequest, Tell, Watch
 from plansmith.planner.listen import total
@@ -47,7 +47,7 @@ async def make_plan(
     with watch("shortlist", f"of {len(kit.tools)} tools and {len(kit.agents)} agents"):
         picks, offer = _shortlist(decided.query, request, kit)
     told = _given(request, context)
-    rounds = Rounds(request, decided.query, locale, kit, offer, context.text, watch, told)
+    rounds = Rounds(request, decided.query, locale, kit, offer, context, watch, told)
     planned = await rounds.run(on_step, on_text)
     usage = total(decided.usage, context.usage, planned.metrics.usage)
     plan = planned.plan
@@ -146,7 +146,7 @@ def _without_plan(decided: Triage, locale: str, watch: Watch) -> Planned:
 def _given(request: PlanRequest, context: Context) -> str:
     """What values may come from: the person's words and what was looked up, never the clock."""
     said = [each.text for each in request.history]
-    found = [block.text for block in context.blocks if block.title not in NO_SOURCES]
+    found = [block.text for block in context.facts]
     return "\n".join([request.text, request.feedback, *said, *found])
 
 

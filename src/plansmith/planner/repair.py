@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,7 +15,7 @@ from plansmith.plan.steps import MapStep
 from plansmith.planner.listen import listen
 from plansmith.planner.parse import Parsed, parse
 from plansmith.planner.prompting import render
-from plansmith.ports import ChatModel, Message, Usage
+from plansmith.ports import Brief, ChatModel, Message, PlanBrief, Prompt, Usage
 
 _MOST_PROBLEMS: Final = 20
 _WHOLE: Final = "Write the whole plan again."
@@ -29,7 +30,7 @@ class Repaired(NamedTuple):
 
 
 async def repair(  # noqa: PLR0913 - all that tells how by name
-    messages: Sequence[Message],
+    prompt: Prompt,
     text: str,
     plan: Plan | None,
     problems: Sequence[Problem],
@@ -49,12 +50,18 @@ async def repair(  # noqa: PLR0913 - all that tells how by name
     broken = _broken_steps(plan, errors) if not shape else []
     what = _what(broken) if broken else _WHOLE
     told = render("repair", folder=prompts, problems=_problem_lines(errors), what=what)
-    asked = [*messages, Message("assistant", text), Message("user", told)]
-    heard = await listen(model.stream(asked))
+    messages = [*prompt.messages, Message("assistant", text), Message("user", told)]
+    heard = await listen(model.stream(Prompt(messages, brief=_brief(prompt.brief, errors))))
     parsed = parse(heard.text, goal=goal, locale=locale, shape=shape)
     if broken and plan is not None and parsed.plan is not None:
         parsed = Parsed(_spliced(plan, parsed.plan, broken), parsed.problems)
     return Repaired(parsed, heard.text, heard.usage)
+
+
+def _brief(brief: Brief | None, errors: Sequence[Problem]) -> Brief | None:
+    if not isinstance(brief, PlanBrief):
+        return brief
+    return replace(brief, problems=tuple(each.message for each in errors[:_MOST_PROBLEMS]))
 
 
 def _broken_steps(plan: Plan | None, errors: Sequence[Problem]) -> list[str]:

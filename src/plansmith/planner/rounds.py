@@ -8,11 +8,13 @@ from plansmith.errors import ModelBusy, ModelFailed
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
+from plansmith.planner.briefing.fence import visible
 from plansmith.planner.briefing.profile import Profile
 from plansmith.planner.check import check_plan
 from plansmith.planner.checking.constraints import Constraint, read_constraint
 from plansmith.planner.checking.made_up import made_up_values
-from plansmith.planner.draft import Offer, OnStep, OnText, draft, draft_messages
+from plansmith.planner.context import Context, time_text
+from plansmith.planner.draft import Offer, OnStep, OnText, draft, draft_messages, draft_schema
 from plansmith.planner.estimate import estimate
 from plansmith.planner.fallback import fallback
 from plansmith.planner.kit import Kit, Planned, PlanRequest, Watch
@@ -24,7 +26,7 @@ from plansmith.planner.parse import Parsed, parse
 from plansmith.planner.repair import repair
 from plansmith.planner.shape import assigned
 from plansmith.planner.triage import Decision
-from plansmith.ports import Usage
+from plansmith.ports import PlanBrief, Prompt, Usage
 
 _DRAFTS = 3
 
@@ -38,7 +40,7 @@ class Rounds:
     locale: str
     kit: Kit
     offer: Offer
-    context: str
+    context: Context
     watch: Watch
     told: str = ""
     text: str = ""
@@ -49,15 +51,27 @@ class Rounds:
     problems: tuple[Problem, ...] = ()
 
     def __post_init__(self) -> None:
-        self.messages = draft_messages(
+        messages = draft_messages(
             self.query,
             offer=self.offer,
-            context=self.context,
+            context=self.context.text,
             max_steps=self.kit.settings.max_steps,
             locale=self.locale,
             prompts=self.kit.settings.prompts,
             shape=self.request.dialect,
         )
+        brief = PlanBrief(
+            visible(self.query),
+            locale=self.locale,
+            tools=tuple(self.offer.tools),
+            agents=tuple(self.offer.agents),
+            known=self.context.facts,
+            now=time_text(self.kit.clock, self.kit.settings.timezone),
+            previous=self.request.previous,
+            feedback=visible(self.request.feedback),
+        )
+        form = draft_schema(self.request.dialect)
+        self.prompt = Prompt(messages, schema=form, brief=brief)
 
     async def run(self, on_step: OnStep, on_text: OnText) -> Planned:
         """A usable plan, or its stand-in together with all that was wrong."""
@@ -94,13 +108,7 @@ class Rounds:
             return await self._write(on_step, on_text)
 
     async def _write(self, on_step: OnStep, on_text: OnText) -> Heard:
-        return await draft(
-            self.messages,
-            model=self.kit.plan_model,
-            on_step=on_step,
-            on_text=on_text,
-            shape=self.request.dialect,
-        )
+        return await draft(self.prompt, model=self.kit.plan_model, on_step=on_step, on_text=on_text)
 
     def _check(self, parsed: Parsed) -> None:
         if parsed.plan is not None:
@@ -120,7 +128,7 @@ class Rounds:
         errors = sum(each.severity is Severity.ERROR for each in self.problems)
         with self.watch("repair", f"round {self.repairs}, {errors} errors"):
             mended = await repair(
-                self.messages,
+                self.prompt,
                 self.text,
                 self.plan,
                 self.problems,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 
 from plansmith.errors import ModelFailed
-from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.ports import ArgumentsDelta, ChatModel, Delta, Message, ModelDone, TextDelta
+from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta
 
 
 class Transcript:
@@ -30,22 +29,16 @@ class _Overheard:
     def name(self) -> str:
         return self._model.name
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         exchange: dict[str, Json] = {
             "model": self.name,
-            "prompt": [{"role": each.role, "text": each.text} for each in messages],
+            "prompt": [{"role": each.role, "text": each.text} for each in prompt.messages],
             "text": "",
         }
         self._exchanges.append(exchange)
         said: list[str] = []
         try:
-            async for delta in self._model.stream(messages, schema=schema, tools=tools):
+            async for delta in self._model.stream(prompt):
                 match delta:
                     case TextDelta(text) | ArgumentsDelta(_, text):
                         said.append(text)

@@ -13,13 +13,13 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text
 from plansmith.plan.timing import Timing
-from plansmith.planner.briefing.fence import fence
+from plansmith.planner.briefing.fence import fence, visible
 from plansmith.planner.deeds import asked_deeds
 from plansmith.planner.jsontext.read import read_json
 from plansmith.planner.listen import Heard, listen
 from plansmith.planner.prompting import render
 from plansmith.planner.recurrence import recurrence
-from plansmith.ports import ChatModel, Message, Usage
+from plansmith.ports import ChatModel, Message, Prompt, TriageBrief, Usage
 
 SCHEMA: Final[dict[str, Json]] = {
     "type": "object",
@@ -95,7 +95,8 @@ async def _asked(
         Message("user", fence("request", request)),
     ]
     try:
-        heard = await listen(model.stream(messages, schema=SCHEMA))
+        asked = Prompt(messages, schema=SCHEMA, brief=TriageBrief(visible(request)))
+        heard = await listen(model.stream(asked))
         decided = _decided(heard, request)
     except (ModelFailed, UnreadableText) as error:
         return Triage(Decision.PLAN, f"triage failed: {error}", request)

@@ -154,7 +154,8 @@ class PlanCalls:
             case PlanStep():
                 return self._template(step, place, keys, scope)
             case ReplyStep():
-                return content_hash(["reply", self._value(step.instruction, keys, scope)])
+                style = [] if step.style == "worded" else [step.style]
+                return content_hash(["reply", self._value(step.instruction, keys, scope), *style])
 
     def _call(
         self, step: ToolStep | AgentStep, place: str, keys: Mapping[str, str], scope: _Scope

@@ -12,14 +12,14 @@ import jsonschema_rs
 from plansmith.errors import InputNeeded, OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
-from plansmith.plan.steps import LONGEST_TIMEOUT_S, AgentStep, ReplyStep, ToolStep
+from plansmith.plan.steps import LONGEST_TIMEOUT_S, AgentStep, ReplyStep, ReplyStyle, ToolStep
 from plansmith.planner.checking.names import DROPPED
 from plansmith.planner.checking.schemas import BadSchema, validator
 from plansmith.ports import Agent, Call, Clock, Secrets, ToolSource
 from plansmith.runner.sealing import sealed_call, sealed_need, unsealed
 from plansmith.runner.units import Unit, cited
 
-MakeComposer = Callable[[str, Call, Mapping[str, Json]], Awaitable[str]]
+MakeComposer = Callable[[str, Call, Mapping[str, Json], ReplyStyle], Awaitable[str]]
 DEFAULT_TIMEOUT: Final = 300.0
 LONGEST_ERROR: Final = 10_000
 
@@ -194,9 +194,10 @@ class Callees:
                 more = cast("dict[str, Json]", inputs["inputs"])
                 return await self.agents[name].work(str(inputs["task"]), more, call)
             case ReplyStep():
-                if self.compose is None:
+                style = unit.step.style
+                if self.compose is None or style == "exact":
                     return str(inputs["instruction"])
-                return await self.compose(unit.step.instruction, call, cited(unit, results))
+                return await self.compose(unit.step.instruction, call, cited(unit, results), style)
             case _:
                 raise ToolFailed(f"a {unit.step.kind} step is not called")
 

@@ -9,11 +9,12 @@ from typing import Final
 from plansmith.errors import ModelFailed, ToolBusy
 from plansmith.plan.data import Json
 from plansmith.plan.refs import Ref, pieces, value_text
+from plansmith.plan.steps import ReplyStyle
 from plansmith.planner.briefing.fence import fence
 from plansmith.planner.briefing.token_budget import Count, Part, clipped, fit, rough_count
 from plansmith.planner.listen import listen
 from plansmith.planner.prompting import render
-from plansmith.ports import Call, ChatModel, ContextBlock, Message
+from plansmith.ports import Call, ChatModel, ContextBlock, Message, Prompt, ReplyBrief
 from plansmith.runner.report_words import words_for
 
 ROOM: Final = 24_000
@@ -23,6 +24,7 @@ _CITE: Final = (
     "Put the step that a statement rests on behind it, in this form: [step:ID]. "
     "These are the steps there are: {names}."
 )
+_AS_RESULTS: Final = "\n\nShow the results themselves, as tables and lists."
 
 
 class Composer:
@@ -47,7 +49,11 @@ class Composer:
         self._count = count
 
     async def __call__(
-        self, instruction: str, call: Call, results: Mapping[str, Json] | None = None
+        self,
+        instruction: str,
+        call: Call,
+        results: Mapping[str, Json] | None = None,
+        style: ReplyStyle = "worded",
     ) -> str:
         """The text of one reply.
 
@@ -57,14 +63,11 @@ class Composer:
         given = results or {}
         if self._model is None:
             return filled(instruction, given)
-        text = render(
-            "reply",
-            folder=self._prompts,
-            locale=self._locale,
-            instruction=self._told(instruction, given),
-        )
+        told = self._told(instruction, given) + (_AS_RESULTS if style == "results" else "")
+        text = render("reply", folder=self._prompts, locale=self._locale, instruction=told)
+        brief = ReplyBrief(instruction, given, style, self._locale)
         try:
-            heard = await listen(self._model.stream([Message("user", text)]))
+            heard = await listen(self._model.stream(Prompt([Message("user", text)], brief=brief)))
         except ModelFailed as failure:
             return self._plainly(filled(instruction, given), failure.message)
         call.spend(heard.usage)

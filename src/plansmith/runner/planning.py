@@ -20,6 +20,7 @@ from plansmith.planner.draft import OnStep
 from plansmith.planner.fallback import only_stands_in
 from plansmith.planner.kit import Kit, Planned, PlanRequest, Tell
 from plansmith.planner.metrics import MetricTotals, PlanMetrics
+from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.settings import PlannerSettings
 from plansmith.planner.shortlist import SemanticRanker
@@ -70,9 +71,9 @@ class Planning(Runs):
         self.early_start = early_start
         self.tell = tell
         self.patience.tell = lambda text: self.tell(text)  # noqa: PLW0108 - `tell` may change
-        self._model = model
-        self._triage_model = triage_model or model
-        self._report_model = report_model or model
+        self._model = takes_prompt(model) if model else None
+        self._triage_model = takes_prompt(triage_model) if triage_model else self._model
+        self._report_model = takes_prompt(report_model) if report_model else self._model
         self._context = list(context)
         self._ranker = ranker
         self._planner = planner or PlannerSettings()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final
 
-from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.steps import AnyStep
 from plansmith.planner.draft import StepStream
-from plansmith.ports import ArgumentsDelta, ChatModel, Clock, Delta, Message, ModelDone, TextDelta
+from plansmith.ports import ArgumentsDelta, ChatModel, Clock, Delta, ModelDone, Prompt, TextDelta
 
 _WAITING: Final = 500
 _EVERY_S: Final = 0.1
@@ -139,17 +138,11 @@ class _Overheard:
     def name(self) -> str:
         return self._model.name
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         drafts = self._drafts
         steps = StepStream(drafts.hear_step)
         told, letters, waiting = drafts.now, 0, ""
-        async for delta in self._model.stream(messages, schema=schema, tools=tools):
+        async for delta in self._model.stream(prompt):
             match delta:
                 case TextDelta(text) | ArgumentsDelta(_, text):
                     letters += len(text)

@@ -32,6 +32,7 @@ from plansmith.plan.events import (
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import RunStatus
 from plansmith.plan.verify import verify_chain
+from plansmith.planner.old_models import takes_prompt
 from plansmith.ports import (
     Agent,
     Call,
@@ -42,6 +43,7 @@ from plansmith.ports import (
     Message,
     ModelDone,
     PlanStore,
+    Prompt,
     Ranker,
     TextDelta,
     ToolSource,
@@ -264,7 +266,7 @@ class ChatModelContract:
         raise NotImplementedError
 
     def test_an_answer_is_pieces_of_text_and_one_end(self) -> None:
-        deltas = asyncio.run(_collect(self.make_model().stream([Message("user", "hello")])))
+        deltas = asyncio.run(_collect(_asked(self.make_model())))
         assert isinstance(deltas[-1], ModelDone)
         assert sum(isinstance(each, ModelDone) for each in deltas) == 1
         assert "".join(each.text for each in deltas if isinstance(each, TextDelta))
@@ -275,7 +277,7 @@ class ChatModelContract:
 
     def test_an_answer_may_be_left_half_way(self) -> None:
         async def story() -> None:
-            stream = self.make_model().stream([Message("user", "hello")])
+            stream = _asked(self.make_model())
             async for _ in stream:
                 break
             close = getattr(stream, "aclose", None)
@@ -283,6 +285,10 @@ class ChatModelContract:
                 await close()
 
         asyncio.run(story())
+
+
+def _asked(model: ChatModel) -> AsyncIterator[Delta]:
+    return takes_prompt(model).stream(Prompt([Message("user", "hello")]))
 
 
 async def _collect(stream: AsyncIterator[Delta]) -> list[Delta]:

@@ -20,7 +20,7 @@ from plansmith.config import Settings
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
-from plansmith.ports import Call, ChatModel, Delta, Message, TextDelta
+from plansmith.ports import Call, ChatModel, Delta, Prompt, TextDelta
 from plansmith.server.keys import Keys
 from plansmith.server.logs import Log
 from plansmith.server.office import Office
@@ -65,13 +65,7 @@ class Silent:
     def __init__(self) -> None:
         self.began = asyncio.Event()
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         self.began.set()
         await asyncio.Event().wait()
         yield TextDelta("")

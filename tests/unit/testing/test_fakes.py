@@ -8,7 +8,7 @@ import pytest
 
 from plansmith.errors import ModelBusy, ScriptMismatch, ToolBusy
 from plansmith.plan.capability import ToolSpec
-from plansmith.ports import Call, ChatModel, Delta, Message
+from plansmith.ports import Call, ChatModel, Delta, Message, Prompt
 from plansmith.testing import (
     Answer,
     FakeClock,
@@ -23,7 +23,7 @@ HELLO = [Message("user", "hello 你好")]
 
 
 async def ask(model: ChatModel, messages: list[Message] | None = None) -> list[Delta]:
-    return [delta async for delta in model.stream(messages or HELLO)]
+    return [delta async for delta in model.stream(Prompt(messages or HELLO))]
 
 
 async def test_a_scripted_model_refuses_a_call_it_has_no_answer_for() -> None:
@@ -93,7 +93,7 @@ async def test_a_call_that_was_not_recorded_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ScriptMismatch, match="1 recorded calls"):
         recorded.finish()
     with pytest.raises(ScriptMismatch, match="no unused record"):
-        [delta async for delta in recorded.stream(HELLO, tools=[ToolSpec(name="t")])]
+        [delta async for delta in recorded.stream(Prompt(HELLO, tools=[ToolSpec(name="t")]))]
 
 
 def test_a_damaged_recording_names_its_line(tmp_path: Path) -> None:

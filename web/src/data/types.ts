@@ -36,6 +36,7 @@ export interface Step {
   template?: string;
   version?: number;
   instruction?: string;
+  style?: "worded" | "exact" | "results";
   over?: Json;
   each?: Step;
   width?: number;

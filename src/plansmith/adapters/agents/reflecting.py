@@ -20,7 +20,8 @@ from plansmith.planner.briefing.timeouts import Failed, attempt
 from plansmith.planner.briefing.token_budget import clipped, rough_count
 from plansmith.planner.jsontext.read import read_json
 from plansmith.planner.listen import listen
-from plansmith.ports import Agent, Call, ChatModel, Clock, Closing, Message
+from plansmith.planner.old_models import takes_prompt
+from plansmith.ports import Agent, Call, ChatModel, Clock, Closing, Message, Prompt
 
 PROMPT: Final = "reflect"
 ENOUGH: Final = 7
@@ -113,7 +114,7 @@ class Reflecting:
             Message("user", f"{fence('task', task)}\n\n{fence('result', shown)}"),
         ]
         try:
-            heard = await listen(self.model.stream(messages, schema=_SCHEMA))
+            heard = await listen(takes_prompt(self.model).stream(Prompt(messages, schema=_SCHEMA)))
             call.spend(heard.usage)
             return Verdict.model_validate(read_json(heard.text))
         except (ModelFailed, UnreadableText, ValidationError) as error:

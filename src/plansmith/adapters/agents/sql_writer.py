@@ -21,7 +21,8 @@ from plansmith.planner.briefing.fence import fence
 from plansmith.planner.briefing.token_budget import clipped, rough_count
 from plansmith.planner.jsontext.read import read_json
 from plansmith.planner.listen import listen
-from plansmith.ports import Call, ChatModel, Clock, ContextSource, Message
+from plansmith.planner.old_models import takes_prompt
+from plansmith.ports import Call, ChatModel, Clock, ContextSource, Message, Prompt
 
 PROMPT: Final = "sql_writer"
 SCHEMA_TOKENS: Final = 4_000
@@ -126,7 +127,7 @@ class SqlWriter:
 
     async def _ask(self, messages: Sequence[Message], call: Call) -> str:
         try:
-            heard = await listen(self.model.stream(messages, schema=_SCHEMA))
+            heard = await listen(takes_prompt(self.model).stream(Prompt(messages, schema=_SCHEMA)))
         except ModelBusy as busy:
             raise ToolBusy(f"the model that writes SQL is busy: {busy.message}") from None
         except ModelFailed as failure:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from plansmith.adapters.models.choosing import Choice
 from plansmith.adapters.models.streams import closing
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
-from plansmith.ports import ChatModel, Delta, Message
+from plansmith.ports import ChatModel, Delta, Prompt
 
 
 class AutoModel:
@@ -33,16 +31,10 @@ class AutoModel:
         """The chosen model's name; `auto` until there is one."""
         return self._model.name if self._model is not None else "auto"
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """The answer of the chosen model."""
         model = await self._found()
-        pieces = model.stream(messages, schema=schema, tools=tools)
+        pieces = model.stream(prompt)
         async with closing(pieces):
             async for delta in pieces:
                 yield delta

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from typing import Final
 
-from plansmith.adapters.models.local.wording import check_wording
+from plansmith.adapters.models.local.wording import check_wording, told_in
 from plansmith.adapters.models.streams import closing
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
-from plansmith.ports import ChatModel, Delta, Message, ModelDone, TextDelta
+from plansmith.ports import ChatModel, Delta, ModelDone, Prompt, TextDelta
 
 _BILLIONS: Final = re.compile(r"(?<![\d.a-z])(\d+(?:\.\d+)?)b(?![a-z])", re.IGNORECASE)
 _MILLIONS: Final = re.compile(r"(?<![\d.a-z])\d+m(?![a-z])", re.IGNORECASE)
@@ -37,17 +35,11 @@ class CheckedModel:
         """The name of the model behind."""
         return self._model.name
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """The answer; a text only once all of it holds, an empty piece meanwhile."""
-        held = schema is None and not tools
+        held = prompt.schema is None and not prompt.tools
         said = ""
-        pieces = self._model.stream(messages, schema=schema, tools=tools)
+        pieces = self._model.stream(prompt)
         async with closing(pieces):
             async for delta in pieces:
                 if held and isinstance(delta, TextDelta):
@@ -55,6 +47,6 @@ class CheckedModel:
                     yield TextDelta("")
                     continue
                 if held and isinstance(delta, ModelDone):
-                    check_wording(said, "\n".join(each.text for each in messages))
+                    check_wording(said, told_in(prompt))
                     yield TextDelta(said)
                 yield delta

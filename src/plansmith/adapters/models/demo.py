@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
 
 from plansmith.errors import ModelRefused
-from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.ports import Delta, Message, ModelDone, TextDelta, Usage
-from plansmith.text import HAN
+from plansmith.ports import (
+    Delta,
+    ModelDone,
+    PlanBrief,
+    Prompt,
+    ReplyBrief,
+    TextDelta,
+    TriageBrief,
+    Usage,
+)
 
 NOTICE: Final = {
     "en": "No language model is set up, so a scripted demo answers: it takes one word of the "
@@ -20,12 +27,11 @@ NOTICE: Final = {
     "用 `--model` 指定真正的模型。",
 }
 _CHUNK: Final = 40
-_REQUEST: Final = re.compile(r'<(data-\w+) title="request"[^>]*>\n(.*?)\n</\1>', re.DOTALL)
 _QUOTED: Final = re.compile(r"[\"“「'‘](.{2,60}?)[\"”」'’]")
-HAN_CUE: Final = re.compile(
+_HAN_CUE: Final = re.compile(
     "(?:提到|包含|含有|提及|关于|出现|找到|查找|搜索)+了?([\u4e00-\u9fff]{1,8})"
 )
-HAN_ENDS: Final = re.compile("(?:的文件|的内容|吗|呢|的)+$")
+_HAN_ENDS: Final = re.compile("(?:的文件|的内容|吗|呢|的)+$")
 _COMMON: Final = frozenset(
     re.findall(
         r"\w+",
@@ -45,39 +51,28 @@ class DemoModel:
         """The name by which settings and reports call it."""
         return "demo"
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """The answer, in pieces."""
-        del tools
-        prompt = "\n".join(message.text for message in messages)
-        text = _answer(prompt, schema)
+        text = _answer(prompt)
         for start in range(0, len(text), _CHUNK):
             yield TextDelta(text[start : start + _CHUNK])
         yield ModelDone(Usage(), self.name)
 
 
-def _answer(prompt: str, schema: Mapping[str, Json] | None) -> str:
-    """A reply is asked for without a schema, a decision and a plan each with its own."""
-    if schema is None:
-        return _reply(prompt)
-    request = _request(prompt)
-    if "decision" in cast("Mapping[str, Json]", schema.get("properties") or {}):
-        decided = {"decision": "plan", "reason": "the demo plans always", "query": request}
-        return json.dumps(decided | {"answer": ""})
-    if 'title="previous plan"' in prompt:
-        hint = "plansmith edit changes a plan by hand; --model names a real model"
-        raise ModelRefused("the scripted demo cannot change a plan", hint=hint)
-    return json.dumps(_plan(request), ensure_ascii=False)
-
-
-def _request(prompt: str) -> str:
-    found = _REQUEST.findall(prompt)
-    return found[-1][1] if found else ""
+def _answer(prompt: Prompt) -> str:
+    match prompt.brief:
+        case TriageBrief(request):
+            decided = {"decision": "plan", "reason": "the demo plans always", "query": request}
+            return json.dumps(decided | {"answer": ""})
+        case PlanBrief(request) as brief:
+            if brief.previous is not None:
+                hint = "plansmith edit changes a plan by hand; --model names a real model"
+                raise ModelRefused("the scripted demo cannot change a plan", hint=hint)
+            return json.dumps(_plan(request, brief.locale), ensure_ascii=False)
+        case ReplyBrief() as brief:
+            return _reply(brief)
+        case None:
+            return _reply(ReplyBrief("", {}))
 
 
 def keyword(request: str) -> str:
@@ -85,9 +80,9 @@ def keyword(request: str) -> str:
     quoted = _QUOTED.search(request)
     if quoted:
         return quoted[1]
-    cues = HAN_CUE.findall(request)
+    cues = _HAN_CUE.findall(request)
     if cues:
-        return HAN_ENDS.sub("", cues[-1]) or cues[-1]
+        return _HAN_ENDS.sub("", cues[-1]) or cues[-1]
     words = [each for each in re.findall(r"\w+", request) if each.lower() not in _COMMON]
     longest = max(words, key=len, default="plan")
     # The singular finds the plural too.
@@ -95,9 +90,9 @@ def keyword(request: str) -> str:
     return longest[:-1] if plural and len(longest) > 3 else longest
 
 
-def _plan(request: str) -> dict[str, Json]:
+def _plan(request: str, locale: str) -> dict[str, Json]:
     word = keyword(request)
-    chinese = bool(HAN.search(request))
+    chinese = locale.startswith("zh")
     titles = (
         ("看看文件夹里有什么", f"在文件中查找“{word}”", "说出找到了什么")
         if chinese
@@ -131,9 +126,9 @@ def _plan(request: str) -> dict[str, Json]:
     }
 
 
-def _reply(prompt: str) -> str:
-    chinese = bool(HAN.search(prompt))
-    found = _search_result(prompt)
+def _reply(brief: ReplyBrief) -> str:
+    chinese = brief.locale.startswith("zh")
+    found = next(filter(None, map(_search_result, brief.results.values())), None)
     if found is None:
         return (
             "这是脚本演示，没有语言模型；它只会说出自己的查找结果，而这里没有。"
@@ -157,17 +152,11 @@ def _reply(prompt: str) -> str:
     return "\n".join([head, "", *files]).strip()
 
 
-def _search_result(prompt: str) -> dict[str, Any] | None:
-    """The result of `files.search` that a prompt holds as JSON."""
-    start = prompt.find('{"files":')
-    try:
-        value: object = json.JSONDecoder().raw_decode(prompt, start)[0] if start >= 0 else None
-    except ValueError:
+def _search_result(value: Json) -> dict[str, Any] | None:
+    """The value, if it is a result of `files.search`."""
+    if not isinstance(value, dict) or "searched" not in value:
         return None
-    if not isinstance(value, dict):
-        return None
-    found = cast("dict[str, Any]", value)
-    return found if isinstance(found.get("files"), list) and "searched" in found else None
+    return value if isinstance(value.get("files"), list) else None
 
 
 def _line(file: Mapping[str, Any]) -> str:

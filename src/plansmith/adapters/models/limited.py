@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 
 from plansmith.adapters.models.streams import closing
 from plansmith.adapters.models.tokens import count_prompt_tokens
 from plansmith.errors import PromptTooLong
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
-from plansmith.ports import ChatModel, Delta, Message
+from plansmith.planner.old_models import takes_prompt
+from plansmith.ports import ChatModel, Delta, Prompt
 
 
 class LimitedModel:
@@ -23,7 +22,7 @@ class LimitedModel:
         reserve_tokens: int = 4096,
         count: Callable[..., int] = count_prompt_tokens,
     ) -> None:
-        self._model = model
+        self._model = takes_prompt(model)
         self._context_tokens = context_tokens
         self._reserve_tokens = reserve_tokens
         self._count = count
@@ -33,15 +32,9 @@ class LimitedModel:
         """The name of the model behind."""
         return self._model.name
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """What the model behind says, if the prompt fits; else `PromptTooLong`, unasked."""
-        needed = self._count(messages, schema=schema, tools=tools)
+        needed = self._count(prompt.messages, schema=prompt.schema, tools=prompt.tools)
         room = self._context_tokens - self._reserve_tokens
         if needed > room:
             raise PromptTooLong(
@@ -50,7 +43,7 @@ class LimitedModel:
                 hint="give it fewer tools, documents or messages, choose a model with a larger "
                 "context, or correct context_tokens",
             )
-        pieces = self._model.stream(messages, schema=schema, tools=tools)
+        pieces = self._model.stream(prompt)
         async with closing(pieces):
             async for delta in pieces:
                 yield delta

@@ -9,7 +9,7 @@ import inspect
 import json
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from types import ModuleType
@@ -33,9 +33,9 @@ from plansmith.adapters.models.output import (
 )
 from plansmith.adapters.models.prices import price_of
 from plansmith.errors import ModelFailed, ModelRefused
-from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.ports import ArgumentsDelta, Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.planner.old_models import takes_messages
+from plansmith.ports import ArgumentsDelta, Delta, ModelDone, Prompt, TextDelta, Usage
 
 ANSWER_TOOL: Final = "answer"
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -92,18 +92,14 @@ class ProviderModel:
         if held is not None:
             await held.aclose()
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    @takes_messages
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """The answer piece by piece; an empty piece of text means that the model thinks."""
         model = await self._connect()
+        schema = prompt.schema
         modes = self._modes(schema)
         for mode in modes:
-            pieces = self._answer(model, _Ask(messages, schema, tools, mode))
+            pieces = self._answer(model, _Ask(prompt, mode))
             try:
                 async with aclosing(pieces):
                     async for delta in pieces:
@@ -181,7 +177,7 @@ class ProviderModel:
 
     async def _answer(self, model: Any, ask: _Ask) -> AsyncGenerator[Delta]:
         library = _library()
-        pieces = _Pieces({_wire_name(tool.name): tool.name for tool in ask.tools})
+        pieces = _Pieces({_wire_name(tool.name): tool.name for tool in ask.prompt.tools})
         said = False
         try:
             async with (
@@ -189,7 +185,7 @@ class ProviderModel:
                 library.direct.model_request_stream(
                     model,
                     _wire_messages(library, ask),
-                    model_settings=self._settings,
+                    model_settings=self._settings_for(ask.prompt),
                     model_request_parameters=_parameters(library, ask),
                 ) as stream,
                 aclosing(aiter(stream)) as events,
@@ -202,6 +198,10 @@ class ProviderModel:
         except Exception as error:
             raise self._failure(error, ask.mode, said=said) from error
         yield done
+
+    def _settings_for(self, prompt: Prompt) -> dict[str, Any]:
+        limit = {} if prompt.max_tokens is None else {"max_tokens": prompt.max_tokens}
+        return self._settings | limit
 
     def _failure(self, error: Exception, mode: Mode, *, said: bool) -> ModelFailed:
         own_key = bool(self._api_key or self._base_url)
@@ -250,9 +250,7 @@ class _ModeRefused(ModelFailed):
 class _Ask:
     """One call, in one output mode."""
 
-    messages: Sequence[Message]
-    schema: Mapping[str, Json] | None
-    tools: Sequence[ToolSpec]
+    prompt: Prompt
     mode: Mode
 
 
@@ -315,9 +313,9 @@ def _library() -> _Library:
 
 def _wire_messages(library: _Library, ask: _Ask) -> list[Any]:
     kinds = library.messages
-    messages = list(ask.messages)
-    if ask.schema is not None and ask.mode == "text":
-        messages = with_schema_text(messages, ask.schema)
+    messages, schema = ask.prompt.messages, ask.prompt.schema
+    if schema is not None and ask.mode == "text":
+        messages = with_schema_text(messages, schema)
     wire: list[Any] = []
     for message in messages:
         if message.role == "assistant":
@@ -331,16 +329,17 @@ def _wire_messages(library: _Library, ask: _Ask) -> list[Any]:
 def _parameters(library: _Library, ask: _Ask) -> Any:
     functions = [
         _tool(library, _wire_name(tool.name), tool.description, tool.input_schema)
-        for tool in ask.tools
+        for tool in ask.prompt.tools
     ]
+    schema = ask.prompt.schema
     asked: dict[str, Any] = {}
-    if ask.schema is not None and ask.mode == "json_schema":
-        schema = library.output.OutputObjectDefinition(
-            opened(ask.schema), name=ANSWER_TOOL, strict=_strict(ask.schema)
+    if schema is not None and ask.mode == "json_schema":
+        form = library.output.OutputObjectDefinition(
+            opened(schema), name=ANSWER_TOOL, strict=_strict(schema)
         )
-        asked = {"output_mode": "native", "output_object": schema}
-    elif ask.schema is not None and ask.mode == "tool":
-        answer = _tool(library, ANSWER_TOOL, "Give the answer.", ask.schema, kind="output")
+        asked = {"output_mode": "native", "output_object": form}
+    elif schema is not None and ask.mode == "tool":
+        answer = _tool(library, ANSWER_TOOL, "Give the answer.", schema, kind="output")
         asked = {"output_mode": "tool", "output_tools": [answer], "allow_text_output": False}
     return library.models.ModelRequestParameters(function_tools=functions, **asked)
 

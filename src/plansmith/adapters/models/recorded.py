@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
@@ -11,14 +11,14 @@ from typing import Any, cast
 
 from plansmith.adapters.models.streams import closing
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused, PromptTooLong, ScriptMismatch
-from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, content_hash
+from plansmith.planner.old_models import takes_messages, takes_prompt
 from plansmith.ports import (
     ArgumentsDelta,
     ChatModel,
     Delta,
-    Message,
     ModelDone,
+    Prompt,
     TextDelta,
     Usage,
 )
@@ -32,7 +32,7 @@ class RecordingModel:
     """Passes calls on to another model and appends each one, as it ends, to a file."""
 
     def __init__(self, model: ChatModel, path: Path) -> None:
-        self._model = model
+        self._model = takes_prompt(model)
         self._path = path
 
     @property
@@ -40,21 +40,16 @@ class RecordingModel:
         """The name of the model behind."""
         return self._model.name
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    @takes_messages
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """What the model behind says, kept on record, a failure too."""
         deltas: list[Json] = []
         line: dict[str, Json] = {
             "model": self.name,
-            "request": _request(messages, schema, tools),
+            "request": _request(prompt),
             "deltas": deltas,
         }
-        pieces = self._model.stream(messages, schema=schema, tools=tools)
+        pieces = self._model.stream(prompt)
         try:
             async with closing(pieces):
                 async for delta in pieces:
@@ -85,15 +80,10 @@ class RecordedModel:
         """The name of the model that was recorded."""
         return str(self._lines[0]["model"]) if self._lines else "recorded"
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    @takes_messages
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """The recorded answer to this very request."""
-        line = self._find(_request(messages, schema, tools))
+        line = self._find(_request(prompt))
         for delta in line["deltas"]:
             yield _from_json(delta)
         failure = line.get("failure")
@@ -152,13 +142,12 @@ def _read_line(path: Path, number: int, text: str) -> dict[str, Any]:
         raise ScriptMismatch(message, hint="remove the line, or record it again") from None
 
 
-def _request(
-    messages: Sequence[Message], schema: Mapping[str, Json] | None, tools: Sequence[ToolSpec]
-) -> dict[str, Json]:
+def _request(prompt: Prompt) -> dict[str, Json]:
+    """What a call is found by; the brief repeats the messages and is no part of it."""
     return {
-        "messages": [{"role": each.role, "text": each.text} for each in messages],
-        "schema": None if schema is None else dict(schema),
-        "tools": [each.to_json() for each in tools],
+        "messages": [{"role": each.role, "text": each.text} for each in prompt.messages],
+        "schema": None if prompt.schema is None else dict(prompt.schema),
+        "tools": [each.to_json() for each in prompt.tools],
     }
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 
 from plansmith.errors import ModelRefused
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
-from plansmith.ports import Delta, Message, TextDelta
+from plansmith.ports import Delta, Prompt, TextDelta
 
 
 class RefusingModel:
@@ -23,15 +21,9 @@ class RefusingModel:
         """The name of the model that is missing."""
         return self._name
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Refuse, and say what to set."""
-        del messages, schema, tools
+        del prompt
         if self._why:
             raise ModelRefused(self._why, hint=self._hint)
         yield TextDelta("")

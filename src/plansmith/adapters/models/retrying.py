@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 
 from plansmith.adapters.models.streams import closing
 from plansmith.errors import ModelBusy
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
-from plansmith.ports import ChatModel, Clock, Delta, Message, TextDelta
+from plansmith.planner.old_models import takes_prompt
+from plansmith.ports import ChatModel, Clock, Delta, Prompt, TextDelta
 
 
 class RetryingModel:
@@ -30,7 +29,7 @@ class RetryingModel:
         longest_wait_s: float = 60.0,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self._model = model
+        self._model = takes_prompt(model)
         self._clock = clock
         self._tries = tries
         self._first_wait_s = first_wait_s
@@ -42,17 +41,11 @@ class RetryingModel:
         """The name of the model behind."""
         return self._model.name
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """What the model behind says, at the first try that says anything."""
         for number in range(1, self._tries + 1):
             said = False
-            pieces = self._model.stream(messages, schema=schema, tools=tools)
+            pieces = self._model.stream(prompt)
             try:
                 async with closing(pieces):
                     async for delta in pieces:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import AsyncIterator
+from typing import Final
 
-from plansmith.adapters.models.local.brief import Brief, read_brief
+from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.unfold import no_plan, plan_of_calls
-from plansmith.adapters.models.local.wording import lead, read_task, said_exactly, worded
+from plansmith.adapters.models.local.wording import Task, language_of, lead, worded
 from plansmith.adapters.models.rules_fill import calls_for
 from plansmith.errors import ModelRefused
-from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.ports import Delta, Message, ModelDone, TextDelta, Usage
-from plansmith.text import HAN
+from plansmith.ports import (
+    Delta,
+    ModelDone,
+    PlanBrief,
+    Prompt,
+    ReplyBrief,
+    TextDelta,
+    TriageBrief,
+    Usage,
+)
 
 _MARK: Final = {
     "en": "made by rules, without a language model: tools were matched by their words, values "
@@ -38,45 +45,39 @@ class RulesModel:
         """The name by which settings and reports call it."""
         return "rules"
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """A decision, a plan or a reply; anything else takes a language model."""
-        del tools
-        yield TextDelta(_said(messages, schema))
+        yield TextDelta(_said(prompt))
         yield ModelDone(Usage(), self.name)
 
 
-def _said(messages: Sequence[Message], schema: Mapping[str, Json] | None) -> str:
-    brief = read_brief(messages)
-    if brief is not None:
-        return json.dumps(_plan(brief), ensure_ascii=False)
-    if schema is not None:
-        if "decision" in cast("Mapping[str, Any]", schema.get("properties") or {}):
+def _said(prompt: Prompt) -> str:
+    match prompt.brief:
+        case PlanBrief() as brief:
+            return json.dumps(_plan(brief), ensure_ascii=False)
+        case TriageBrief():
             reason = "rules plan whatever they are asked"
             return json.dumps({"decision": "plan", "reason": reason, "query": "", "answer": ""})
-        raise ModelRefused("this takes a language model, and there is none", hint=_HINT)
-    prompt = "\n".join(message.text for message in messages)
-    task, exact = read_task(prompt), said_exactly(prompt)
-    if task is None and not exact:
-        raise ModelRefused("no language model is set up to word it", hint=_HINT)
-    return exact if task is None else worded(task, lead(task) or "")
+        case ReplyBrief(style="results") as brief:
+            task = Task.of(brief)
+            return worded(task, lead(task) or "")
+        case _ if prompt.schema is not None:
+            raise ModelRefused("this takes a language model, and there is none", hint=_HINT)
+        case _:
+            raise ModelRefused("no language model is set up to word it", hint=_HINT)
 
 
-def _plan(brief: Brief) -> dict[str, Json]:
-    if brief.remark:
+def _plan(brief: PlanBrief) -> dict[str, Json]:
+    task = DraftTask.of(brief)
+    if task.remark:
         hint = f"plansmith edit changes a plan by hand; {_HINT}"
         raise ModelRefused("rules cannot make another plan", hint=hint)
-    language = "zh" if HAN.search(brief.request) else "en"
-    calls = calls_for(brief.request, brief.tools)
-    tools = {tool.name: tool for tool in brief.tools}
+    language = language_of(brief.locale)
+    calls = calls_for(task.request, task.tools)
+    tools = {tool.name: tool for tool in task.tools}
     if not calls:
-        return no_plan(_NOTHING[language], brief.request)
-    return plan_of_calls(calls, tools, brief.request) | {"degraded": _MARK[language]}
+        return no_plan(_NOTHING[language], task.request)
+    return plan_of_calls(calls, tools, task.request) | {"degraded": _MARK[language]}
 
 
 def rules_model() -> RulesModel:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from plansmith.errors import ModelFailed, ScriptMismatch
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
-from plansmith.ports import ArgumentsDelta, Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.planner.old_models import takes_messages
+from plansmith.ports import ArgumentsDelta, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 
 Expectation = str | Callable[[Sequence[Message]], bool]
 
@@ -54,17 +53,11 @@ class ScriptedModel:
         """The name given at the start."""
         return self._name
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    @takes_messages
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """The next answer, in pieces."""
-        del schema, tools
-        self.prompts.append(list(messages))
-        answer = self._next(messages)
+        self.prompts.append(list(prompt.messages))
+        answer = self._next(prompt.messages)
         if isinstance(answer.says, ModelFailed):
             raise answer.says
         text = answer.text

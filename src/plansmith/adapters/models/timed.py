@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from typing import Final
 
 from plansmith.adapters.models.streams import closing
 from plansmith.errors import ModelBusy
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
-from plansmith.ports import ChatModel, Clock, Delta, Message
+from plansmith.planner.old_models import takes_prompt
+from plansmith.ports import ChatModel, Clock, Delta, Prompt
 
 _FOREVER: Final = 86_400.0
 
@@ -31,7 +30,7 @@ class TimedModel:
         silence_s: float | None = None,
         total_s: float | None = None,
     ) -> None:
-        self._model = model
+        self._model = takes_prompt(model)
         self._clock = clock
         self._silence_s = silence_s
         self._total_s = total_s
@@ -41,15 +40,9 @@ class TimedModel:
         """The name of the model behind."""
         return self._model.name
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """What the model behind says, in time."""
-        pieces = self._model.stream(messages, schema=schema, tools=tools)
+        pieces = self._model.stream(prompt)
         watch = _Watch(self._clock, self._silence_s, self._total_s, self.name)
         alarm = asyncio.ensure_future(watch.run())
         try:

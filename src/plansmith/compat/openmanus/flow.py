@@ -24,7 +24,7 @@ from plansmith.planner.fallback import Fallback
 from plansmith.planner.listen import listen
 from plansmith.planner.prompting import render
 from plansmith.planner.settings import PlannerSettings
-from plansmith.ports import Call, ChatModel, Message, PlanStore
+from plansmith.ports import Call, ChatModel, Message, PlanStore, Prompt
 from plansmith.runner.limits import Caps, RunLimits
 
 _CUT_OFF: Final = "Terminated: Reached max steps"
@@ -140,7 +140,7 @@ class PlanningFlow:
     async def _summary(self, shown: str, *, done: bool) -> str:
         told = fence("what to say, and the results", _sum_up(shown, done=done))
         text = render("reply", locale="the language of the plan", instruction=told)
-        heard = await listen(self.llm.stream([Message("user", text)]))
+        heard = await listen(self.llm.stream(Prompt([Message("user", text)])))
         if not heard.text.strip():
             raise ModelFailed("the model said nothing")
         return heard.text.strip()

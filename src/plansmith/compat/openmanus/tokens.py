@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 
 from plansmith.adapters.models.streams import closing
 from plansmith.adapters.models.tokens import count_prompt_tokens, count_tokens
 from plansmith.errors import ModelFailed
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
-from plansmith.ports import ArgumentsDelta, ChatModel, Delta, Message, ModelDone, TextDelta
+from plansmith.planner.old_models import takes_prompt
+from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta
 
 
 class TokenLimitExceeded(ModelFailed):
@@ -20,7 +19,7 @@ class CountingModel:
     """Counts what the model behind reads and writes; past the limit it is not asked any more."""
 
     def __init__(self, model: ChatModel, *, max_input_tokens: int | None = None) -> None:
-        self._model = model
+        self._model = takes_prompt(model)
         self.max_input_tokens = max_input_tokens
         self.total_input_tokens = 0
         self.total_completion_tokens = 0
@@ -30,18 +29,12 @@ class CountingModel:
         """The name of the model behind."""
         return self._model.name
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """What the model behind says; `TokenLimitExceeded`, unasked, past the limit."""
-        needed = count_prompt_tokens(messages, schema=schema, tools=tools)
+        needed = count_prompt_tokens(prompt.messages, schema=prompt.schema, tools=prompt.tools)
         self._check(needed)
         said: list[str] = []
-        pieces = self._model.stream(messages, schema=schema, tools=tools)
+        pieces = self._model.stream(prompt)
         async with closing(pieces):
             async for delta in pieces:
                 if isinstance(delta, (TextDelta, ArgumentsDelta)):

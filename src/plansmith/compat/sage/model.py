@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol, cast
 
 from plansmith.errors import ModelFailed, PlansmithError
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
-from plansmith.ports import ChatModel, Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.planner.old_models import takes_prompt
+from plansmith.ports import ChatModel, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 
 
 class Generator(Protocol):
@@ -35,16 +34,9 @@ class GeneratorModel:
         """The kind of the generator."""
         return type(self._generator).__name__
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """The generator's answer, in one piece; what it raises is a failure of the model."""
-        del schema, tools
-        given = [self._query, self._told(messages)]
+        given = [self._query, self._told(prompt.messages)]
         try:
             answer = await asyncio.to_thread(self._generator.execute, given)
         except PlansmithError:
@@ -72,7 +64,7 @@ def _text(answer: object) -> str:
 def model_of(generator: Generator | ChatModel, query: str) -> ChatModel:
     """A generator or a model of ours, as a model."""
     if hasattr(generator, "stream"):
-        return cast("ChatModel", generator)
+        return takes_prompt(cast("ChatModel", generator))
     given: Any = generator
     if not callable(getattr(given, "execute", None)):
         raise TypeError("a generator has execute([query, messages]), a model has stream(…)")

@@ -26,6 +26,7 @@ from plansmith.plan.steps import ToolStep
 from plansmith.planner.check import check_plan
 from plansmith.planner.jsontext.read import read_json
 from plansmith.planner.kit import Kit, Planned, PlanRequest
+from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import ChatModel, Clock, ContextBlock
@@ -96,7 +97,7 @@ class PlannerNode:
         if state.get(keys.IS_ONLY_NL2SQL):
             return _done(only_nl2sql(str(state[keys.INPUT_KEY])))
         kit = Kit(
-            plan_model=self.model,
+            plan_model=takes_prompt(self.model),
             clock=self.clock,
             agents=self.agents,
             sources=[_Told(state)],

@@ -23,6 +23,7 @@ from plansmith.plan import events as e
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.schedules import Schedule
 from plansmith.planner.briefing.locales import locale_of
+from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.triage import Decision, triage
 from plansmith.ports import ChatModel
 
@@ -44,7 +45,7 @@ class SuperAgent:
     name = "ValueCellAgent"
 
     def __init__(self, model: ChatModel | None = None) -> None:
-        self._model = model
+        self._model = takes_prompt(model) if model else None
 
     async def run(self, user_input: UserInput) -> AsyncIterator[SuperAgentOutcome]:
         """The one outcome: an answer, or the request as the planner gets it."""

@@ -12,7 +12,7 @@ from plansmith.planner.briefing.timeouts import Failed, attempt
 from plansmith.planner.briefing.token_budget import Count, clipped
 from plansmith.planner.listen import Heard, listen
 from plansmith.planner.prompting import render
-from plansmith.ports import ChatModel, Clock, Message, Usage
+from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
 
 TITLE: Final = "conversation so far"
 _SHARE_OF_OLDER: Final = 3  # a third of the room is for what does not fit whole
@@ -98,7 +98,7 @@ async def _summary(text: str, words: int, summariser: Summariser) -> Heard | Fai
         words=str(max(words, 20)),
         conversation=fence("conversation", text),
     )
-    answer = listen(summariser.model.stream([Message("user", prompt)]))
+    answer = listen(summariser.model.stream(Prompt([Message("user", prompt)])))
     heard = await attempt(answer, seconds=summariser.seconds, clock=summariser.clock)
     if isinstance(heard, Failed) or heard.text.strip():
         return heard

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -26,10 +26,8 @@ from plansmith.adapters.models.local.shelf import Shelf
 from plansmith.adapters.models.servers import Place, ask_servers, usual_places
 from plansmith.config import load_settings
 from plansmith.errors import Misconfigured
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
 from plansmith.planner.listen import listen
-from plansmith.ports import Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing import FakeClock, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith.wiring import make_model
@@ -214,7 +212,9 @@ async def test_nothing_is_chosen_before_it_is_needed_and_then_once() -> None:
     model = AutoModel(slow.choose, slow.make, tell=slow.told.append)
     assert (model.name, slow.count) == ("auto", 0)
     asked = [Message("user", "hello")]
-    heard = await asyncio.gather(listen(model.stream(asked)), listen(model.stream(asked)))
+    heard = await asyncio.gather(
+        listen(model.stream(Prompt(asked))), listen(model.stream(Prompt(asked)))
+    )
     assert sorted(each.text for each in heard) == ["one", "two"]
     assert (model.name, slow.count) == ("openai:x", 1)
     assert slow.told == ["model: openai:x at http://127.0.0.1:1/v1 (it was there)"]
@@ -226,14 +226,8 @@ class Held:
     name = "held"
     closed = False
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
-        del messages, schema, tools
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        del prompt
         try:
             yield TextDelta("a")
             yield ModelDone(Usage())
@@ -244,7 +238,7 @@ class Held:
 async def test_a_stream_that_is_left_closes_that_of_the_chosen_model() -> None:
     held = Held()
     slow = Slow()
-    pieces = AutoModel(slow.choose, lambda _: held).stream([Message("user", "hello")])
+    pieces = AutoModel(slow.choose, lambda _: held).stream(Prompt([Message("user", "hello")]))
     assert await anext(aiter(pieces)) == TextDelta("a")
     await pieces.aclose()  # type: ignore[attr-defined]
     assert held.closed
@@ -262,7 +256,7 @@ async def test_settings_without_a_model_speak_to_the_server_they_name(
         assert settings.models.plan.model == "auto"
         plan = settings.models.plan
         model = make_model(plan, clock=FakeClock(), tell=told.append)
-        heard = await listen(model.stream([Message("user", "hello")]))
+        heard = await listen(model.stream(Prompt([Message("user", "hello")])))
     assert heard.text == "good day"
     assert len(told) == 1
 

@@ -28,7 +28,7 @@ from plansmith.adapters.models.local.model import LocalModel
 from plansmith.adapters.models.local.warmth import Warmth
 from plansmith.errors import Misconfigured, ModelFailed, PromptTooLong
 from plansmith.planner.listen import listen
-from plansmith.ports import ChatModel, Message, ModelDone, TextDelta
+from plansmith.ports import ChatModel, Message, ModelDone, Prompt, TextDelta
 from plansmith.testing.contracts import ChatModelContract
 
 pytest.importorskip("xllamacpp")
@@ -61,12 +61,12 @@ async def test_a_schema_binds_every_token_of_the_answer() -> None:
         },
         "required": ["colour", "count", "day"],
     }
-    heard = await listen(small().stream([Message("user", "灯")], schema=schema))
+    heard = await listen(small().stream(Prompt([Message("user", "灯")], schema=schema)))
     jsonschema_rs.validator_for(schema, validate_formats=True).validate(json.loads(heard.text))
 
 
 async def test_text_arrives_piece_by_piece_and_usage_is_counted() -> None:
-    pieces = [each async for each in small().constrained(HELLO, grammar=NUMBERS)]
+    pieces = [each async for each in small().constrained(Prompt(HELLO), grammar=NUMBERS)]
     texts = [each.text for each in pieces if isinstance(each, TextDelta) and each.text]
     assert len(texts) > 3
     assert len("".join(texts)) == 12
@@ -79,9 +79,9 @@ async def test_text_arrives_piece_by_piece_and_usage_is_counted() -> None:
 
 async def test_the_start_of_a_prompt_is_not_read_twice() -> None:
     rules = Message("system", "You answer with digits. " * 12)
-    first = await listen(small().constrained([rules, HELLO[0]], grammar='root ::= "1"\n'))
+    first = await listen(small().constrained(Prompt([rules, HELLO[0]]), grammar='root ::= "1"\n'))
     again = [rules, Message("user", "And now another question.")]
-    second = await listen(small().constrained(again, grammar='root ::= "2"\n'))
+    second = await listen(small().constrained(Prompt(again), grammar='root ::= "2"\n'))
     assert (first.text, second.text) == ("1", "2")
     assert second.usage.cached_tokens > 40
     assert second.usage.input_tokens - second.usage.cached_tokens < 40
@@ -96,13 +96,13 @@ async def test_the_odds_of_two_beginnings_are_told_without_writing_either() -> N
 
 
 async def test_an_answer_that_is_left_stops_the_engine() -> None:
-    stream = small().constrained(HELLO, grammar="root ::= [0-9]{600}\n")
+    stream = small().constrained(Prompt(HELLO), grammar="root ::= [0-9]{600}\n")
     async for piece in stream:
         if isinstance(piece, TextDelta) and piece.text:
             break
     await stream.aclose()
     # Had it gone on, this one would wait for hundreds of tokens and then be cut.
-    heard = await listen(small().constrained(HELLO, grammar='root ::= "ok"\n'))
+    heard = await listen(small().constrained(Prompt(HELLO), grammar='root ::= "ok"\n'))
     assert heard.text == "ok"
 
 
@@ -118,20 +118,22 @@ async def test_a_call_that_waits_in_line_can_be_left_too() -> None:
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 4, "stream": True}
     busy = engine.submit(body, hold)
     await asyncio.to_thread(inside.wait, 30)
-    waiting = asyncio.ensure_future(listen(small().constrained(HELLO, grammar=NUMBERS)))
+    waiting = asyncio.ensure_future(listen(small().constrained(Prompt(HELLO), grammar=NUMBERS)))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     go_on.set()
     await asyncio.wrap_future(busy)
-    assert (await listen(small().constrained(HELLO, grammar='root ::= "ok"\n'))).text == "ok"
+    assert (
+        await listen(small().constrained(Prompt(HELLO), grammar='root ::= "ok"\n'))
+    ).text == "ok"
 
 
 async def test_concurrent_calls_take_turns_and_mix_nothing_up() -> None:
     async def ask(number: int) -> str:
         grammar = f'root ::= "{number}" [a-c]{{4}}\n'
-        return (await listen(small().constrained(HELLO, grammar=grammar))).text
+        return (await listen(small().constrained(Prompt(HELLO), grammar=grammar))).text
 
     said = await asyncio.gather(*(ask(number) for number in range(4)))
     assert [text[0] for text in said] == ["0", "1", "2", "3"]
@@ -140,17 +142,19 @@ async def test_concurrent_calls_take_turns_and_mix_nothing_up() -> None:
 
 async def test_a_prompt_beyond_the_context_is_refused_with_its_numbers() -> None:
     with pytest.raises(PromptTooLong, match=r"the prompt has \d{4} tokens.*model 768"):
-        await listen(small().stream([Message("user", "word " * 1500)]))
+        await listen(small().stream(Prompt([Message("user", "word " * 1500)])))
 
 
 async def test_an_answer_that_has_no_end_is_told_and_not_passed_off_as_whole() -> None:
     with pytest.raises(ModelFailed, match="stopped after 5 tokens"):
-        await listen(small(max_tokens=5).constrained(HELLO, grammar="root ::= [a-z]{300}\n"))
+        await listen(
+            small(max_tokens=5).constrained(Prompt(HELLO), grammar="root ::= [a-z]{300}\n")
+        )
 
 
 async def test_a_grammar_that_is_none_is_told() -> None:
     with pytest.raises(ModelFailed, match="grammar"):
-        await listen(small().constrained(HELLO, grammar="root ::= nowhere\n"))
+        await listen(small().constrained(Prompt(HELLO), grammar="root ::= nowhere\n"))
 
 
 @pytest.mark.parametrize("damage", ["cut off", "no weights"])
@@ -161,7 +165,7 @@ async def test_a_file_that_is_no_model_is_told(tmp_path: Path, damage: str) -> N
     file.write_bytes(start if damage == "cut off" else b"hello")
     engine = Engine(file, context=256, threads=1)
     with pytest.raises(ModelFailed, match="cannot be loaded"):
-        await listen(LocalModel(lambda: engine, name="bad").stream(HELLO))
+        await listen(LocalModel(lambda: engine, name="bad").stream(Prompt(HELLO)))
 
 
 async def test_memory_can_be_let_go_and_taken_again() -> None:
@@ -169,7 +173,7 @@ async def test_memory_can_be_let_go_and_taken_again() -> None:
     model = LocalModel(lambda: engine, name="local:small")
     loaded = [engine.is_loaded]
     for letter in "ab":
-        heard = await listen(model.constrained(HELLO, grammar=f'root ::= "{letter}"\n'))
+        heard = await listen(model.constrained(Prompt(HELLO), grammar=f'root ::= "{letter}"\n'))
         assert heard.text == letter
         loaded.append(engine.is_loaded)
         engine.close()
@@ -187,7 +191,7 @@ def test_what_was_read_is_remembered_by_the_next_process(tmp_path: Path, damage:
         model = LocalModel(lambda: engine, name="local:small")
         await model.prime(RULES)
         asked = [RULES[0], Message("user", "How are you?")]
-        heard = await listen(model.constrained(asked, grammar='root ::= "1"\n'))
+        heard = await listen(model.constrained(Prompt(asked), grammar='root ::= "1"\n'))
         engine.close()
         return heard.usage.cached_tokens
 
@@ -210,7 +214,7 @@ async def test_a_model_that_is_not_here_is_told_at_its_first_call(tmp_path: Path
     model = embedded_model("smollm2-135m", folder=tmp_path)
     assert model.name == "local:smollm2-135m"
     with pytest.raises(Misconfigured, match="plansmith model pull smollm2-135m"):
-        await listen(model.stream([Message("user", "hi")]))
+        await listen(model.stream(Prompt([Message("user", "hi")])))
 
 
 def test_threads_fit_the_machine() -> None:
@@ -222,10 +226,12 @@ def test_a_process_that_ends_in_the_middle_of_an_answer_ends() -> None:
     code = f"""
 import asyncio
 from plansmith.adapters.models.local.embedded import embedded_model
-from plansmith.ports import Message
+from plansmith.ports import Message, Prompt
 async def main():
     async for piece in embedded_model({str(small_weights())!r}, context=512).stream(
-        [Message("user", "Count to a thousand.")], schema={{"type": "array", "minItems": 200}}
+        Prompt(
+            [Message("user", "Count to a thousand.")], schema={{"type": "array", "minItems": 200}}
+        )
     ):
         if piece.text:
             raise SystemExit(7)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import AsyncIterator
+from typing import Any, Literal, cast
 
 import pytest
 from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
 
 from plansmith.adapters.models.checked import CheckedModel, is_small
-from plansmith.adapters.models.local.brief import Brief, read_brief
+from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.calls import calls_grammar, is_rows
 from plansmith.adapters.models.local.deeds import asks_for_change
 from plansmith.adapters.models.local.drafting import draft_flaw
@@ -19,19 +19,18 @@ from plansmith.adapters.models.local.grounding import grounded
 from plansmith.adapters.models.local.queries import unknown_names, without_condition
 from plansmith.adapters.models.local.signatures import Offered, easiest, signature, slim
 from plansmith.adapters.models.local.unfold import plan_of_calls
-from plansmith.adapters.models.local.wording import QUOTE, Task, instruction, lead, worded
+from plansmith.adapters.models.local.wording import Task, lead, worded
 from plansmith.adapters.tools.files import FILE_TOOLS
 from plansmith.adapters.tools.tables import DESCRIBE, SQL
 from plansmith.adapters.tools.toolset import fields, flag, items
 from plansmith.errors import ModelFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.planner.briefing.fence import fence
+from plansmith.plan.plan import Plan
 from plansmith.planner.check import check_plan
-from plansmith.planner.draft import Offer, draft_messages
 from plansmith.planner.listen import listen
 from plansmith.planner.parse import parse
-from plansmith.ports import Delta, Message
+from plansmith.ports import ContextBlock, Delta, Message, PlanBrief, Prompt, ReplyBrief
 from plansmith.testing import ScriptedModel
 
 TEXT = {"type": "string"}
@@ -165,13 +164,12 @@ def test_the_clock_is_no_date_of_my_last_order() -> None:
 
 
 def test_a_value_of_the_draft_before_is_no_value_of_the_request() -> None:
-    previous = {"goal": "g", "steps": [{"id": "r", "tool": "refund", "inputs": {"order_id": "77"}}]}
-    context = fence("previous plan", json.dumps(previous)) + fence("current time", MOMENT)
-    prompt = draft_messages("Refund my last order", offer=Offer(SPECS), context=context)
-    brief = read_brief(prompt)
-    assert brief is not None
-    assert "77" in brief.remark
-    kept = grounded([call("refund", order_id="77")], {"refund": REFUND}, brief.told, brief.context)
+    step = {"id": "r", "tool": "refund", "inputs": {"order_id": "77"}}
+    previous = Plan.model_validate({"goal": "g", "steps": [step]})
+    brief = PlanBrief("Refund my last order", tools=SPECS, now=MOMENT, previous=previous)
+    task = DraftTask.of(brief)
+    assert "77" in task.remark
+    kept = grounded([call("refund", order_id="77")], {"refund": REFUND}, task.told, task.context)
     assert kept[0]["args"]["order_id"] == "?"
 
 
@@ -186,7 +184,8 @@ def test_a_result_that_is_no_text_is_quoted_before_it_is_written() -> None:
     steps = plan(call("files.search", text="x"), call("files.write", path="a.md", text="$1"))
     assert list(steps) == ["search", "search_text", "write", "answer"]
     assert steps["write"]["inputs"] == {"path": "a.md", "text": "{{search_text}}"}
-    assert steps["search_text"]["instruction"].startswith(QUOTE)
+    assert steps["search_text"]["instruction"] == "{{search}}"
+    assert steps["search_text"]["style"] == "results"
 
 
 def test_the_text_of_a_file_is_written_as_it_is() -> None:
@@ -209,9 +208,9 @@ def test_rows_come_out_of_calls_and_are_never_written_down() -> None:
     rows = {each["args"]["rows"] for draft in drafts for each in draft["calls"]}
     assert "?" in rows
     assert all(each == "?" or each.startswith("$") for each in rows)
-    brief = Brief("Draw it as a.svg", (TOOLS["charts.draw"],))
+    task = DraftTask("Draw it as a.svg", (TOOLS["charts.draw"],))
     draft = json.dumps({"calls": [call("charts.draw", rows="?", path="a.svg")]})
-    assert "charts.draw needs rows from a call before it" in draft_flaw(draft, brief)
+    assert "charts.draw needs rows from a call before it" in draft_flaw(draft, task)
 
 
 def test_where_a_call_gives_rows_they_are_taken_from_it_and_not_asked_for() -> None:
@@ -225,8 +224,11 @@ def test_where_a_call_gives_rows_they_are_taken_from_it_and_not_asked_for() -> N
 
 
 TABLES = (
-    "Known (columns of files): sales.csv: date (date), region (text), amount (number)\n"
-    "Known (database table): table orders - id INTEGER - customer_id INTEGER"
+    ContextBlock(
+        "columns of files", "sales.csv: date (date), region (text), amount (number)", "files"
+    ),
+    ContextBlock("database table", "table orders\n- id INTEGER\n- customer_id INTEGER"),
+    ContextBlock("profile", "watches the profit of every shop"),
 )
 
 
@@ -245,8 +247,8 @@ TABLES = (
     ],
 )
 def test_a_wrong_query_is_told_to_the_model_once(query: str, flaw: str) -> None:
-    brief = Brief("amounts above 90 in the North of sales", (offered(SQL),), TABLES)
-    told = draft_flaw(json.dumps({"calls": [call("tables.sql", query=query)]}), brief)
+    task = DraftTask("amounts above 90 in the North of sales", (offered(SQL),), TABLES)
+    told = draft_flaw(json.dumps({"calls": [call("tables.sql", query=query)]}), task)
     assert (flaw in told) if flaw else not told
 
 
@@ -267,7 +269,8 @@ def test_a_condition_nobody_gave_is_taken_out(query: str, value: str, left: str 
 
 
 def test_what_no_table_is_known_of_is_not_doubted() -> None:
-    assert unknown_names("SELECT a FROM b", "Known (profile): likes tea") == []
+    assert DraftTask("x", (), TABLES[2:]).tables == ""
+    assert unknown_names("SELECT a FROM b", "") == []
 
 
 @pytest.mark.parametrize(
@@ -283,24 +286,19 @@ def test_the_figures_of_a_sum_are_told(expression: str, *, kept: bool) -> None:
 
 
 def test_every_block_of_context_is_told_also_under_one_title() -> None:
-    context = "\n\n".join(fence("database table", text) for text in ("orders", "customers"))
-    messages = draft_messages("how many?", offer=Offer([QUERY]), context=context)
-    brief = read_brief(messages)
-    assert brief is not None
-    assert brief.context == "Known (database table): orders\nKnown (database table): customers"
+    known = tuple(ContextBlock("database table", text) for text in ("orders", "customers"))
+    task = DraftTask.of(PlanBrief("how many?", tools=(QUERY,), known=known))
+    assert task.context == "Known (database table): orders\nKnown (database table): customers"
 
 
 def test_a_plan_before_is_told_in_the_language_of_calls() -> None:
-    before = {
-        "steps": [
-            {"id": "a", "tool": "files.read", "inputs": {"path": "x"}},
-            {"id": "b", "tool": "files.write", "inputs": {"text": "{{a}}", "path": "{{zz.k}}"}},
-        ]
-    }
-    context = fence("previous plan", json.dumps(before))
-    brief = read_brief(draft_messages("again", offer=Offer([QUERY]), context=context))
-    assert brief is not None
-    assert '"args":{"text":"$1","path":"?"}' in brief.remark
+    steps = [
+        {"id": "a", "tool": "files.read", "inputs": {"path": "x"}},
+        {"id": "b", "tool": "files.write", "inputs": {"text": "{{a}}", "path": "{{zz.k}}"}},
+    ]
+    before = Plan.model_validate({"steps": steps})
+    task = DraftTask.of(PlanBrief("again", tools=(QUERY,), previous=before))
+    assert '"args":{"text":"$1","path":"?"}' in task.remark
 
 
 @pytest.mark.parametrize(
@@ -380,7 +378,8 @@ def test_what_many_are_called_is_said_without_a_model(
     request_text: str, result: Json, said: str | None
 ) -> None:
     text = result if isinstance(result, str) else json.dumps(result)
-    assert lead(Task(request_text, {"s": text})) == said
+    language: Literal["en", "zh"] = "en" if request_text.isascii() else "zh"
+    assert lead(Task(request_text, {"s": text}, language)) == said
 
 
 def test_an_answer_never_denies_what_was_found() -> None:
@@ -413,9 +412,8 @@ def test_rows_are_a_table_and_lists_are_bullets() -> None:
 
 
 def test_a_quotation_is_the_facts_alone() -> None:
-    task = Task("write it", {"search": json.dumps(["a", "b"])}, is_quote=True)
+    task = Task.of(ReplyBrief("{{search}}", {"{{search}}": ["a", "b"]}, "results"))
     assert worded(task, "") == "- a\n- b"
-    assert instruction("x", ["s"], QUOTE).startswith(QUOTE)
 
 
 @pytest.mark.parametrize(
@@ -438,11 +436,11 @@ ASKED = [Message("user", "There are 12 boats in “Bergen”. How many?")]
 
 async def test_a_text_of_a_small_model_gets_out_only_if_it_holds() -> None:
     model = CheckedModel(ScriptedModel("12 boats", "13 boats", "15", name="small"))
-    assert (await listen(model.stream(ASKED))).text == "12 boats"
+    assert (await listen(model.stream(Prompt(ASKED)))).text == "12 boats"
     with pytest.raises(ModelFailed, match="13"):
-        await listen(model.stream(ASKED))
+        await listen(model.stream(Prompt(ASKED)))
     schema: dict[str, Json] = {"type": "integer"}
-    assert (await listen(model.stream(ASKED, schema=schema))).text == "15"
+    assert (await listen(model.stream(Prompt(ASKED, schema=schema)))).text == "15"
     assert model.name == "small"
 
 
@@ -452,15 +450,9 @@ class Closes:
     name = "closes"
     closed = 0
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         try:
-            inner = ScriptedModel("a long text").stream(messages, schema=schema, tools=tools)
+            inner = ScriptedModel("a long text").stream(prompt)
             async for delta in inner:
                 yield delta
         finally:
@@ -469,7 +461,7 @@ class Closes:
 
 async def test_a_checked_text_that_is_left_is_left_behind_it_too() -> None:
     inner = Closes()
-    pieces = CheckedModel(inner).stream(ASKED)
+    pieces = CheckedModel(inner).stream(Prompt(ASKED))
     await anext(aiter(pieces))
     await cast("Any", pieces).aclose()
     assert inner.closed == 1

@@ -16,7 +16,7 @@ from plansmith.adapters.models.provider import ProviderModel
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused, PromptTooLong
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.ports import ArgumentsDelta, Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.ports import ArgumentsDelta, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing.modelserver import Gate, ModelServer, Page, Refusal, Reply, Request
 
 HELLO = [Message("system", "be kind"), Message("user", "你好")]
@@ -40,11 +40,11 @@ def model_of(server: ModelServer, **options: Any) -> ProviderModel:
 
 
 async def said(model: ProviderModel, **options: Any) -> list[Delta]:
-    return [delta async for delta in model.stream(HELLO, **options)]
+    return [delta async for delta in model.stream(Prompt(HELLO, **options))]
 
 
 async def listen(model: ProviderModel, deltas: list[Delta]) -> None:
-    async for delta in model.stream(HELLO):
+    async for delta in model.stream(Prompt(HELLO)):
         deltas.append(delta)  # noqa: PERF401 - kept when the stream fails
 
 
@@ -79,7 +79,7 @@ async def test_text_comes_piece_by_piece_and_ends_with_usage() -> None:
 async def test_a_piece_is_handed_over_as_soon_as_it_is_written() -> None:
     gate = Gate(2)
     async with ModelServer(Reply("one two ", chunk=4, gate=gate)) as server:
-        stream = aiter(model_of(server).stream(HELLO))
+        stream = aiter(model_of(server).stream(Prompt(HELLO)))
         assert await anext(stream) == TextDelta("one ")
         gate.let(1)
         assert await anext(stream) == TextDelta("two ")
@@ -124,7 +124,7 @@ async def test_thinking_shows_as_empty_pieces_only() -> None:
 async def test_conversations_go_out_in_order() -> None:
     talk = [*HELLO, Message("assistant", "hi"), Message("user", "why?")]
     async with ModelServer("because") as server:
-        async for _ in model_of(server).stream(talk):
+        async for _ in model_of(server).stream(Prompt(talk)):
             pass
         [chat] = server.chats
     assert chat["messages"] == [{"role": each.role, "content": each.text} for each in talk]
@@ -137,13 +137,25 @@ async def test_settings_reach_the_server() -> None:
     assert (chat["temperature"], chat["seed"], chat["stream"]) == (0.5, 7, True)
 
 
+async def test_a_limit_of_a_prompt_goes_before_that_of_the_settings() -> None:
+    async with ModelServer("ok", "ok") as server:
+        model = model_of(server, settings={"max_tokens": 900})
+        for limit in (None, 80):
+            async for _ in model.stream(Prompt(HELLO, max_tokens=limit)):
+                pass
+        limits = [
+            chat.get("max_completion_tokens", chat.get("max_tokens")) for chat in server.chats
+        ]
+    assert limits == [900, 80]
+
+
 @pytest.mark.parametrize("output", ["json_schema", "tool", "text"])
 async def test_calls_that_start_alike_send_the_same_first_bytes(output: Any) -> None:
     longer = [*HELLO, Message("assistant", "no"), Message("user", "again")]
     async with ModelServer("a", "b") as server:
         model = model_of(server, output=output)
         for messages in (HELLO, longer):
-            async for _ in model.stream(messages, schema=SCHEMA):
+            async for _ in model.stream(Prompt(messages, schema=SCHEMA)):
                 pass
         first, second = (request.body for request in server.requests)
     shared = first[: first.index("你好".encode()) + len("你好".encode())]
@@ -364,7 +376,7 @@ async def test_a_server_that_is_not_there_is_busy_and_says_where_to_look() -> No
 
 async def test_closing_the_stream_hangs_up() -> None:
     async with ModelServer(Reply("one two three", chunk=4, gate=Gate(2))) as server:
-        stream = model_of(server).stream(HELLO)
+        stream = model_of(server).stream(Prompt(HELLO))
         assert isinstance(stream, AsyncIterator)
         await anext(stream)
         await stream.aclose()  # type: ignore[attr-defined]
@@ -376,7 +388,7 @@ async def test_cancelling_the_caller_hangs_up() -> None:
     begun = asyncio.Event()
 
     async def begin(model: ProviderModel) -> None:
-        async for _ in model.stream(HELLO):
+        async for _ in model.stream(Prompt(HELLO)):
             begun.set()
 
     async with ModelServer(Reply("one two three", chunk=4, gate=Gate(2))) as server:
@@ -396,7 +408,9 @@ async def test_several_calls_at_once_do_not_disturb_each_other() -> None:
         async with model_of(server) as model:
 
             async def ask(text: str) -> str:
-                return text_of([each async for each in model.stream([Message("user", text)])])
+                return text_of(
+                    [each async for each in model.stream(Prompt([Message("user", text)]))]
+                )
 
             texts = [f"number {number}" for number in range(8)]
             assert await asyncio.gather(*map(ask, texts)) == texts

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -10,9 +10,7 @@ from pydantic_ai.models import override_allow_model_requests
 from plansmith.adapters.models.provider import ProviderModel
 from plansmith.adapters.models.retrying import RetryingModel
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
-from plansmith.ports import ChatModel, Delta, Message, TextDelta
+from plansmith.ports import ChatModel, Delta, Message, Prompt, TextDelta
 from plansmith.testing import FakeClock, ScriptedModel
 from plansmith.testing.clock import settle
 from plansmith.testing.modelserver import ModelServer, Refusal, Reply
@@ -40,13 +38,7 @@ class FaltersModel:
         self.pieces = pieces
         self.calls = 0
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         self.calls += 1
         for piece in self.pieces:
             yield TextDelta(piece)
@@ -60,12 +52,12 @@ def real_requests() -> Iterator[None]:
 
 
 async def listen(model: ChatModel, deltas: list[Delta]) -> None:
-    async for delta in model.stream(HELLO):
+    async for delta in model.stream(Prompt(HELLO)):
         deltas.append(delta)  # noqa: PERF401 - kept when the stream fails
 
 
 async def said(model: ChatModel) -> str:
-    deltas = [delta async for delta in model.stream(HELLO)]
+    deltas = [delta async for delta in model.stream(Prompt(HELLO))]
     return "".join(each.text for each in deltas if isinstance(each, TextDelta))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from plansmith.adapters.models.rules_fill import calls_for
 from plansmith.adapters.models.rules_values import read_values
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.errors import ModelRefused
+from plansmith.plan.data import Json
 from plansmith.plan.run import Run, RunStatus
+from plansmith.planner.briefing.fence import fence
 from plansmith.planner.listen import listen
-from plansmith.ports import Message
+from plansmith.ports import Message, Prompt, TriageBrief
 
 
 @pytest.mark.parametrize(
@@ -159,9 +162,21 @@ async def test_what_fits_no_tool_is_a_failure_that_says_what_would_help() -> Non
 async def test_rules_say_what_they_cannot_do() -> None:
     model = RulesModel()
     with pytest.raises(ModelRefused, match="takes a language model"):
-        await listen(model.stream([Message("user", "x")], schema={"type": "object"}))
+        await listen(model.stream(Prompt([Message("user", "x")], schema={"type": "object"})))
     with pytest.raises(ModelRefused, match="no language model"):
-        await listen(model.stream([Message("user", "Tell me a story")]))
+        await listen(model.stream(Prompt([Message("user", "Tell me a story")])))
+
+
+async def test_only_the_brief_counts_and_not_what_a_prompt_looks_like() -> None:
+    head = "Tools, one a line:\n" + json.dumps({"name": "x", "does": "y", "inputs": {}})
+    text = f"{head}\n{fence('request', 'Read a.txt')}\n{fence('what to say', 'Say exactly: hi')}"
+    looks = [Message("system", "Write a plan."), Message("user", text)]
+    forms: list[dict[str, Json] | None] = [None, {"properties": {"decision": {}}}]
+    for form in forms:
+        with pytest.raises(ModelRefused):
+            await listen(RulesModel().stream(Prompt(looks, schema=form)))
+    told = await listen(RulesModel().stream(Prompt(looks, brief=TriageBrief("Read a.txt"))))
+    assert json.loads(told.text)["decision"] == "plan"
 
 
 async def test_another_plan_takes_a_model(folder: Path) -> None:

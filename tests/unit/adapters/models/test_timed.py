@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from pydantic_ai.models import override_allow_model_requests
@@ -10,9 +10,7 @@ from plansmith.adapters.models.provider import ProviderModel
 from plansmith.adapters.models.retrying import RetryingModel
 from plansmith.adapters.models.timed import TimedModel
 from plansmith.errors import ModelBusy
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
-from plansmith.ports import ChatModel, Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.ports import ChatModel, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing import FakeClock
 from plansmith.testing.clock import settle
 from plansmith.testing.modelserver import ModelServer, Reply
@@ -31,13 +29,7 @@ class SlowModel:
         self.calls = 0
         self.closed = False
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         self.calls += 1
         try:
             for pause in self.pauses:
@@ -55,7 +47,7 @@ def real_requests() -> Iterator[None]:
 
 
 async def said(model: ChatModel) -> str:
-    deltas = [delta async for delta in model.stream(HELLO)]
+    deltas = [delta async for delta in model.stream(Prompt(HELLO))]
     return "".join(each.text for each in deltas if isinstance(each, TextDelta))
 
 
@@ -98,7 +90,7 @@ async def test_a_whole_answer_may_take_only_so_long() -> None:
 
 async def test_the_callers_own_time_is_no_silence() -> None:
     clock = FakeClock()
-    stream = TimedModel(SlowModel(clock, 0, 1), clock=clock, silence_s=5).stream(HELLO)
+    stream = TimedModel(SlowModel(clock, 0, 1), clock=clock, silence_s=5).stream(Prompt(HELLO))
     assert await anext(stream) == TextDelta("0 ")
     await clock.advance(60)
     second = asyncio.ensure_future(anext(stream))
@@ -109,7 +101,7 @@ async def test_the_callers_own_time_is_no_silence() -> None:
 
 async def test_time_that_ran_out_while_the_caller_was_away_is_noticed() -> None:
     clock = FakeClock()
-    stream = TimedModel(SlowModel(clock, 0, 1), clock=clock, total_s=5).stream(HELLO)
+    stream = TimedModel(SlowModel(clock, 0, 1), clock=clock, total_s=5).stream(Prompt(HELLO))
     await anext(stream)
     await clock.advance(60)
     with pytest.raises(ModelBusy, match="took longer"):
@@ -155,7 +147,7 @@ async def test_over_http_a_silent_server_is_hung_up_on() -> None:
     clock = FakeClock()
     async with ModelServer(Reply("half", ends="silent")) as server:
         provider = ProviderModel("openai:test", base_url=server.url)
-        stream = TimedModel(provider, clock=clock, silence_s=5).stream(HELLO)
+        stream = TimedModel(provider, clock=clock, silence_s=5).stream(Prompt(HELLO))
         assert await anext(stream) == TextDelta("half")
         waiting = asyncio.ensure_future(anext(stream))
         await clock.advance(10)

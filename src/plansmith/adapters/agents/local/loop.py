@@ -41,6 +41,7 @@ from plansmith.errors import (
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.planner.briefing.fence import fence
+from plansmith.planner.old_models import takes_prompt
 from plansmith.ports import (
     ArgumentsDelta,
     Call,
@@ -48,6 +49,7 @@ from plansmith.ports import (
     Delta,
     Message,
     ModelDone,
+    Prompt,
     TextDelta,
     Usage,
 )
@@ -75,6 +77,7 @@ def port_model(
 ) -> FunctionModel:
     """A chat model as an agent's model; `before` tells how many turns are left after this one."""
     known = {spec.name: spec for spec in specs}
+    model = takes_prompt(chat)
 
     async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         left = before()
@@ -83,7 +86,7 @@ def port_model(
             prompt.append(Message("user", _LAST))
         offered = [*info.function_tools, *info.output_tools]
         tools = [known.get(each.name) or _spec(each) for each in offered]
-        said = await _heard(chat.stream(_joined(prompt), tools=tools))
+        said = await _heard(model.stream(Prompt(_joined(prompt), tools=tools)))
         after(said.usage)
         return ModelResponse(parts=_parts(said, messages))
 

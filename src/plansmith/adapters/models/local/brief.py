@@ -1,130 +1,114 @@
-"""The brief: what the planner's prompt offers and asks, read back out of it."""
+"""What a small model is told before it drafts calls, made from the planner's brief."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from plansmith.adapters.models.local.signatures import Offered
-from plansmith.ports import Message
+from plansmith.plan.capability import Effect
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import FROM, Ref, pieces, ref_of
+from plansmith.plan.steps import ToolStep
+from plansmith.planner.briefing.fence import label, visible
+from plansmith.ports import ContextBlock, PlanBrief
 
-_FENCE: Final = re.compile(r'<(data-\w+) title="([^"]*)"[^>]*>\n(.*?)\n</\1>', re.DOTALL)
 _TASK: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {"task": {"type": "string", "description": "what to do, in words"}},
     "required": ["task"],
 }
 _LONGEST_BLOCK: Final = 1500
-_IN_TEXT: Final = re.compile(r"\{\{([\w-]+)[^{}]*\}\}")
-_REQUEST: Final = "request"
-_TIME: Final = "current time"
-_PREVIOUS: Final = "previous plan"
-_CHANGES: Final = "changes the person asks for"
+_TABLES: Final = re.compile("column|table|schema")
 
 
 @dataclass(frozen=True, slots=True)
-class Brief:
+class DraftTask:
     """A request with the tools on offer, what is known, and what was wrong with an earlier try."""
 
     request: str
     tools: tuple[Offered, ...]
-    context: str = ""
+    known: tuple[ContextBlock, ...] = ()
     remark: str = ""
     now: str = ""
     changes: str = ""
+
+    @classmethod
+    def of(cls, brief: PlanBrief) -> DraftTask:
+        """The task of a planner's brief."""
+        remark = "\n".join(_remarks(brief))
+        tools = tuple(_offered(brief))
+        return cls(brief.request, tools, brief.known, remark, brief.now, brief.feedback)
 
     @property
     def told(self) -> str:
         """All that the person said; what the model said before and the clock are no part of it."""
         return f"{self.request}\n{self.changes}" if self.changes else self.request
 
+    @property
+    def context(self) -> str:
+        """What is known besides the request, each thing on a line of its own."""
+        return "\n".join(
+            f"Known ({label(block.title)}): {_line(block.text)}" for block in self.known
+        )
 
-def read_brief(messages: Sequence[Message]) -> Brief | None:
-    """The brief of a planner's prompt; None when a prompt asks for something else."""
-    if len(messages) < 2 or [each.role for each in messages[:2]] != ["system", "user"]:
-        return None
-    prompt = messages[1].text
-    found = [(title, body) for _, title, body in _FENCE.findall(prompt)]
-    blocks = dict(found)
-    request = blocks.get(_REQUEST)
-    # Only what stands before the first block is the planner's own word.
-    head = prompt.partition("\n<data-")[0]
-    tools = tuple(_tools(head))
-    if request is None or ("Tools, one a line" not in head and not tools):
-        return None
-    now = " ".join(blocks.get(_TIME, "").split())
-    remark, changes = _remark(blocks, messages[2:]), blocks.get(_CHANGES, "")
-    return Brief(request, tools, _context(found), remark, now, changes)
+    @property
+    def tables(self) -> str:
+        """What is known of tables and their columns."""
+        found = (block.text for block in self.known if _TABLES.search(block.title))
+        return "\n".join(map(_line, found))
 
 
-def _tools(head: str) -> Iterator[Offered]:
-    for line in head.splitlines():
-        if not line.startswith("{"):
-            continue
-        try:
-            value: Any = json.loads(line)
-        except ValueError:
-            continue
-        known = cast("dict[str, Any]", value)
-        if "inputs" in known:
-            yield Offered(
-                known["name"],
-                known["does"],
-                known["inputs"],
-                known.get("gives"),
-                only_reads=known.get("effect") == "read",
-            )
-        elif "skills" in known:
-            yield Offered(known["name"], known["does"], _TASK, is_agent=True)
+def _line(text: str) -> str:
+    return " ".join(visible(text).split())[:_LONGEST_BLOCK]
 
 
-def _context(blocks: Sequence[tuple[str, str]]) -> str:
-    """What else is known, each thing on a line of its own; many may share a title."""
-    return "\n".join(
-        f"Known ({title}): {' '.join(body.split())[:_LONGEST_BLOCK]}"
-        for title, body in blocks
-        if title not in (_REQUEST, _TIME, _PREVIOUS, _CHANGES)
-    )
+def _offered(brief: PlanBrief) -> Iterator[Offered]:
+    for tool in brief.tools:
+        yield Offered(
+            tool.name,
+            tool.description,
+            tool.input_schema,
+            tool.output_schema,
+            only_reads=tool.effect is Effect.READ,
+        )
+    for agent in brief.agents:
+        yield Offered(agent.name, agent.description, _TASK, is_agent=True)
 
 
-def _remark(blocks: Mapping[str, str], later: Sequence[Message]) -> str:
+def _remarks(brief: PlanBrief) -> Iterator[str]:
     """What has to be different this time."""
-    lines: list[str] = []
-    if _PREVIOUS in blocks:
-        lines.append(f"Your answer before: {_calls_of(blocks[_PREVIOUS])}")
-    if _CHANGES in blocks:
-        lines.append(f"Change it: {' '.join(blocks[_CHANGES].split())}")
-    if later:
-        problems = re.findall(r'"problem": "((?:[^"\\]|\\.)*)"', later[-1].text)
-        lines.append(f"Your answer before had problems: {'; '.join(problems)[:_LONGEST_BLOCK]}")
-    return "\n".join(lines)
+    if brief.previous is not None:
+        yield f"Your answer before: {_calls_of(brief.previous)}"
+    if brief.feedback:
+        yield f"Change it: {' '.join(brief.feedback.split())}"
+    if brief.problems:
+        problems = "; ".join(brief.problems)[:_LONGEST_BLOCK]
+        yield f"Your answer before had problems: {problems}"
 
 
-def _calls_of(text: str) -> str:
+def _calls_of(plan: Plan) -> str:
     """A plan in the language of calls, as far as it has words for it."""
-    try:
-        plan: Any = json.loads(text)
-        steps = cast("list[dict[str, Any]]", plan["steps"])
-    except (ValueError, KeyError, TypeError):
-        return ""
-    names = [step["id"] for step in steps if "tool" in step]
+    steps = [step for step in plan.steps if isinstance(step, ToolStep)]
+    names = [step.id for step in steps]
 
-    def place(name: str) -> str:
-        return f"${names.index(name) + 1}" if name in names else "?"
+    def place(ref: Ref) -> str:
+        return f"${names.index(ref.step) + 1}" if ref.step in names else "?"
 
-    def value(each: Any) -> Any:
-        if isinstance(each, dict) and "$from" in each:
-            return place(str(cast("dict[str, Any]", each)["$from"]))
+    def value(each: Json) -> Json:
+        if isinstance(each, dict) and FROM in each:
+            ref = ref_of(each)
+            return place(ref) if ref is not None else "?"
         if isinstance(each, str):
-            return _IN_TEXT.sub(lambda found: place(found[1]), each)
-        return cast("Any", each)
+            return "".join(p if isinstance(p, str) else place(p) for p in pieces(each))
+        return each
 
     calls = [
-        {"tool": step["tool"], "args": {key: value(each) for key, each in step["inputs"].items()}}
+        {"tool": step.tool, "args": {key: value(each) for key, each in step.inputs.items()}}
         for step in steps
-        if "tool" in step and isinstance(step.get("inputs"), dict)
     ]
     return json.dumps({"calls": calls}, ensure_ascii=False, separators=(",", ":"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from plansmith.adapters.models.local.grammar import GrammarBook
@@ -134,6 +134,16 @@ _EXAMPLES: Final = (
 
 
 PREFIX: Final = (Message("system", _RULES), *_EXAMPLES)
+
+
+def _example_values() -> Iterator[str]:
+    for message in _EXAMPLES[1::2]:
+        for call in json.loads(message.text).get("calls", ()):
+            yield from (each for each in call["args"].values() if isinstance(each, str))
+
+
+# What the examples speak of is no value of any request that does not say it too.
+EXAMPLE_VALUES: Final = frozenset(_example_values())
 
 
 def calls_messages(

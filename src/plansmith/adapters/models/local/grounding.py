@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
+from plansmith.adapters.models.local.calls import EXAMPLE_VALUES, HAN
 from plansmith.adapters.models.local.deeds import asks_for_change
 from plansmith.adapters.models.local.queries import without_condition
 from plansmith.adapters.models.local.signatures import Offered
@@ -258,6 +259,8 @@ class _Source:
             return bool(plain)
         if _MOMENT.match(value):
             return bool(_RELATIVE.search(self._text))
+        if value in EXAMPLE_VALUES:
+            return False
         words = list(_words(value))
         if self._is_foreign(value) or _CODE.fullmatch(value):
             return True

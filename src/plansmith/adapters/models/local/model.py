@@ -13,9 +13,7 @@ from typing import Any, Final, cast
 from plansmith.adapters.models.local.engine import Engine
 from plansmith.adapters.models.local.grammar import grammar_of
 from plansmith.errors import ModelFailed, PromptTooLong
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
-from plansmith.ports import Delta, Message, ModelDone, TextDelta, Usage
+from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 
 MAX_TOKENS: Final = 1024
 _TOP: Final = 20
@@ -40,26 +38,18 @@ class LocalModel:
         """The model's name, `local:NAME`."""
         return self._name
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """The answer piece by piece; an empty piece means that the prompt is being read."""
-        del tools  # calls of tools are drafted as plans, see `calls`
-        grammar = grammar_of(schema) if schema is not None else ""
-        async with aclosing(self.constrained(messages, grammar=grammar)) as pieces:
+        # Tools are not offered here: their calls are drafted as plans, see `calls`.
+        grammar = grammar_of(prompt.schema) if prompt.schema is not None else ""
+        async with aclosing(self.constrained(prompt, grammar=grammar)) as pieces:
             async for delta in pieces:
                 yield delta
 
-    async def constrained(
-        self, messages: Sequence[Message], *, grammar: str = "", max_tokens: int | None = None
-    ) -> AsyncGenerator[Delta]:
+    async def constrained(self, prompt: Prompt, *, grammar: str = "") -> AsyncGenerator[Delta]:
         """The answer to a prompt, every token of it allowed by a GBNF grammar."""
-        limit = max_tokens or self._max_tokens
-        body = _body(messages, limit) | ({"grammar": grammar} if grammar else {})
+        limit = prompt.max_tokens or self._max_tokens
+        body = _body(prompt.messages, limit) | ({"grammar": grammar} if grammar else {})
         timings: dict[str, Any] = {}
         reason = ""
         async with aclosing(_pieces(self._submit(body))) as pieces:

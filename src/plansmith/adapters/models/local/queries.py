@@ -20,7 +20,6 @@ _WORDS: Final = frozenset(
     )
 )
 _CONDITION: Final = r"[\w.\"]+\s*(?:=|<=|>=|<>|!=|<|>|\bLIKE\b)\s*"
-_TABLE: Final = re.compile(r"^Known \([^)]*(?:column|table|schema)[^)]*\): (.*)$", re.MULTILINE)
 
 
 def without_condition(query: str, value: str) -> str:
@@ -39,12 +38,11 @@ def without_condition(query: str, value: str) -> str:
     return query
 
 
-def unknown_names(query: str, context: str) -> list[str]:
+def unknown_names(query: str, tables: str) -> list[str]:
     """The names in a query that no known table has, where tables are known at all."""
-    known = " ".join(_TABLE.findall(context)).casefold()
-    if not known:
+    if not tables:
         return []
-    there = set(re.findall(r"\w+", known))
+    there = set(re.findall(r"\w+", tables.casefold()))
     bare = _TEXT.sub("''", query)
     new = {name.casefold() for found in _NEW.findall(bare) for name in found if name}
     names = [

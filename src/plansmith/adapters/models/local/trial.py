@@ -10,7 +10,7 @@ from plansmith.adapters.models.local.engine import Engine, fitting_threads, usab
 from plansmith.adapters.models.local.model import LocalModel
 from plansmith.errors import PlansmithError
 from plansmith.planner.listen import listen
-from plansmith.ports import Message
+from plansmith.ports import Message, Prompt
 
 _ASKED = "Is water wet? Answer yes or no."
 _GRAMMAR = 'root ::= "yes" | "no"\n'
@@ -33,9 +33,9 @@ async def try_model(path: Path) -> Trial:
     asked = [Message("user", _ASKED)]
     start = time.monotonic()
     try:
-        await listen(model.constrained(asked, grammar=_GRAMMAR))
+        await listen(model.constrained(Prompt(asked), grammar=_GRAMMAR))
         loaded = time.monotonic()
-        heard = await listen(model.constrained(asked, grammar=_GRAMMAR))
+        heard = await listen(model.constrained(Prompt(asked), grammar=_GRAMMAR))
     except PlansmithError as error:
         return Trial(flaw=str(error))
     finally:

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple, cast
 
 from plansmith.adapters.models.local.grounding import ASK
 from plansmith.adapters.models.local.signatures import Offered
-from plansmith.adapters.models.local.wording import QUOTE, SAY, instruction
 from plansmith.plan.data import Json
 from plansmith.plan.refs import FROM, ITEM, PATH, RESERVED, escape_text
+from plansmith.plan.steps import ReplyStyle
 
 _WHOLE: Final = re.compile(r"\$([1-9])((?:\.[A-Za-z0-9_]+)*)")
 # Arguments that name one thing: the text of a whole result is never right there.
@@ -35,9 +35,7 @@ def plan_of_reply(text: str, request: str) -> dict[str, Json]:
 
 
 def _saying(text: str, request: str) -> dict[str, Json]:
-    said = f"{SAY}{escape_text(text)}"
-    steps: list[Json] = [{"id": "answer", "kind": "reply", "instruction": said}]
-    return {"goal": request, "steps": steps}
+    return {"goal": request, "steps": [_reply("answer", escape_text(text), "exact")]}
 
 
 def no_plan(text: str, request: str) -> dict[str, Json]:
@@ -58,9 +56,8 @@ def plan_of_calls(
     for name, call in zip(ids, calls, strict=True):
         tool = tools[str(call["tool"])]
         each = filler.each_of(call["args"], tool)
-        for source in filler.quoted_in(call["args"], tool):
-            said = instruction(escape_text(" ".join(request.split())), [source], QUOTE)
-            steps.append({"id": f"{source}_text", "kind": "reply", "instruction": said})
+        quoted = filler.quoted_in(call["args"], tool)
+        steps += [_reply(f"{source}_text", f"{{{{{source}}}}}", "results") for source in quoted]
         inputs: dict[str, Json] = {
             key: {FROM: ITEM, PATH: [key]}
             if each is not None and key == each.name
@@ -69,9 +66,13 @@ def plan_of_calls(
             if value != ASK and (each or not filler.is_lost(value, key, tool.fields.get(key)))
         }
         steps.append(_step(name, tool, inputs, each))
-    told = instruction(escape_text(" ".join(request.split())), ids)
-    steps.append({"id": "answer", "kind": "reply", "instruction": told})
-    return {"goal": request, "steps": steps}
+    asked = escape_text(" ".join(request.split()))
+    told = "\n".join([asked, *(f"{{{{{name}}}}}" for name in ids)])
+    return {"goal": request, "steps": [*steps, _reply("answer", told, "results")]}
+
+
+def _reply(name: str, instruction: str, style: ReplyStyle) -> dict[str, Json]:
+    return {"id": name, "kind": "reply", "instruction": instruction, "style": style}
 
 
 def _step(name: str, tool: Offered, inputs: dict[str, Json], each: _Each | None) -> dict[str, Json]:

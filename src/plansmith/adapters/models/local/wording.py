@@ -6,22 +6,13 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from plansmith.adapters.models.local.facts import facts
 from plansmith.errors import ModelFailed
-from plansmith.ports import Message
-from plansmith.text import HAN
+from plansmith.plan.refs import Ref, pieces, value_text
+from plansmith.ports import Message, Prompt, ReplyBrief
 
-SAY: Final = "Say exactly: "
-ANSWER: Final = "Answer the request from these results."
-QUOTE: Final = "Quote these results as plain text."
-_BLOCK: Final = re.compile(r'<(data-\w+) title="([^"]*)"[^>]*>\n(.*?)\n</\1>', re.DOTALL)
-_TASK: Final = re.compile(
-    rf"({re.escape(ANSWER)}|{re.escape(QUOTE)})\nRequest: (.*?)\nResults:\n(.*)", re.DOTALL
-)
-_RESULT: Final = re.compile(r"^- ([\w-]+) = ", re.MULTILINE)
-_LATER: Final = re.compile(r"\{\{([\w-]+)\}\}")
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _MARKER: Final = re.compile(r"^\s*(?:\d+[.)]|[-*])\s+", re.MULTILINE)
 _CITED: Final = re.compile(r"\[step:[^\]]*\]")
@@ -43,48 +34,35 @@ _KINDS: Final = {"files": "文件", "tables": "表", "columns": "列", "folders"
 _ROOM: Final = 2400  # letters of results that a sentence is made from
 
 
+def language_of(locale: str) -> Literal["en", "zh"]:
+    """The language of our own sentences that is nearest to a person's."""
+    return "zh" if locale.startswith("zh") else "en"
+
+
 class Task(NamedTuple):
-    """A request to be answered, and the results by step."""
+    """A request to be answered, and the results by step; without a request they are quoted."""
 
     request: str
     results: Mapping[str, str]
-    is_quote: bool = False
+    language: Literal["en", "zh"] = "en"
 
-
-def instruction(request: str, steps: list[str], deed: str = ANSWER) -> str:
-    """What a drafted plan's reply is told; `read_task` reads it back once results are in."""
-    rows = "\n".join(f"- {step} = {{{{{step}}}}}" for step in steps)
-    return f"{deed}\nRequest: {request}\nResults:\n{rows}"
-
-
-def said_exactly(prompt: str) -> str:
-    """The text of a reply whose instruction is to say exactly that; nothing otherwise."""
-    body = next((body for _, title, body in _BLOCK.findall(prompt) if "what to say" in title), "")
-    return body.removeprefix(SAY) if body.startswith(SAY) else ""
-
-
-def read_task(prompt: str) -> Task | None:
-    """The task in a prompt for a reply; None when it is not one of a drafted plan."""
-    blocks = {title: body for _, title, body in _BLOCK.findall(prompt)}
-    told = next((body for title, body in blocks.items() if title.startswith("what to say")), "")
-    found = _TASK.fullmatch(told)
-    if found is None:
-        return None
-    parts = _RESULT.split(found[3])[1:]
-    results = dict(zip(parts[::2], parts[1::2], strict=True))
-    for step, text in results.items():
-        # A large result stands in a block of its own.
-        later = _LATER.fullmatch(text.strip())
-        results[step] = blocks.get(f"result {text.strip()}", "") if later else text.strip()
-    return Task(found[2], results, is_quote=found[1] == QUOTE)
+    @classmethod
+    def of(cls, brief: ReplyBrief) -> Task:
+        """The words of an instruction, and the text of each result that it refers to."""
+        parts = pieces(brief.instruction)
+        words = " ".join("".join(each for each in parts if isinstance(each, str)).split())
+        texts: dict[str, str] = {}
+        for ref in dict.fromkeys(each for each in parts if isinstance(each, Ref)):
+            text = value_text(brief.results.get(str(ref)))
+            texts[ref.step] = f"{texts[ref.step]}\n{text}" if ref.step in texts else text
+        return cls(words, texts, language_of(brief.locale))
 
 
 def phrase_messages(task: Task) -> list[Message]:
     """The prompt for the one sentence a model may add."""
     results = "\n".join(facts(text) for text in task.results.values())
     asked = f"Request: {task.request}\nResults:\n{results[:_ROOM]}"
-    language = "zh" if HAN.search(task.request) else "en"
-    return [Message("system", _PHRASE[language]), Message("user", asked)]
+    return [Message("system", _PHRASE[task.language]), Message("user", asked)]
 
 
 def lead(task: Task) -> str | None:
@@ -95,7 +73,7 @@ def lead(task: Task) -> str | None:
     found = [each for each in map(_list, task.results.values()) if each is not None]
     if not found or len(found[-1].items) == 1:
         return None
-    chinese = bool(HAN.search(task.request))
+    chinese = task.language == "zh"
     kind, items, rows = found[-1]
     names = [_name(each) for each in items]
     if not names:
@@ -149,7 +127,7 @@ def worded(task: Task, sentence: str) -> str:
 
     A quotation is the facts alone, for a file or a message.
     """
-    if task.is_quote:
+    if not task.request:
         return "\n\n".join(filter(None, map(facts, task.results.values())))
     told = "\n".join([task.request, *task.results.values()])
     idle = not sentence.strip() or _even(sentence).strip(".。 ") in _even(task.request)
@@ -175,6 +153,14 @@ def unfounded(text: str, told: str) -> list[str]:
     plain = _even(told)
     names = [*_QUOTED.findall(said), *_FILE.findall(said)]
     return [*numbers, *(name for name in names if _even(name).strip() not in plain)]
+
+
+def told_in(prompt: Prompt) -> str:
+    """What an answer may take its numbers and names from."""
+    brief = prompt.brief
+    if not isinstance(brief, ReplyBrief):
+        return prompt.text
+    return "\n".join([brief.instruction, *map(value_text, brief.results.values())])
 
 
 def check_wording(text: str, told: str) -> None:

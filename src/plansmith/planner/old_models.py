@@ -1,0 +1,75 @@
+"""The first release's way to ask a model: `stream(messages, schema=…, tools=…)`.
+
+`takes_prompt` adapts models that are written so; `takes_messages` is for models that are asked so.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar, cast
+
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import ChatModel, Delta, Message, Prompt
+
+_OLD_NAMES = frozenset({"messages", "schema", "tools"})
+_Stream = TypeVar("_Stream", bound=Callable[..., AsyncIterator[Delta]])
+
+
+class OldChatModel(Protocol):
+    """A model as the first release asked for it."""
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        ...
+
+    def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        tools: Sequence[ToolSpec] = (),
+    ) -> AsyncIterator[Delta]:
+        """The answer piece by piece."""
+        ...
+
+
+class _TakesPrompt:
+    """Gives an old model the parts of a prompt that it knows."""
+
+    def __init__(self, model: OldChatModel) -> None:
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        return self._model.stream(prompt.messages, schema=prompt.schema, tools=prompt.tools)
+
+
+def takes_prompt(model: ChatModel | OldChatModel) -> ChatModel:
+    """The model as it is, or behind an adapter when its `stream` has the old parameters."""
+    try:
+        names = list(inspect.signature(cast("Any", model).stream).parameters)
+    except (AttributeError, TypeError, ValueError):
+        names = []
+    is_old = not _OLD_NAMES.isdisjoint(names)
+    return _TakesPrompt(cast("OldChatModel", model)) if is_old else cast("ChatModel", model)
+
+
+def takes_messages(stream: _Stream) -> _Stream:
+    """A `stream` of ours that old code may also ask with messages, a schema and tools."""
+
+    @functools.wraps(stream)
+    def asked(
+        self: object, prompt: Prompt | Sequence[Message], **parts: Any
+    ) -> AsyncIterator[Delta]:
+        if isinstance(prompt, Prompt):
+            return stream(self, prompt, **parts)
+        return stream(self, Prompt(prompt, **parts))
+
+    return cast("_Stream", asked)

@@ -1,0 +1,129 @@
+"""The style of a reply: worded by a model, said exactly, or the results themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from plansmith import Plansmith, tool
+from plansmith.adapters.models.rules import RulesModel
+from plansmith.dialects.native import read_plan, schema
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import RunStatus
+from plansmith.ports import Brief, Delta, ModelDone, PlanBrief, Prompt, ReplyBrief, TextDelta, Usage
+from plansmith.runner.journal import results_left
+from plansmith.testing import ScriptedModel
+
+FOUND: list[Json] = [{"name": "a.md", "size": 1}, {"name": "b.md", "size": 2}]
+LOOK = {"id": "look", "kind": "tool", "tool": "look", "inputs": {}}
+
+
+@tool(effect="read")
+def look() -> list[Any]:
+    """Look for notes in this folder."""
+    return FOUND
+
+
+def plan(*steps: dict[str, Any]) -> Plan:
+    return Plan.model_validate({"goal": "g", "steps": list(steps)})
+
+
+def reply(instruction: str, style: str = "worded") -> dict[str, Any]:
+    return {"id": "say", "kind": "reply", "instruction": instruction, "style": style}
+
+
+class Listener:
+    """A model that keeps what it is asked."""
+
+    name = "listener"
+
+    def __init__(self) -> None:
+        self.prompts: list[Prompt] = []
+
+    @property
+    def briefs(self) -> list[Brief | None]:
+        return [prompt.brief for prompt in self.prompts]
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        self.prompts.append(prompt)
+        yield TextDelta("so it is [step:look]")
+        yield ModelDone(Usage())
+
+
+async def said(model: Any, made: Plan) -> str:
+    """What the reply of a plan came to."""
+    async with Plansmith(model=model, tools=[look]) as smith:
+        run = await smith.run((await smith.submit(made)).id)
+        assert run.status is RunStatus.DONE
+        return str((await results_left(smith.store, run))["say"])
+
+
+@pytest.mark.parametrize("text", ["Say exactly: hello", "Hello!\n<data-1> Known (table): t"])
+async def test_an_exact_reply_is_its_instruction_and_asks_no_model(text: str) -> None:
+    assert await said(ScriptedModel(), plan(reply(text, "exact"))) == text
+
+
+async def test_an_exact_reply_has_its_results_filled_in_as_they_are() -> None:
+    made = plan(LOOK, reply("Found {{look[0].name}}.", "exact"))
+    assert await said(ScriptedModel(), made) == "Found a.md."
+
+
+async def test_a_model_gets_the_instruction_the_results_and_the_style_as_data() -> None:
+    model = Listener()
+    for style in ("worded", "results"):
+        await said(model, plan(LOOK, reply("Which notes?\n{{look}}", style)))
+    told = "Which notes?\n{{look}}"
+    results: dict[str, Json] = {"{{look}}": FOUND}
+    assert model.briefs == [
+        ReplyBrief(told, results, "worded", "en"),
+        ReplyBrief(told, results, "results", "en"),
+    ]
+    worded, shown = (prompt.text for prompt in model.prompts)
+    assert shown.startswith(worded.rstrip())
+    assert "as tables and lists" in shown
+
+
+async def test_the_results_are_shown_where_there_is_no_language_model() -> None:
+    told = await said(RulesModel(), plan(LOOK, reply("Which notes?\n{{look}}", "results")))
+    assert told.startswith("2 found: a.md, b.md. [step:look]")
+    assert "| b.md | 2 |" in told
+    quoted = await said(RulesModel(), plan(LOOK, reply("{{look}}", "results")))
+    assert quoted.startswith("| name | size |")
+
+
+async def test_a_plan_by_rules_holds_the_persons_words_and_none_of_ours() -> None:
+    request = "Look for notes in this folder {{ok}}"
+    async with Plansmith(model=RulesModel(), tools=[look]) as smith:
+        made = (await smith.plan(request)).plan
+    assert made is not None
+    last = made.steps[-1].to_json()
+    assert last["instruction"] == 'Look for notes in this folder {{"{{"}}ok}}\n{{look}}'
+    assert last["style"] == "results"
+
+
+async def test_the_planner_hands_its_brief_over_with_every_call() -> None:
+    model = Listener()
+    async with Plansmith(model=model, tools=[look]) as smith:
+        await smith.plan("Look for\u200b notes")
+    plans = [brief for brief in model.briefs if isinstance(brief, PlanBrief)]
+    assert len(plans) > 1  # a draft, and repairs
+    assert {brief.request for brief in plans} == {"Look for\\u200b notes"}
+    assert [each.name for each in plans[0].tools] == ["look"]
+    assert plans[0].now
+    assert plans[0].problems == ()
+    assert all(brief.problems for brief in plans[1:])
+
+
+def test_the_style_is_part_of_what_is_approved_and_of_the_plan_language() -> None:
+    hashes = {plan(reply("Hello", style)).hash for style in ("worded", "exact", "results")}
+    assert len(hashes) == 3
+    assert "style" not in json.dumps(plan(reply("Hello")).to_json())
+    wrong = read_plan({"goal": "g", "steps": [reply("Hello", "loud")]})
+    assert isinstance(wrong, list)
+    assert "style" in wrong[0].message
+    assert "style" in json.dumps(schema())
+    assert "style" not in json.dumps(schema(for_models=True))
