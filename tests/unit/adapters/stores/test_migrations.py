@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ async def test_a_file_of_any_earlier_version_is_brought_up_to_date(
     connection.close()
 
 
-def tables_of(path: Path) -> dict[str, object]:
+def tables_of(path: Path) -> dict[str, list[Any]]:
     connection = open_database(path)
     names = connection.execute("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")
     found = {

@@ -90,7 +90,7 @@ def test_a_cell_altered_anywhere_is_found(events: list[Event], data: st.DataObje
     letter = data.draw(st.characters() | st.just("\udcff"))
     assume(letter != cell[spot])
     changed = cell[:spot] + letter + cell[spot + 1 :]
-    whole[place] = whole[place]._replace(**{name: changed})
+    whole[place] = rows.Row(**(whole[place]._asdict() | {name: changed}))
     with pytest.raises(JournalDamaged, match=f"event {place + 1} of run|event {place + 2} of run"):
         rows.read_journal(events[0].run, whole, after=0)
 
