@@ -10,6 +10,7 @@ from typing import Final
 
 from plansmith import Plansmith, tool
 from plansmith.config import Settings
+from plansmith.plan.limits import Limits
 from plansmith.ports import Delta, ModelDone, Prompt, TextDelta, Usage
 
 STEPS: Final = 10
@@ -56,7 +57,8 @@ async def first_action(*, early: bool, quick: bool) -> tuple[float, float]:
 
     model = SlowModel(STEP_S / 10 if quick else STEP_S)
     settings = Settings.model_validate({"planner": {"triage": False}})
-    async with Plansmith(model=model, tools=[look], settings=settings, early_start=early) as smith:
+    limits = Limits(early_start=early)
+    async with Plansmith(model=model, tools=[look], settings=settings, limits=limits) as smith:
         start = time.perf_counter()
         run = await smith.plan("look around")
         run = await smith.run(run.id)

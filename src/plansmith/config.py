@@ -7,9 +7,8 @@ import logging
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -19,6 +18,8 @@ from plansmith.adapters.tools.mcp.settings import McpSettings
 from plansmith.errors import Misconfigured
 from plansmith.harmless import Table, at, harmless, with_paths
 from plansmith.plan.data import Flag, Number, Record, Whole
+from plansmith.plan.invalid import why_invalid
+from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.planner.settings import PlannerSettings
 from plansmith.review.policy import ReviewPolicy
 from plansmith.text import safe
@@ -68,30 +69,6 @@ class Models(Record):
         return cast("ModelSettings | None", getattr(self, name)) or self.plan
 
 
-class BudgetSettings(Record):
-    """What one run may take before it stops and asks; nothing said is no limit."""
-
-    money: Decimal | None = Field(default=None, gt=0)
-    tokens: Whole | None = Field(default=None, ge=1)
-    steps: Whole | None = Field(default=None, ge=1)
-    seconds: Number | None = Field(default=None, gt=0)
-
-
-class RunSettings(Record):
-    """How plans are run."""
-
-    width: Whole = Field(default=16, ge=1)
-    per_tool: dict[str, Annotated[Whole, Field(ge=1)]] = {}
-    tries: Whole = Field(default=3, ge=1)
-    first_wait_s: Number = Field(default=0.5, ge=0)
-    grace_s: Number = Field(default=5.0, ge=0)
-    max_replans: Whole = Field(default=2, ge=0)
-    max_iterations: Whole = Field(default=1, ge=1)
-    max_rejections: Whole = Field(default=3, ge=0)
-    data: Literal["show", "ask", "deny"] = "ask"
-    early_start: Flag = True
-
-
 class BuiltinSettings(Record):
     """The built-in tools: whether there are any, whether they write, and what they may reach."""
 
@@ -109,8 +86,8 @@ class Settings(Record):
     models: Models = Models()
     planner: PlannerSettings = PlannerSettings()
     review: ReviewPolicy = ReviewPolicy()
-    budget: BudgetSettings = BudgetSettings()
-    run: RunSettings = RunSettings()
+    budget: BudgetLimits = BudgetLimits()
+    run: Limits = Limits()
     builtin: BuiltinSettings = BuiltinSettings()
     mcp: McpSettings = McpSettings()
     agents: dict[str, AgentSettings] = {}
@@ -168,6 +145,7 @@ def _own(folder: Path) -> Table:
         found = _read(path.read_bytes(), path)
     except OSError as error:
         raise Misconfigured(f"{path} cannot be read: {error}", hint="mend or remove it") from None
+    _parse(found, safe(str(path)))
     return with_paths(found, lambda _, name: str(at(folder, name)))
 
 
@@ -254,12 +232,11 @@ def _parse(value: Mapping[str, Any], source: str) -> Settings:
         return Settings.model_validate(dict(value))
     except ValidationError as error:
         first = error.errors()[0]
-        place = safe(".".join(map(str, first["loc"])))
-        hint = safe(first["msg"])
+        hint = "change it, or remove it: there is a default"
         if first["type"] == "extra_forbidden":
             near = difflib.get_close_matches(str(first["loc"][-1]), _known_names(), n=1)
             hint = f"did you mean {near[0]!r}?" if near else "remove it"
-        raise Misconfigured(f"{source}: {place} is not right", hint=hint) from None
+        raise Misconfigured(f"{source}: {safe(why_invalid(error))}", hint=hint) from None
 
 
 def _known_names() -> list[str]:
@@ -268,6 +245,6 @@ def _known_names() -> list[str]:
 
 _PARTS: Final[tuple[type[Record], ...]] = (
     *(Settings, Models, ModelSettings, PlannerSettings),
-    *(ReviewPolicy, BudgetSettings, RunSettings, BuiltinSettings),
+    *(ReviewPolicy, BudgetLimits, Limits, BuiltinSettings),
     *(McpSettings, AgentSettings, SecretSource),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -38,7 +38,6 @@ from plansmith.ports import (
 )
 from plansmith.wiring import (
     known_agents,
-    make_limits,
     make_model,
     make_servers,
     make_smith,
@@ -168,7 +167,7 @@ class _Base:
         """The team as a Plansmith; `hidden` are the sources that only agents use."""
         writers: list[ToolSource] = [ChartTools(self.folder), WorkspaceTools(self.folder)]
         files = writers if self.settings.builtin.write else []
-        limits = make_limits(self.settings)
+        limits = self.settings.run
         models: dict[str, Any] = {}
         if self.model is not None:
             models = dict.fromkeys(("model", "triage_model", "report_model"), self.model)
@@ -180,7 +179,7 @@ class _Base:
             tools=[*files, *self.own, *shown, *map(ForAgents, hidden)],
             agents=[*agents, *known_agents(self.settings, secrets=self.secrets)],
             context=context,
-            limits=replace(limits, data_free=(*limits.data_free, *HARMLESS)),
+            limits=limits.replace(data_free=(*limits.data_free, *HARMLESS)),
             **models,
         )
         return made

@@ -49,9 +49,6 @@ PARTS: Final = {
     "agents": "plansmith.adapters.agents.a2a.registry:AgentRegistry",
     "agent_choices": "plansmith.adapters.agents.a2a.registry:Choices",
     "agent_book": "plansmith.adapters.agents.a2a.book:AgentBook",
-    "limits": "plansmith.runner.limits:RunLimits",
-    "caps": "plansmith.runner.limits:Caps",
-    "budget": "plansmith.runner.budget:BudgetLimits",
     "read_tools": "plansmith.dialects.tools:read_tools",
     "sqlite_path": "plansmith.adapters.stores.urls:sqlite_path",
 }
@@ -160,7 +157,8 @@ def make_smith(
         "report_model": lambda: _own_model(models.report, clock=clock, tell=say),
         "tools": lambda: make_tools(settings, clock=clock, secrets=secrets, tell=tell),
         "agents": lambda: known_agents(settings, secrets=secrets),
-        "limits": lambda: make_limits(settings),
+        # The demo's script has no other plan to offer.
+        "limits": lambda: settings.run.replace(max_replans=0) if demo else settings.run,
         "ranker": lambda: load(PARTS["ranker"])() if settings.planner.semantic else None,
     }
     made = given | {name: make() for name, make in parts.items() if name not in given}
@@ -170,9 +168,7 @@ def make_smith(
         store=make_store_url(settings),
         settings=settings,
         policy=settings.review,
-        budget=load(PARTS["budget"])(**dict(settings.budget)),
-        caps=_caps(settings.run, can_replan=not demo),
-        early_start=settings.run.early_start,
+        budget=settings.budget,
         tell=tell,
         **made,
     )
@@ -187,22 +183,6 @@ def _own_model(role: Any, **parts: Any) -> Any:
 def _telling(tools: Sequence[Any]) -> list[Any]:
     """Tables are both: tools, and something that a planner should know."""
     return [each for each in tools if hasattr(each, "gather")]
-
-
-def make_limits(settings: Any) -> Any:
-    """How wide and how often a run goes, and what data may do."""
-    names = ("width", "per_tool", "tries", "first_wait_s", "grace_s", "data")
-    given = {name: getattr(settings.run, name) for name in names}
-    return load(PARTS["limits"])(**given, data_free=settings.review.never_for)
-
-
-def _caps(run: Any, *, can_replan: bool) -> Any:
-    return load(PARTS["caps"])(
-        # The demo's script has no other plan to offer.
-        replans=run.max_replans if can_replan else 0,
-        iterations=run.max_iterations,
-        rejections=run.max_rejections,
-    )
 
 
 def make_store_url(settings: Any) -> str:

@@ -38,7 +38,7 @@ from plansmith.errors import ModelRefused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.planner.briefing.background import HEADING
 from plansmith.ports import Call, Message
-from plansmith.runner.limits import Caps
+from plansmith.runner.limits import RunLimits
 from plansmith.testing import Answer, FakeTool, FakeTools, MemoryStore, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
@@ -88,15 +88,14 @@ def flow_of(
 ) -> DeerFlow:
     team = {name: Member(name) for name in ("researcher", "coder")}
     team |= {member.spec.name: member for member in agents}
-    more: dict[str, Any] = {} if replans is None else {"caps": Caps(replans=replans)}
+    most = RunLimits().max_replans if replans is None else replans
     return DeerFlow(
         model=model,
         agents=list(team.values()),
         tools=tools,
         store=store,
         configuration=Configuration(**configuration),
-        early_start=False,
-        **more,
+        limits=RunLimits(early_start=False, max_replans=most),
     )
 
 

@@ -36,6 +36,7 @@ from plansmith.config import Settings
 from plansmith.dialects.table import dialect, recognise
 from plansmith.plan.capability import Skill
 from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 from plansmith.testing import Answer, ScriptedModel
 
@@ -324,7 +325,8 @@ HAND_OVER = {"decision": "plan", "reason": "", "query": "research it", "answer":
 def deerflow(model: ScriptedModel, **configuration: Any) -> tuple[DeerFlow, list[Worker]]:
     team = [Worker("researcher"), Worker("coder")]
     made = Configuration(**configuration)
-    return DeerFlow(model=model, agents=team, configuration=made, early_start=False), team
+    limits = Limits(early_start=False)
+    return DeerFlow(model=model, agents=team, configuration=made, limits=limits), team
 
 
 async def test_deerflow_the_plan_of_its_prompt_is_reviewed_and_run(scripted: Script) -> None:

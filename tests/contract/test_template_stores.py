@@ -83,7 +83,7 @@ async def test_an_altered_template_is_an_error(tmp_path: Path) -> None:
     await store.keep_template("a", {"n": 1})
     await store.close()
     connection = sqlite3.connect(path)
-    connection.execute("UPDATE template SET data = ?", (b'{"n":2}',))
+    connection.execute("UPDATE templates SET body = ?", ('{"n":2}',))
     connection.commit()
     connection.close()
     again = SqliteStore(path)

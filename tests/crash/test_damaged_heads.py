@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,15 +19,18 @@ from plansmith.errors import JournalDamaged
 _numbers = itertools.count(1)
 PLAN = Plan.model_validate({"goal": "look", "steps": [{"id": "a", "tool": "look"}]})
 # What a hand or a disk does to a row.
-DAMAGES: dict[str, Callable[[bytes], bytes | str]] = {
-    "a type that does not exist": lambda row: row[:12] + b"\xff" + row[13:],
-    "a time beyond all calendars": lambda row: row[:4] + b"\x7f" + row[5:],
-    "a row cut short": lambda row: row[:6],
-    "an empty row": lambda _: b"",
+DAMAGES = {
+    "a type that does not exist": "type = 'step_danced'",
+    "a time beyond all calendars": "at = '99999-01-01T00:00:00.000000Z'",
+    "a time that is none": "at = 'noon'",
+    "a row cut short": "body = substr(body, 1, 6)",
+    "an empty row": "type = '', at = '', by = '', hash = '', body = ''",
 }
-HAND: dict[str, Callable[[bytes], bytes | str]] = {
+HAND = {
     **DAMAGES,
-    "text in the place of bytes": lambda row: row.hex(),
+    "bytes in the place of text": "body = x'00ff'",
+    "a byte that is no text": "body = CAST(x'7bff7d' AS TEXT)",
+    "no time zone and no hash": "at = '2026-01-01T00:00:00', hash = 7",
 }
 
 
@@ -38,13 +40,12 @@ def look() -> str:
     return "seen"
 
 
-def damage_file(path: Path, run: str, damaged: Callable[[bytes], bytes | str]) -> None:
+def damage_file(path: Path, run: str, damage: str) -> None:
     """Change the last row of a run by hand."""
     file = sqlite3.connect(path, isolation_level=None)
-    where = "SELECT event FROM place JOIN run ON run.id = place.run AND number = last"
-    [event] = file.execute(f"{where} WHERE name = ?", (run,)).fetchone()
-    [row] = file.execute("SELECT data FROM event WHERE id = ?", (event,)).fetchone()
-    file.execute("UPDATE event SET data = ? WHERE id = ?", (damaged(row), event))
+    where = "run = (SELECT id FROM runs WHERE name = ?)"
+    last = f"number = (SELECT max(number) FROM events WHERE {where})"
+    file.execute(f"UPDATE events SET {damage} WHERE {where} AND {last}", (run, run))
     file.close()
 
 
@@ -94,16 +95,9 @@ async def test_a_damaged_last_row_in_postgres_keeps_no_other_run_from_going_on(
     async with Plansmith(tools=[look], store=PostgresStore(url)) as smith:
         damaged, other = await stopped_runs(smith)
         last = len(await smith.store.events(damaged))
-    where = f"run = 1 AND number = {last}"
-    row = bytes.fromhex(
-        postgres_server.sql(
-            f"SELECT encode(data, 'hex') FROM plansmith.event WHERE {where}", database=name
-        ).strip()
-    )
-    changed = DAMAGES[damage](row)
-    assert isinstance(changed, bytes)
     postgres_server.sql(
-        f"UPDATE plansmith.event SET data = '\\x{changed.hex()}' WHERE {where}", database=name
+        f"UPDATE plansmith.events SET {DAMAGES[damage]} WHERE run = 1 AND number = {last}",
+        database=name,
     )
     async with Plansmith(tools=[look], store=PostgresStore(url)) as smith:
         await goes_on_beside(smith, damaged, other)

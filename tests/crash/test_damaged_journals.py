@@ -185,9 +185,9 @@ async def test_a_repair_of_a_run_that_is_over_leaves_it_over(world: World) -> No
 
 
 DAMAGES: dict[str, str] = {
-    "altered": "UPDATE event SET data = zeroblob(40) WHERE id = {last}",
-    "missing": "DELETE FROM event WHERE id = {last}",
-    "cut": "DELETE FROM place WHERE event = {last}",
+    "altered": "UPDATE events SET body = zeroblob(40) WHERE position = {last}",
+    "renamed": "UPDATE events SET type = 'run_paused' WHERE position = {last}",
+    "missing": "DELETE FROM events WHERE position = {last}",
 }
 
 
@@ -199,7 +199,7 @@ async def test_a_row_that_cannot_be_read_is_said_and_the_run_waits_for_a_person(
     run = await world.approved()
     await world.smith.close()
     with sqlite3.connect(tmp_path / "runs.db") as file:
-        [last] = file.execute("SELECT max(id) FROM event").fetchone()
+        [last] = file.execute("SELECT max(position) FROM events").fetchone()
         file.execute(DAMAGES[damage].format(last=last))
     file.close()
     findings = await diagnose(f"sqlite:///{tmp_path / 'runs.db'}")
@@ -325,7 +325,7 @@ async def waiting_without_results(path: Path) -> str:
     assert world.paid == ["ann"]
     await world.smith.close()
     with sqlite3.connect(path) as file:
-        file.execute("DELETE FROM value")
+        file.execute("DELETE FROM contents")
     file.close()
     return run
 

@@ -20,7 +20,7 @@ from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
-LIMITS = RunLimits(first_wait_s=0)
+LIMITS = RunLimits(first_wait_s=0, data="show")
 
 
 def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:

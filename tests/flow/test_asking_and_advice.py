@@ -29,7 +29,7 @@ from plansmith.plan.events import (
 from plansmith.ports import Call, ModelDone, TextDelta, Usage
 from plansmith.review.edits import change_step, remove_step
 from plansmith.runner.budget import BudgetLimits
-from plansmith.runner.limits import Caps, RunLimits
+from plansmith.runner.limits import RunLimits
 from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
@@ -159,7 +159,7 @@ async def test_after_all_steps_the_planner_is_asked_again_until_it_has_enough(
         {"steps": [step("a", inputs={"n": 2})], "enough_context": False},
         {"steps": [step("b")], "enough_context": True},
     )
-    app, tools = smith(model=model, caps=Caps(iterations=5))
+    app, tools = smith(model=model, limits=LIMITS.replace(max_iterations=5))
     run = await app.run((await app.plan("find out")).id)
     assert run.status is RunStatus.DONE
     assert [call.arguments for call in tools.calls] == [{"n": 1}, {"n": 2}, {}]
@@ -175,7 +175,7 @@ async def test_what_uses_a_step_of_the_new_iteration_is_a_step_of_its_own(
         {"steps": [step("a", inputs={"n": 1}), uses], "enough_context": False},
         {"steps": [step("a", inputs={"n": 2}), uses], "enough_context": True},
     )
-    app, _ = smith(model=model, caps=Caps(iterations=3))
+    app, _ = smith(model=model, limits=LIMITS.replace(max_iterations=3))
     run = await app.run((await app.plan("find out")).id)
     assert statuses(run) == {"a": "done", "b": "done", "a_2": "done", "b_2": "done"}
 
@@ -186,7 +186,7 @@ async def test_at_the_limit_of_iterations_the_person_is_asked(scripted: Script, 
         {"steps": [step("a", inputs={"n": n})], "enough_context": n == 2}
         for n in range(3 if word == "go_on" else 2)
     ]
-    app, tools = smith(model=scripted(*drafts), caps=Caps(iterations=2))
+    app, tools = smith(model=scripted(*drafts), limits=LIMITS.replace(max_iterations=2))
     run = await app.run((await app.plan("find out")).id)
     assert run.status is RunStatus.ASKING
     assert list(run.questions) == ["iterations:1"]
@@ -202,7 +202,9 @@ async def test_at_the_limit_of_iterations_the_person_is_asked(scripted: Script, 
 async def test_too_many_rejected_plans_ask_instead_of_planning_again(scripted: Script) -> None:
     drafts = [{"steps": [step("m", "mail", inputs={"n": n})]} for n in range(3)]
     app, tools = smith(
-        FakeTool("mail", effect=Effect.FINAL), model=scripted(*drafts), caps=Caps(rejections=1)
+        FakeTool("mail", effect=Effect.FINAL),
+        model=scripted(*drafts),
+        limits=LIMITS.replace(max_rejections=1),
     )
     run = await app.plan("mail it")
     run = await app.request_changes(run.id, "otherwise", by="ada")
@@ -393,7 +395,9 @@ async def test_a_replan_that_died_is_made_again_after_the_restart(
     flaky = FakeTool("flaky", [ToolFailed("no")])
     first = {"steps": [step("a", "flaky")]}
     second = {"steps": [step("b", inputs={"n": 1})]}
-    app, _ = smith(flaky, model=scripted(first, second), store=store, early_start=False)
+    app, _ = smith(
+        flaky, model=scripted(first, second), store=store, limits=LIMITS.replace(early_start=False)
+    )
     run = await app.plan("try")
     store.dies_at = "plan_proposed"
     with pytest.raises(Crash):

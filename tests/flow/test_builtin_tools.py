@@ -13,6 +13,7 @@ import pytest
 from plansmith import Plan, Plansmith, RunStatus, ToolSpec, shortlist
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.errors import InvalidPlan, Misconfigured
+from plansmith.plan.limits import Limits
 from plansmith.ports import ToolSource
 from plansmith.testing import FakeClock
 
@@ -47,7 +48,8 @@ async def finished(smith: Plansmith, wanted: Plan) -> Any:
 
 
 async def test_a_plan_goes_from_a_table_to_a_chart_a_file_and_a_note(folder: Path) -> None:
-    smith = Plansmith(tools=builtin_sources(folder, clock=FakeClock()))
+    limits = Limits(data="show")
+    smith = Plansmith(tools=builtin_sources(folder, clock=FakeClock()), limits=limits)
     wanted = plan(
         step(
             "sums",

@@ -128,7 +128,11 @@ async def planned(app: Plansmith, model: Slow, gate: Gate, **options: Any) -> Ru
 
 @pytest.mark.parametrize(
     ("options", "mode"),
-    [({}, "review"), ({"policy": ReviewPolicy(ask="always")}, ""), ({"early_start": False}, "")],
+    [
+        ({}, "review"),
+        ({"policy": ReviewPolicy(ask="always")}, ""),
+        ({"limits": RunLimits(early_start=False)}, ""),
+    ],
     ids=["see the plan first", "every plan is reviewed", "switched off"],
 )
 async def test_no_read_is_made_before_the_approval_where_the_plan_is_seen_first(

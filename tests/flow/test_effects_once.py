@@ -22,7 +22,7 @@ from plansmith.review.edits import change_step
 from plansmith.runner.limits import RunLimits
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
 
-LIMITS = RunLimits(first_wait_s=0, tries=3)
+LIMITS = RunLimits(first_wait_s=0, tries=3, data="show")
 
 
 def plan(*steps: dict[str, Any], **fields: Any) -> Plan:

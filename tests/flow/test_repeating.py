@@ -166,7 +166,7 @@ async def test_a_request_whose_planning_failed_can_be_planned_again(
 ) -> None:
     draft = {"goal": "look", "steps": [step("a")]}
     model = scripted(ModelRefused("the key is wrong"), draft)
-    app, tools = smith(model=model, early_start=False)
+    app, tools = smith(model=model, limits=LIMITS.replace(early_start=False))
     first = await app.plan("look at it", by="ada", locale="en")
     assert (first.status, first.plan) == (RunStatus.FAILED, None)
     assert "the key is wrong" in first.reason

@@ -18,7 +18,7 @@ from plansmith.errors import ModelRefused, OutcomeUnknown, Refused, ToolBusy, To
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, PlanOrigin
 from plansmith.ports import Call, Delta, ModelDone, TextDelta, Usage
-from plansmith.runner.limits import Caps, RunLimits
+from plansmith.runner.limits import RunLimits
 from plansmith.runner.report import load_report
 from plansmith.runner.report_data import Report
 from plansmith.runner.report_html import to_html
@@ -34,9 +34,12 @@ def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
     return Plan.model_validate({"goal": "Compare the cities", "steps": list(steps)} | fields)
 
 
+LIMITS = RunLimits(first_wait_s=0)
+
+
 def smith(*tools: FakeTool, **options: Any) -> Plansmith:
-    limits = RunLimits(first_wait_s=0)
-    return Plansmith(tools=[FakeTools(*tools)], limits=limits, clock=FakeClock(), **options)
+    given: dict[str, Any] = {"limits": LIMITS, "clock": FakeClock()} | options
+    return Plansmith(tools=[FakeTools(*tools)], **given)
 
 
 async def reported(app: Plansmith, wanted: Plan, **options: Any) -> Report:
@@ -82,7 +85,7 @@ async def test_a_citation_that_does_not_hold_is_removed_with_a_note(
 ) -> None:
     model = scripted(f"All is well [step:{cited}].\nIt is -3 [step:oslo].")
     bad, side = FakeTool("bad", [ToolFailed("no")]), FakeTool("side", [1])
-    app = smith(OSLO, bad, side, model=model, caps=Caps(replans=0))
+    app = smith(OSLO, bad, side, model=model, limits=LIMITS.replace(max_replans=0))
     wanted = plan(
         {"id": "oslo", "tool": "oslo"},
         {"id": "bad", "tool": "bad"},
@@ -298,7 +301,7 @@ async def test_an_effect_that_a_revision_dropped_comes_first_and_never_everythin
     other = {"goal": "Look around", "steps": [{"id": "o", "tool": "oslo"}]}
     triage = {"decision": "plan", "reason": "", "query": "tell the boss", "answer": ""}
     model = scripted(triage, draft, other)
-    app = smith(OSLO, BROKEN, MAIL, model=model, early_start=False)
+    app = smith(OSLO, BROKEN, MAIL, model=model, limits=LIMITS.replace(early_start=False))
     run = await app.plan("tell the boss")
     assert run.plan is not None
     await app.decide(run.id, approve=run.plan.hash, by="ada")

@@ -22,7 +22,7 @@ from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import coverage
 from plansmith.review.edits import add_step, change_step, disable_step, move_step, remove_step
 from plansmith.runner.budget import Budget, BudgetLimits, Reservation
-from plansmith.runner.limits import Caps, RunLimits
+from plansmith.runner.limits import RunLimits
 from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
@@ -40,7 +40,8 @@ def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
 
 def smith(*tools: FakeTool, **options: Any) -> tuple[Plansmith, FakeTools]:
     source = FakeTools(FakeTool("look", [lambda a: {"seen": dict(a)}]), *tools)
-    return Plansmith(tools=[source], limits=LIMITS, settings=NO_TRIAGE, **options), source
+    given: dict[str, Any] = {"limits": LIMITS, "settings": NO_TRIAGE} | options
+    return Plansmith(tools=[source], **given), source
 
 
 def statuses(run: Any) -> dict[str, str]:
@@ -277,7 +278,7 @@ async def test_replanning_is_off_with_one_setting(scripted: Script) -> None:
     app, _ = smith(
         FakeTool("flaky", [ToolFailed("no")]),
         model=scripted({"steps": [step("a", "flaky")]}),
-        caps=Caps(replans=0),
+        limits=LIMITS.replace(max_replans=0),
     )
     run = await app.run((await app.plan("try it")).id)
     assert run.status is RunStatus.FAILED
@@ -320,7 +321,9 @@ def test_a_revision_is_covered_unless_a_name_host_call_or_drop_is_new() -> None:
 async def test_early_start_is_off_with_one_setting(scripted: Script) -> None:
     draft = {"steps": [step("a"), step("m", "mail")]}
     app, tools = smith(
-        FakeTool("mail", effect=Effect.FINAL), model=scripted(draft), early_start=False
+        FakeTool("mail", effect=Effect.FINAL),
+        model=scripted(draft),
+        limits=LIMITS.replace(early_start=False),
     )
     await app.plan("look and mail")
     await asyncio.sleep(0)

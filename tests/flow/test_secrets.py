@@ -19,7 +19,7 @@ from plansmith.app import Plansmith
 from plansmith.config import Settings
 from plansmith.errors import InputNeeded, InvalidPlan, Misconfigured, ToolFailed
 from plansmith.ports import Call
-from plansmith.runner.limits import Caps, RunLimits
+from plansmith.runner.limits import RunLimits
 from plansmith.testing import ScriptedModel
 
 CANARY = 'kan"arie / {{vogel}} 42'
@@ -111,8 +111,7 @@ async def test_the_value_reaches_its_tool_and_nothing_that_is_kept_or_told(
         store=f"sqlite:///{store}",
         secrets=box(),
         settings=Settings.model_validate({"planner": {"triage": False}}),
-        limits=RunLimits(first_wait_s=0),
-        caps=Caps(replans=1),
+        limits=RunLimits(first_wait_s=0, max_replans=1),
     )
     run = await app.submit(
         plan(

@@ -161,7 +161,7 @@ async def test_a_damaged_run_keeps_no_other_from_being_listed_planned_or_resumed
     await two.here.close()
     await asyncio.gather(running, return_exceptions=True)
     file = sqlite3.connect(tmp_path / "runs.db")
-    file.execute("UPDATE event SET data = zeroblob(40) WHERE rowid = 1")
+    file.execute("UPDATE events SET body = zeroblob(40) WHERE position = 1")
     file.commit()
     file.close()
     two.leave.set()

@@ -95,11 +95,11 @@ def test_a_wrong_setting_names_its_file_and_the_mend(tmp_path: Path, text: str, 
     assert "plansmith.toml" in str(caught.value)
 
 
-RUNNING = Path(__file__).parents[2] / "docs" / "running.md"
+LIMITS = Path(__file__).parents[2] / "docs" / "settings.md"
 
 
 def test_every_setting_of_running_is_documented_with_a_value_that_is_right(tmp_path: Path) -> None:
-    blocks = re.findall(r"```toml\n(.*?)```", RUNNING.read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(r"```toml\n(.*?)```", LIMITS.read_text(encoding="utf-8"), re.DOTALL)
     [text] = [each for each in blocks if "[run]" in each]
     found = settings(tmp_path, text)
     shown = tomllib.loads(text)
@@ -123,6 +123,38 @@ def test_every_setting_of_running_is_documented_with_a_value_that_is_right(tmp_p
 def test_a_wrong_setting_of_running_is_named(tmp_path: Path, text: str, why: str) -> None:
     with pytest.raises(Misconfigured, match=why):
         settings(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[run]\nwidth = 0", "run.width must be at least 1 (got 0)"),
+        ("[run]\nwidth = 1.5", "run.width must be a whole number (got 1.5)"),
+        ("[run]\nwidth = true", "run.width must be a whole number (got true)"),
+        ("[run]\nearly_start = 1", "run.early_start must be true or false (got 1)"),
+        ("[run]\nper_tool = 3", "run.per_tool must be a table (got 3)"),
+        ("[run]\ndata = 'no'", "run.data must be 'show', 'ask' or 'deny' (got \"no\")"),
+        ("[budget]\nmoney = 0", "budget.money must be more than 0 (got 0)"),
+        ("[budget]\nmoney = 'much'", "budget.money must be a number"),
+        ("[budget]\nseconds = nan", "budget.seconds must be a number (got NaN)"),
+        ("[run]\nwidht = 3", "run.widht is not known (did you mean 'width'?)"),
+        ("[secrets]\nkey = 'hunter2'", "secrets.key must be a table"),
+        ("tools = 'x.py'", "tools must be a list"),
+    ],
+)
+def test_a_wrong_setting_is_told_in_plain_words(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        settings(tmp_path, text)
+    assert f"plansmith.toml: {words}" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_wrong_setting_of_the_person_names_the_persons_file(tmp_path: Path) -> None:
+    own = tmp_path / ".config" / "plansmith"
+    own.mkdir(parents=True)
+    (own / "config.toml").write_text("[run]\ntries = 0\n")
+    with pytest.raises(Misconfigured, match=r"config\.toml: run\.tries must be at least 1 \("):
+        settings(tmp_path, "")
 
 
 def test_the_person_may_choose_code_for_all_folders(tmp_path: Path) -> None:
@@ -173,6 +205,7 @@ DANGEROUS = {
     "run.max_iterations": "2",
     "run.max_rejections": "4",
     "run.data": "'show'",
+    "run.data_free": "['*']",
     "run.early_start": "true",
     "builtin.enabled": "true",
     "builtin.write": "true",

@@ -57,6 +57,9 @@ def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
     return Plan.model_validate({"goal": "a case", "steps": list(steps)} | fields)
 
 
+LIMITS = RunLimits(first_wait_s=0.0, grace_s=0.0)
+
+
 def smith(*tools: FakeTool, **more: Any) -> Plansmith:
     clock = Ticking()
     source = FakeTools(FakeTool("look", [lambda a: {"seen": dict(a), "list": [1, 2]}]), *tools)
@@ -65,8 +68,7 @@ def smith(*tools: FakeTool, **more: Any) -> Plansmith:
         tools=[source],
         clock=clock,
         ids=lambda: f"01980000-0000-7000-8000-{next(numbers):012d}",
-        limits=RunLimits(first_wait_s=0.0, grace_s=0.0),
-        **more,
+        **({"limits": LIMITS} | more),
     )
 
 
@@ -156,7 +158,11 @@ async def planned() -> list[e.Event]:
         {"goal": "g", "steps": each} for each in ([one], [one, two], [three, two])
     )
     model = ScriptedModel(decision, draft, changed, mended, *["said"] * 3)
-    app = smith(FakeTool("broken", [ToolFailed("no")]), model=model, early_start=False)
+    app = smith(
+        FakeTool("broken", [ToolFailed("no")]),
+        model=model,
+        limits=LIMITS.replace(early_start=False),
+    )
     run = await app.plan("do it", by="ada")
     await app.request_changes(run.id, "one more", by="ada")
     run = await app.run(run.id)

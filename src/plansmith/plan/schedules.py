@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -9,11 +10,13 @@ from hashlib import sha256
 from itertools import islice, takewhile
 from typing import Annotated, Any, Final, NamedTuple, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from plansmith.errors import Misconfigured
-from plansmith.plan.data import Flag, Json, Number, Record, Whole
+from plansmith.plan.data import Flag, Record, Whole
 from plansmith.plan.events import Instant
+from plansmith.plan.invalid import why_invalid
+from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
 from plansmith.plan.steps import Inputs, Text
 from plansmith.plan.timing import Timing, due, last_due
@@ -39,15 +42,6 @@ class Missed(StrEnum):
     ONE = "one"
     NONE = "none"
     ALL = "all"
-
-
-class FireBudget(Record):
-    """What one fire may take before it stops and asks; nothing said is the usual limit."""
-
-    money: Annotated[str, Field(pattern=r"^\d{1,9}(\.\d{1,9})?$")] | None = None
-    tokens: Whole | None = Field(default=None, ge=1)
-    steps: Whole | None = Field(default=None, ge=1)
-    seconds: Number | None = Field(default=None, gt=0)
 
 
 def _name(text: str) -> str:
@@ -82,7 +76,7 @@ class Schedule(Record):
     window_minutes: Whole = Field(default=1440, ge=1)
     jitter_seconds: Whole = Field(default=0, ge=0, le=86_400)
     max_failures: Whole = Field(default=3, ge=1)
-    budget: FireBudget = FireBudget()
+    budget: BudgetLimits = BudgetLimits()
     paused: Flag = False
     reason: str = ""
     removed: Flag = False
@@ -92,6 +86,14 @@ class Schedule(Record):
     created: Instant
     settled: Instant
     watched: Instant
+
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _some_money(cls, value: object) -> object:
+        # Earlier releases stored 0 US dollars: next to nothing, and not no limit.
+        if isinstance(value, dict) and re.fullmatch(r"0+(\.0+)?", str(value.get("money"))):
+            return value | {"money": "0.000000001"}
+        return value
 
     @model_validator(mode="after")
     def _one_thing(self) -> Self:
@@ -256,9 +258,4 @@ def make_schedule(fields: dict[str, Any]) -> Schedule:
     try:
         return Schedule.model_validate(fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the schedule"
-        value: Json = first.get("input") if first["loc"] else None
-        said = f" cannot be {value!r}" if isinstance(value, str | int | float) else " is not right"
-        hint = str(first["msg"]).removeprefix("Value error, ")
-        raise Misconfigured(f"{place}{said}", hint=hint) from None
+        raise Misconfigured(why_invalid(error), hint="change it, or leave it out") from None

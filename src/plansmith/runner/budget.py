@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, NamedTuple
 
 from plansmith.plan.events import QuestionAsked
+from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run import Run
 from plansmith.planner.listen import total
 from plansmith.ports import Clock, Usage
 from plansmith.runner.limits import limit_question
 
+__all__ = ["Budget", "BudgetLimits", "Purse", "Refusal", "Reservation"]
+
 GUESSES: Final[Mapping[str, int]] = {"agent": 6000, "reply": 1500, "replan": 8000}
 _FREE: Final = frozenset({"ask", "map", "plan"})
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetLimits:
-    """What a run, or all runs together, may take; None is no limit."""
-
-    steps: int | None = None
-    seconds: float | None = None
-    tokens: int | None = None
-    money: Decimal | None = None
-
-    def times(self, factor: int) -> BudgetLimits:
-        """The same limits, several times over."""
-        return BudgetLimits(
-            None if self.steps is None else self.steps * factor,
-            None if self.seconds is None else self.seconds * factor,
-            None if self.tokens is None else self.tokens * factor,
-            None if self.money is None else self.money * factor,
-        )
+def times(limits: BudgetLimits, factor: int) -> BudgetLimits:
+    """The same limits, several times over."""
+    given = ((name, value) for name, value in limits if value is not None)
+    return BudgetLimits.model_construct(**{name: value * factor for name, value in given})
 
 
 class Reservation(NamedTuple):
@@ -83,7 +72,7 @@ class Budget:
         price_per_million: Decimal | None = None,
     ) -> Budget:
         """The budget of a run that has been going on: each granted extension adds the limit."""
-        allowed = limits.times(run.grants.get("budget", 0) + 1)
+        allowed = times(limits, run.grants.get("budget", 0) + 1)
         budget = cls(allowed, parent=parent, price_per_million=price_per_million)
         budget.steps, budget.tokens, budget.money = run.calls, run.tokens, run.money
         return budget
@@ -127,7 +116,7 @@ class Budget:
         self.money += money
 
     def _used_up(self, wish: Reservation, seconds: float) -> str:
-        limits = self.limits.times(self._grants + 1)
+        limits = times(self.limits, self._grants + 1)
         if limits.steps is not None and self.steps + 1 > limits.steps:
             return f"{limits.steps} calls"
         if limits.seconds is not None and seconds > limits.seconds:

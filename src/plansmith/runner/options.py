@@ -7,13 +7,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TypedDict
 
+from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.plan.plan import Plan
 from plansmith.planner.kit import Tell
 from plansmith.planner.shortlist import SemanticRanker
 from plansmith.ports import ChatModel, ContextSource, Secrets
 from plansmith.review.policy import ReviewPolicy
-from plansmith.runner.budget import BudgetLimits
-from plansmith.runner.limits import Caps, RunLimits
 from plansmith.runner.past import Past
 
 
@@ -26,12 +25,10 @@ class Options(TypedDict, total=False):
     ranker: SemanticRanker | None
     templates: Mapping[str, Plan]
     policy: ReviewPolicy
-    limits: RunLimits
-    caps: Caps
+    limits: Limits
     budget: BudgetLimits
     shared_budget: BudgetLimits
     price_per_million: Decimal | None
-    early_start: bool
     tell: Tell
     past: Past
     secrets: Secrets

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any, Final, cast
 
 from plansmith.errors import JournalDamaged, Misconfigured, RunBusy
@@ -63,12 +62,11 @@ class Planning(Runs):
         context: Sequence[ContextSource] = (),
         ranker: SemanticRanker | None = None,
         planner: PlannerSettings | None = None,
-        early_start: bool = True,
         tell: Tell = _tell_nobody,
         **runs: Any,
     ) -> None:
         super().__init__(**runs)
-        self.early_start = early_start
+        self.early_start = self.limits.early_start
         self.tell = tell
         self.patience.tell = lambda text: self.tell(text)  # noqa: PLW0108 - `tell` may change
         self._model = takes_prompt(model) if model else None
@@ -249,9 +247,7 @@ class Planning(Runs):
         own = cast("dict[str, Any] | None", run.options.get("budget"))
         if not own:
             return super().budget_of(run)
-        limits = BudgetLimits(**own)
-        if limits.money is not None:
-            limits = replace(limits, money=Decimal(limits.money))
+        limits = BudgetLimits.model_validate(own)
         price = self.price_per_million
         return Budget.of_run(limits, run, parent=self._shared, price_per_million=price)
 

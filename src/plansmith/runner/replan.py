@@ -16,7 +16,7 @@ from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.schedules import ORIGIN
 from plansmith.plan.steps import ToolStep
-from plansmith.runner.limits import Caps, limit_question
+from plansmith.runner.limits import RunLimits, limit_question
 from plansmith.runner.rerun import affected, taken_back, unknown_steps
 
 _WHY = {
@@ -46,7 +46,7 @@ class Kept(NamedTuple):
     problems: list[Problem]
 
 
-def cause_to_revise(run: Run, caps: Caps) -> Cause | None:
+def cause_to_revise(run: Run, limits: RunLimits) -> Cause | None:
     """Why the plan of a run that came to rest should change, or nothing.
 
     A fire of a schedule runs the plan that was approved for it and no other.
@@ -55,13 +55,13 @@ def cause_to_revise(run: Run, caps: Caps) -> Cause | None:
         return None
     advised = run.advice is not None and run.advice.advice == "replan"
     failed = failed_steps(run)
-    if (advised or failed) and caps.replans:
-        full = run.replans >= caps.replans + run.grants.get("replans", 0)
+    if (advised or failed) and limits.max_replans:
+        full = run.replans >= limits.max_replans + run.grants.get("replans", 0)
         text = f"failed: {', '.join(failed)}" if failed else "a step asks for another plan"
         return Cause("failure" if failed else "advice", text, "replans" if full else "")
-    if failed or run.advice is not None or caps.iterations < 2 or run.plan.enough_context:
+    if failed or run.advice is not None or limits.max_iterations < 2 or run.plan.enough_context:
         return None
-    full = run.iterations + 1 >= caps.iterations + run.grants.get("iterations", 0)
+    full = run.iterations + 1 >= limits.max_iterations + run.grants.get("iterations", 0)
     return Cause("iteration", "all steps have run", "iterations" if full else "")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
@@ -17,7 +17,7 @@ from plansmith.review.coverage import Coverage, coverage
 from plansmith.runner.budget import Purse
 from plansmith.runner.guard import loop_in
 from plansmith.runner.journal import Entry, Journal, load_results
-from plansmith.runner.limits import Caps, limit_question
+from plansmith.runner.limits import limit_question
 from plansmith.runner.planning import Planning, exchanged, failure
 from plansmith.runner.repeats import calls_left_out, repeated_calls
 from plansmith.runner.replan import (
@@ -36,10 +36,6 @@ _NO_OTHER: Final = "this is the plan before: the planner gave no other one"
 
 class Revising(Planning):
     """Revises plans, each kind of revision with a limit of its own."""
-
-    def __init__(self, *, caps: Caps | None = None, **planning: Any) -> None:
-        super().__init__(**planning)
-        self.caps = caps or Caps()
 
     async def edit(self, run_id: str, plan: Plan, *, by: e.Who = "") -> Run:
         """A person's own version of the plan: checked at once, approved like any other."""
@@ -102,7 +98,7 @@ class Revising(Planning):
         run = journal.run
         if run.plan is None or run.status.over:
             raise Refused(f"run {run_id} has no plan to change: it is {run.status}")
-        if run.rejections >= self.caps.rejections + run.grants.get("rejections", 0):
+        if run.rejections >= self.limits.max_rejections + run.grants.get("rejections", 0):
             if not any(name.startswith("rejections:") for name in run.questions):
                 words = f"{run.rejections} plans were sent back. Make another one?"
                 await journal.append(limit_question(run, "rejections", words))
@@ -154,7 +150,7 @@ class Revising(Planning):
         await self.settle_early(journal, ())
         await self.drop_early(journal.id)
         run = journal.run
-        cause = cause_to_revise(run, self.caps) if self._model else None
+        cause = cause_to_revise(run, self.limits) if self._model else None
         if run.phase is RunStatus.REPLANNING and cause is not None:
             cause = cause._replace(limit="")
         if cause is None or reason:

@@ -53,7 +53,10 @@ class Runs(Desk):
         **desk: Any,
     ) -> None:
         super().__init__(**desk)
-        self.limits = limits or RunLimits()
+        given = limits or RunLimits()
+        # What runs without review may take data out of tools without a question, too.
+        free = dict.fromkeys((*given.data_free, *self.policy.never_for))
+        self.limits = given.replace(data_free=tuple(free))
         self.budget = budget or BudgetLimits()
         self._shared = Budget(shared_budget or BudgetLimits())
         self._spending = Spending(self.store, self.clock, self._shared)

@@ -11,11 +11,11 @@ from typing import Any, Final, TypedDict, Unpack
 from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
+from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.schedules import (
     Fire,
-    FireBudget,
     FireKind,
     FireState,
     Missed,
@@ -46,7 +46,7 @@ class ScheduleSettings(TypedDict, total=False):
     window_minutes: int
     jitter_seconds: int
     max_failures: int
-    budget: FireBudget | Mapping[str, Json]
+    budget: BudgetLimits | Mapping[str, Json]
     options: Mapping[str, Json]
 
 

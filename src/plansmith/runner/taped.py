@@ -41,12 +41,10 @@ class Taped(Revising):
             clock=clock,
             templates=smith.templates,
             policy=smith.policy,
-            limits=smith.limits,
+            limits=smith.limits.replace(early_start=False),
             budget=smith.budget,
-            caps=smith.caps,
             price_per_million=smith.price_per_million,
             ids=lambda: tape.events[0].run,
-            early_start=False,
         )
         self._tape = tape
         self._cards = smith.agents()

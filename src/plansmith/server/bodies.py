@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from plansmith.plan.data import Flag, Json, Number, Whole
+from plansmith.plan.data import Flag, Json, Whole
+from plansmith.plan.limits import BudgetLimits
 from plansmith.planner.briefing.profile import Profile
 from plansmith.server.route import Input
 
@@ -17,15 +17,6 @@ Cursor = Annotated[str, StringConstraints(max_length=100)]
 PlanJson = dict[str, Any]
 
 
-class BudgetBody(Input):
-    """What the run may take before it stops and asks."""
-
-    money: Decimal | None = Field(default=None, gt=0, max_digits=20)
-    tokens: Whole | None = Field(default=None, ge=1, le=10**12)
-    steps: Whole | None = Field(default=None, ge=1, le=10**9)
-    seconds: Number | None = Field(default=None, gt=0, le=10**9)
-
-
 class NewRun(Input):
     """A request to plan, or a ready plan."""
 
@@ -33,7 +24,7 @@ class NewRun(Input):
     plan: PlanJson | None = None
     locale: Annotated[str, StringConstraints(max_length=35)] = ""
     mode: Literal["review", "read_only"] = "review"
-    budget: BudgetBody | None = None
+    budget: BudgetLimits | None = None
     max_steps: Whole | None = Field(default=None, ge=1, le=10_000)
     profile: Profile | None = None
 

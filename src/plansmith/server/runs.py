@@ -36,7 +36,7 @@ async def create(ask: Ask, given: b.NewRun) -> Answer:
         locale=given.locale,
         profile=given.profile,
         max_steps=given.max_steps,
-        budget=given.budget.model_dump(mode="json", exclude_none=True) if given.budget else None,
+        budget=given.budget.to_json() if given.budget else None,
         mode=given.mode,
     )
     if given.plan is not None:

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Self
 from pydantic import AwareDatetime, Field, StringConstraints, model_validator
 
 from plansmith.plan.data import Json, Whole
-from plansmith.plan.schedules import FireBudget, Missed, Overlap
+from plansmith.plan.limits import BudgetLimits
+from plansmith.plan.schedules import Missed, Overlap
 from plansmith.plan.timing import Timing
 from plansmith.server.route import Input
 
@@ -22,7 +23,7 @@ class Behaviour(Input):
     window_minutes: Whole | None = Field(default=None, ge=1, le=10**7)
     jitter_seconds: Whole | None = Field(default=None, ge=0, le=86_400)
     max_failures: Whole | None = Field(default=None, ge=1, le=10**6)
-    budget: FireBudget | None = None
+    budget: BudgetLimits | None = None
 
     def settings(self) -> Any:
         """What was said, as the library takes it."""

@@ -385,7 +385,7 @@ def test_a_journal_is_verified_and_an_altered_one_is_found(
     assert cli("doctor")[0] == 0
     file = tmp_path / "store" / "runs.db"
     connection = sqlite3.connect(file)
-    connection.execute("UPDATE event SET data = replace(data, 'a', 'b') WHERE id = 2")
+    connection.execute("UPDATE events SET body = replace(body, 'a', 'b') WHERE position = 2")
     connection.commit()
     connection.close()
     code, out, _ = cli("verify", "--all")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from plansmith.compat.valuecell.super_agent import SuperAgent
 
 from plansmith import Plansmith, tool
 from plansmith.adapters.models.limited import LimitedModel
@@ -18,6 +17,7 @@ from plansmith.adapters.models.retrying import RetryingModel
 from plansmith.adapters.models.timed import TimedModel
 from plansmith.compat.openmanus.tokens import CountingModel
 from plansmith.compat.valuecell.models import UserInput
+from plansmith.compat.valuecell.orchestrator import SuperAgent
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.run import RunStatus

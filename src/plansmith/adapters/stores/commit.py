@@ -13,16 +13,12 @@ from plansmith.errors import JournalError
 
 
 class Request:
-    """What one caller wants to become durable, and what came of it."""
+    """What one caller wants of the writer, and what came of it."""
 
-    __slots__ = ("entries", "error", "future", "run", "values")
+    __slots__ = ("error", "future", "result")
 
-    def __init__(
-        self, run: str = "", entries: Sequence[Entry] = (), values: Sequence[tuple[str, bytes]] = ()
-    ) -> None:
-        self.run = run
-        self.entries = entries
-        self.values = values
+    def __init__(self) -> None:
+        self.result: object = None
         self.error: Exception | None = None
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -33,41 +29,41 @@ class Request:
         if self.error is not None:
             self.future.set_exception(self.error)
         else:
-            self.future.set_result(None)
+            self.future.set_result(self.result)
 
 
-class Deed(Request):
-    """Something else that becomes durable in the same transaction as all others."""
+class Append(Request):
+    """Events of one run, and values, to become durable together."""
 
-    __slots__ = ("action", "result")
+    __slots__ = ("entries", "run", "values")
+
+    def __init__(
+        self, run: str = "", entries: Sequence[Entry] = (), values: Sequence[tuple[str, bytes]] = ()
+    ) -> None:
+        super().__init__()
+        self.run = run
+        self.entries = entries
+        self.values = values
+
+
+class WithCommit(Request):
+    """Something to be done in the same transaction as the appends beside it."""
+
+    __slots__ = ("action",)
 
     def __init__(self, action: Callable[[Any], object]) -> None:
         super().__init__()
         self.action = action
-        self.result: object = None
-
-    def settle(self) -> None:
-        """Tell the caller what came of it."""
-        if self.error is None and not self.future.done():
-            self.future.set_result(self.result)
-        super().settle()
 
 
-class Errand(Request):
-    """Something else to be done by the writer, between transactions."""
+class BetweenCommits(Request):
+    """Something to be done by the writer between two transactions."""
 
-    __slots__ = ("action", "result")
+    __slots__ = ("action",)
 
     def __init__(self, action: Callable[[], object]) -> None:
         super().__init__()
         self.action = action
-        self.result: object = None
-
-    def settle(self) -> None:
-        """Tell the caller what the errand gave."""
-        if self.error is None and not self.future.done():
-            self.future.set_result(self.result)
-        super().settle()
 
 
 def closed() -> JournalError:
@@ -78,12 +74,6 @@ def closed() -> JournalError:
 Settle = Callable[[Sequence[Request]], None]
 
 
-def settle_all(requests: Sequence[Request]) -> None:
-    """Tell every caller; runs in the callers' event loop."""
-    for request in requests:
-        request.settle()
-
-
 class WriterThread:
     """One thread that hands everything asked for since its last commit to `commit`.
 
@@ -91,9 +81,7 @@ class WriterThread:
     share one commit. `commit` sets each request's `error`; `settle` runs in the callers' loop.
     """
 
-    def __init__(
-        self, commit: Callable[[Sequence[Request]], None], *, settle: Settle = settle_all
-    ) -> None:
+    def __init__(self, commit: Callable[[Sequence[Request]], None], *, settle: Settle) -> None:
         self._commit = commit
         self._settle = settle
         self._lock = threading.Lock()
@@ -158,9 +146,9 @@ class WriterThread:
     def _do(self, batch: Sequence[Request]) -> None:
         group: list[Request] = []
         for request in batch:
-            if isinstance(request, Errand):
+            if isinstance(request, BetweenCommits):
                 self._guarded(self._commit, group)
-                self._guarded(_run_errand, [request])
+                self._guarded(_run, [request])
                 group = []
             else:
                 group.append(request)
@@ -219,10 +207,10 @@ class WriterTask:
             self._task = None
 
 
-def _run_errand(requests: Sequence[Request]) -> None:
-    for errand in requests:
-        if isinstance(errand, Errand):
-            errand.result = errand.action()
+def _run(requests: Sequence[Request]) -> None:
+    for request in requests:
+        if isinstance(request, BetweenCommits):
+            request.result = request.action()
 
 
 def _by_loop(

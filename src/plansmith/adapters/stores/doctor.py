@@ -12,8 +12,13 @@ from typing import Any, Final, Literal, Protocol
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.database import is_locked, named
-from plansmith.adapters.stores.link import Link, schema_version
-from plansmith.adapters.stores.migrations import APPLICATION_ID, POSTGRES, SQLITE, refuse_newer
+from plansmith.adapters.stores.migrations import (
+    APPLICATION_ID,
+    VERSION,
+    refuse_newer,
+    schema_version,
+)
+from plansmith.adapters.stores.pg_connection import Connection
 from plansmith.adapters.stores.urls import is_postgres, open_store, sqlite_path
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import ReportMade, StepDone, StepReused
@@ -164,10 +169,10 @@ def _schema(connection: sqlite3.Connection, path: Path) -> Finding:
     if not ours:
         hint = "give the store a file of its own"
         return Finding("error", "schema", f"{path} is not a store of Plansmith", hint)
-    if version > len(SQLITE):
-        words = f"version {version}, and this Plansmith knows {len(SQLITE)}"
+    if version > VERSION:
+        words = f"version {version}, and this Plansmith knows {VERSION}"
         return Finding("error", "schema", words, "use the newer Plansmith that wrote it")
-    if version < len(SQLITE):
+    if version < VERSION:
         return Finding("note", "schema", f"version {version}", "it is migrated when next used")
     return Finding("ok", "schema", f"version {version}")
 
@@ -218,21 +223,21 @@ def lock_owners(path: Path) -> list[int]:
 
 
 async def _diagnose_server(url: str) -> list[Finding]:
-    link = Link(url, patience_s=0, migrating=False)
+    connection = Connection(url, patience_s=0, migrating=False)
     look: Callable[[Any, bool], Awaitable[list[Finding]]] = _look_at_server
     try:
-        return await link.use(look)
+        return await connection.use(look)
     except PlansmithError as error:
         return [_error("server", error)]
     finally:
-        await link.close()
+        await connection.close()
 
 
-async def _look_at_server(connection: Any, _: bool) -> list[Finding]:  # noqa: FBT001 - Link's form
+async def _look_at_server(connection: Any, _: bool) -> list[Finding]:  # noqa: FBT001 - as `use` calls it
     schema = await schema_version(connection)
-    if schema < len(POSTGRES):
+    if schema < VERSION:
         return [Finding("note", "schema", f"version {schema}", "it is migrated when next used")]
-    refuse_newer("the schema plansmith", schema, len(POSTGRES))
+    refuse_newer("the schema plansmith", schema)
     version, size = await (await connection.execute(_SERVER)).fetchone()
     owners = [str(row[0]) for row in await (await connection.execute(_OWNERS)).fetchall()]
     held = f"another session keeps writers out: {', '.join(owners)}"

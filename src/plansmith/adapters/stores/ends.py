@@ -13,12 +13,12 @@ import struct
 import sys
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from plansmith.adapters.stores.rows import DOCTOR, MARK_BYTES
+from plansmith.adapters.stores.rows import DOCTOR
 from plansmith.errors import JournalDamaged
 
 if sys.platform != "win32":
@@ -26,9 +26,10 @@ if sys.platform != "win32":
 
 PLACES: Final = 16_384
 _BYTES: Final = 64
-# The run, the number and the mark of its last event, and a checksum of these.
+# The run, the number and the first bytes of the hash of its last event, and a checksum of these.
 _FORM: Final = struct.Struct("<48sI4sI4x")
 _NAME_BYTES: Final = 48
+_HASH_BYTES: Final = 4
 
 
 class End(NamedTuple):
@@ -36,7 +37,7 @@ class End(NamedTuple):
 
     run: str
     number: int
-    mark: bytes
+    hash: str
 
 
 class Ends:
@@ -51,8 +52,8 @@ class Ends:
         """Remember where runs end now; where that cannot be written, less is noticed later."""
         with suppress(OSError):
             handle = self._opened()
-            for run, number, mark in ends:
-                name = run.encode()
+            for run, number, digest in ends:
+                name, mark = run.encode(), bytes.fromhex(digest)[:_HASH_BYTES]
                 if len(name) <= _NAME_BYTES:
                     check = zlib.crc32(_FORM.pack(name, number, mark, 0))
                     os.pwrite(handle, _FORM.pack(name, number, mark, check), _place(name))
@@ -123,16 +124,15 @@ def _is_last(handle: int) -> bool:
     return True
 
 
-def need_end(run: str, end: End | None, last: int, newest: Sequence[tuple[int, object]]) -> None:
+def need_end(run: str, end: End | None, last: int, digest: object) -> None:
     """Refuse a journal that ended further on than it does now, or otherwise."""
     if end is None or end.number < last:
         return
     if end.number > last:
         what = f"event {last + 1} of run {run}" if last else f"run {run}"
         raise JournalDamaged(f"{what} was written and is missing now", hint=DOCTOR)
-    for number, data in newest:
-        if number == end.number and isinstance(data, bytes) and data[:MARK_BYTES] != end.mark:
-            raise JournalDamaged(f"the end of run {run} is another one now", hint=DOCTOR)
+    if digest is not None and not str(digest).startswith(end.hash):
+        raise JournalDamaged(f"the end of run {run} is another one now", hint=DOCTOR)
 
 
 def _place(name: bytes) -> int:
@@ -145,4 +145,4 @@ def _read(data: bytes) -> End | None:
     name, number, mark, check = _FORM.unpack(data)
     if zlib.crc32(_FORM.pack(name, number, mark, 0)) != check:
         return None
-    return End(name.rstrip(b"\0").decode(errors="replace"), number, mark[:MARK_BYTES])
+    return End(name.rstrip(b"\0").decode(errors="replace"), number, mark.hex())

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from plansmith.adapters.stores.commit import Deed, Request
+from plansmith.adapters.stores.commit import Append, Request, WithCommit
 from plansmith.adapters.stores.database import (
     SameFile,
     Synchronous,
@@ -20,13 +20,15 @@ from plansmith.adapters.stores.database import (
     open_database,
 )
 from plansmith.adapters.stores.ends import End, Ends
-from plansmith.adapters.stores.news import SQLITE_POSITION
-from plansmith.adapters.stores.rows import DOCTOR, day_of, key_of, mark_of, squeezed, stale
+from plansmith.adapters.stores.rows import COLUMNS, DOCTOR, day_of, stale
+from plansmith.adapters.stores.statements import SQLITE, Change
 from plansmith.errors import JournalDamaged
 
-_LARGEST_INSERT: Final = 256
+# With eight cells a row still within what any SQLite takes in one statement.
+_LARGEST_INSERT: Final = 64
 _HEADS_KEPT: Final = 10_000
 _LOOK_UP: Final = 500
+_Rows = Sequence[tuple[object, ...]]
 
 
 class Head(NamedTuple):
@@ -34,7 +36,7 @@ class Head(NamedTuple):
 
     id: int
     number: int
-    mark: bytes
+    hash: str
 
 
 class Ledger:
@@ -80,13 +82,14 @@ class Ledger:
         except UnicodeDecodeError as error:
             raise JournalDamaged(f"{self._path} is damaged", hint=DOCTOR) from error
 
-    def transact(self, work: Callable[[sqlite3.Connection], int]) -> int:
-        """Do something else in a transaction of its own."""
+    def transact(self, changes: Sequence[Change]) -> list[list[int] | None]:
+        """Make changes in a transaction of their own; how many rows each step changed."""
         with in_our_words(self._path, was_open=self._was_open):
             try:
                 with _Transaction(self._opened()) as connection:
                     self._heads.clear()
-                    return work(connection)
+                    connection.execute(SQLITE.take, {"count": 0})
+                    return [_change(connection, each) for each in changes]
             except sqlite3.Error as error:
                 self._drop_broken(error)
                 raise
@@ -96,11 +99,6 @@ class Ledger:
         if not is_locked(error):
             with suppress(sqlite3.Error):
                 self.close()
-
-    @property
-    def position(self) -> int:
-        """The place of the newest event that was written here."""
-        return self._last_event
 
     def others(self) -> int:
         """A number that changes when another connection has written."""
@@ -114,65 +112,58 @@ class Ledger:
 
     def _write(self, batch: Sequence[Request]) -> None:
         connection = self._opened()
+        appends = [request for request in batch if isinstance(request, Append)]
         with _Transaction(connection):
-            self._know_heads(connection, batch)
+            self._know_heads(connection, appends)
             known = self._last_run
-            heads: dict[str, Head] = {}
-            places: list[tuple[int, int]] = []
-            rows: list[tuple[int, bytes]] = []
-            values: dict[bytes, tuple[bytes, int, bytes]] = {}
-            for request in batch:
-                run = self._place(request, heads)
-                if run:
-                    places.extend((run, entry.number) for entry in request.entries)
-                    rows.extend(self._event_rows(request))
-                if request.error is None:
-                    values.update(self._value_rows(request))
+            heads, events, values = self._rows(appends)
             runs = [(head.id, run, head.number) for run, head in heads.items()]
-            _insert(connection, "INSERT INTO run VALUES", runs, _WENT_ON)
-            _insert(connection, "INSERT INTO event VALUES", rows)
-            placed = [(*place, row[0]) for place, row in zip(places, rows, strict=True)]
-            _insert(connection, "INSERT INTO place VALUES", placed)
-            _insert(connection, "INSERT INTO value VALUES", list(values.values()), _PUT_AGAIN)
+            _insert(connection, "INSERT INTO runs (id, name, last) VALUES", runs, _WENT_ON)
+            _insert(connection, _INTO_EVENTS, events)
+            _insert(connection, _INTO_CONTENTS, values, _PUT_AGAIN)
             if self._last_run > known:
                 more = self._last_run - known
                 connection.execute("UPDATE tally SET runs = runs + ?", (more,))
-            for request in batch:
-                if isinstance(request, Deed):
-                    request.result = request.action(connection)
+            for work in batch:
+                if isinstance(work, WithCommit):
+                    work.result = work.action(connection)
         # After the commit: what is remembered there was durable.
-        self.ends.note(End(run, head.number, head.mark) for run, head in heads.items())
+        self.ends.note(End(run, head.number, head.hash) for run, head in heads.items())
         self._heads.update(heads)
         while len(self._heads) > _HEADS_KEPT:
             del self._heads[next(iter(self._heads))]
 
-    def _place(self, request: Request, heads: dict[str, Head]) -> int:
+    def _rows(self, appends: Sequence[Append]) -> tuple[dict[str, Head], _Rows, _Rows]:
+        """The new heads of runs, the events and the values of all requests that follow."""
+        heads: dict[str, Head] = {}
+        events: list[tuple[object, ...]] = []
+        values: dict[str, tuple[object, ...]] = {}
+        day = day_of(self._now())
+        for request in appends:
+            run = self._place(request, heads)
+            for entry in request.entries if run else ():
+                self._last_event += 1
+                events.append((self._last_event, run, *entry.row))
+            for digest, text in request.values if request.error is None else ():
+                values[digest] = (digest, day, text.decode())
+        return heads, events, list(values.values())
+
+    def _place(self, request: Append, heads: dict[str, Head]) -> int:
         if not request.entries:
             return 0
         head = heads.get(request.run) or self._heads.get(request.run)
         first, last = request.entries[0], request.entries[-1]
-        number, mark = (head.number, head.mark) if head else (0, b"")
-        if first.number != number + 1 or mark_of(first.before) != mark:
+        number, digest = (head.number, head.hash) if head else (0, "")
+        if (first.number, first.before) != (number + 1, digest):
             request.error = stale(request.run, first.number)
             return 0
         if head is None:
             self._last_run += 1
         run = head.id if head else self._last_run
-        heads[request.run] = Head(run, last.number, mark_of(last.hash))
+        heads[request.run] = Head(run, last.number, last.row.hash)
         return run
 
-    def _event_rows(self, request: Request) -> Iterator[tuple[int, bytes]]:
-        for entry in request.entries:
-            self._last_event += 1
-            yield self._last_event, entry.data
-
-    def _value_rows(self, request: Request) -> Iterator[tuple[bytes, tuple[bytes, int, bytes]]]:
-        day = day_of(self._now())
-        for digest, text in request.values:
-            key = key_of(digest)
-            yield key, (key, day, squeezed(text))
-
-    def _know_heads(self, connection: sqlite3.Connection, batch: Sequence[Request]) -> None:
+    def _know_heads(self, connection: sqlite3.Connection, batch: Sequence[Append]) -> None:
         version = int(connection.execute("PRAGMA data_version").fetchone()[0])
         if version != self._data_version or not self._heads:
             self._data_version = version
@@ -183,10 +174,8 @@ class Ledger:
             some = unknown[start : start + _LOOK_UP]
             marks = ", ".join("?" * len(some))
             found = connection.execute(f"{_HEADS} WHERE name IN ({marks})", some)
-            for run, key, number, data in found:
-                if not isinstance(data, bytes):
-                    raise JournalDamaged(f"the last event of run {run} is damaged", hint=DOCTOR)
-                self._heads[run] = Head(key, number, mark_of(data))
+            for run, key, number, digest in found:
+                self._heads[run] = Head(key, number, str(digest))
 
     def _opened(self) -> sqlite3.Connection:
         self.file.need()
@@ -218,16 +207,23 @@ class _Transaction:
                 self._connection.execute("ROLLBACK")
 
 
-_LAST_IDS: Final = f"SELECT (SELECT coalesce(max(id), 0) FROM run), ({SQLITE_POSITION})"  # noqa: S608 - both are constants
+def _change(connection: sqlite3.Connection, change: Change) -> list[int] | None:
+    if connection.execute(*change.need).fetchone() is None:
+        return None
+    return [connection.executemany(step, rows).rowcount for step, rows in change.steps]
+
+
+_LAST_IDS: Final = f"SELECT (SELECT coalesce(max(id), 0) FROM runs), ({SQLITE.position})"  # noqa: S608 - both are constants
 _HEADS: Final = """
-    SELECT name, run.id, last, data FROM run
-    JOIN place ON place.run = run.id AND number = last
-    JOIN event ON event.id = place.event
+    SELECT name, runs.id, last, hash FROM runs
+    JOIN events ON events.run = runs.id AND number = last
 """
 _WENT_ON: Final = "ON CONFLICT (id) DO UPDATE SET last = excluded.last"
+_INTO_EVENTS: Final = f"INSERT INTO events (position, run, {COLUMNS}) VALUES"
+_INTO_CONTENTS: Final = "INSERT INTO contents (hash, day, body) VALUES"
 # A value put again is young again, so that retention does not take it from its new user.
 _PUT_AGAIN: Final = (
-    "ON CONFLICT (key) DO UPDATE SET day = excluded.day WHERE value.day < excluded.day"
+    "ON CONFLICT (hash) DO UPDATE SET day = excluded.day WHERE contents.day < excluded.day"
 )
 
 

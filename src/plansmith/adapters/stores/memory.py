@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from typing import cast
 
-from plansmith.adapters.stores.news import ANY_RUN
-from plansmith.adapters.stores.schedules import ScheduleTable
+from plansmith.adapters.stores.batched_reads import ANY_RUN
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.data import Content, Json, canonical_json, content_of
 from plansmith.plan.events import Event
@@ -25,7 +25,8 @@ class MemoryStore:
         self._values: dict[str, bytes] = {}
         self._templates: dict[str, list[tuple[bytes, bool]]] = {}
         self._waiting: dict[str, list[asyncio.Event]] = {}
-        self._scheduled = ScheduleTable()
+        self._schedules: dict[str, Schedule] = {}
+        self._fires: dict[tuple[str, datetime], Fire] = {}
         self._aside: dict[str, list[Event]] = {}
         self._owners: dict[str, str] = {}
 
@@ -163,23 +164,30 @@ class MemoryStore:
 
     async def put_schedule(self, schedule: Schedule) -> bool:
         """Keep the next version of a schedule; false when another one came first."""
-        return self._scheduled.put_schedule(schedule)
+        before = self._schedules.get(schedule.id)
+        if before is None or before.version == schedule.version - 1:
+            self._schedules[schedule.id] = schedule
+        return self._schedules[schedule.id] == schedule
 
     async def schedules(self) -> Sequence[Schedule]:
         """All schedules, removed ones too, oldest first."""
-        return self._scheduled.schedules()
+        return [self._schedules[each] for each in sorted(self._schedules)]
 
     async def put_fire(self, fire: Fire) -> bool:
         """Keep a fire, or its next version; false when another one came first."""
-        return self._scheduled.put_fire(fire)
+        before = self._fires.get(fire.key)
+        if before is None or before.version == fire.version - 1:
+            self._fires[fire.key] = fire
+        return self._fires[fire.key] == fire
 
     async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
         """The newest fires of a schedule, newest first."""
-        return self._scheduled.fires(schedule, limit)
+        own = sorted(key for key in self._fires if key[0] == schedule)
+        return [self._fires[key] for key in own[::-1][:limit]]
 
     async def open_fires(self) -> Sequence[Fire]:
         """The fires of all schedules of which something may still come, oldest first."""
-        return self._scheduled.open_fires()
+        return [fire for _, fire in sorted(self._fires.items()) if fire.state.open]
 
     async def close(self) -> None:
         """Nothing is held open."""

@@ -1,205 +1,232 @@
-"""The schema of each database as a numbered list of steps, of which a file has done the first n."""
+"""Brings a store's tables to the newest version, and moves the rows of earlier releases.
+
+Versions 1 to 7 kept deflated rows. They become version 8 in one transaction, which renames the
+old tables, so that no earlier release writes there any more; then their rows are moved, some in
+each transaction; then it is version 9. Whoever opens the store goes on where another one stopped.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import sqlite3
-from collections.abc import Sequence
-from typing import Final
+import time
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
+from typing import Any, Final
 
+from plansmith.adapters.stores import schemas
+from plansmith.adapters.stores.deflated_rows import plain_rows, plain_value
+from plansmith.adapters.stores.rows import COLUMNS
 from plansmith.errors import Misconfigured
+from plansmith.plan.chain import moment
 
-# Append only: a step that was released is never changed.
-SQLITE: Final[Sequence[str]] = (
-    # Rows in the order they came, and apart from them where each belongs: a commit of many runs
-    # then writes few pages, and no page is left half empty. `last` tells a journal whose end
-    # was lost from a whole one.
-    """
-    CREATE TABLE run (
-        id INTEGER PRIMARY KEY,
-        name TEXT NOT NULL UNIQUE,
-        last INTEGER NOT NULL
-    );
-    CREATE TABLE event (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
-    CREATE TABLE place (
-        run INTEGER NOT NULL,
-        number INTEGER NOT NULL,
-        event INTEGER NOT NULL,
-        PRIMARY KEY (run, number)
-    ) WITHOUT ROWID;
-    """,
-    """
-    CREATE TABLE value (
-        key BLOB PRIMARY KEY,
-        day INTEGER NOT NULL,
-        data BLOB NOT NULL
-    ) WITHOUT ROWID;
-    """,
-    """
-    CREATE TABLE template (
-        name TEXT NOT NULL,
-        version INTEGER NOT NULL,
-        removed INTEGER NOT NULL,
-        hash BLOB NOT NULL,
-        data BLOB NOT NULL,
-        PRIMARY KEY (name, version)
-    );
-    """,
-    # Where the newest events stood when they were removed: positions never come twice.
-    "CREATE TABLE gone (position INTEGER NOT NULL)",
-    # Few fires are open, and those are looked for again and again.
-    """
-    CREATE TABLE schedule (
-        id TEXT PRIMARY KEY,
-        version INTEGER NOT NULL,
-        hash BLOB NOT NULL,
-        data BLOB NOT NULL
-    );
-    CREATE TABLE fire (
-        schedule TEXT NOT NULL,
-        due INTEGER NOT NULL,
-        version INTEGER NOT NULL,
-        open INTEGER NOT NULL,
-        hash BLOB NOT NULL,
-        data BLOB NOT NULL,
-        PRIMARY KEY (schedule, due)
-    ) WITHOUT ROWID;
-    CREATE INDEX open_fire ON fire (schedule, due) WHERE open = 1;
-    """,
-    # Ends of journals that do not fit or cannot be read, and who runs which run now.
-    """
-    CREATE TABLE aside (run TEXT NOT NULL, number INTEGER NOT NULL, data BLOB NOT NULL);
-    CREATE INDEX aside_run ON aside (run);
-    CREATE TABLE owner (run TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
-    """,
-    # How many runs there should be: one that is gone altogether leaves no other trace.
-    """
-    CREATE TABLE tally (runs INTEGER NOT NULL);
-    INSERT INTO tally SELECT count(*) FROM run;
-    """,
-)
-
-# Storage EXTERNAL: rows are deflated already, the server need not try again.
-POSTGRES: Final[Sequence[str]] = (
-    """
-    CREATE TABLE plansmith.run (
-        id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        name text NOT NULL UNIQUE
-    );
-    CREATE TABLE plansmith.event (
-        run integer NOT NULL,
-        number integer NOT NULL,
-        data bytea NOT NULL,
-        PRIMARY KEY (run, number)
-    );
-    ALTER TABLE plansmith.event ALTER COLUMN data SET STORAGE EXTERNAL;
-    """,
-    """
-    CREATE TABLE plansmith.value (
-        key bytea PRIMARY KEY,
-        day integer NOT NULL,
-        data bytea NOT NULL
-    );
-    ALTER TABLE plansmith.value ALTER COLUMN data SET STORAGE EXTERNAL;
-    """,
-    """
-    CREATE TABLE plansmith.template (
-        name text NOT NULL,
-        version integer NOT NULL,
-        removed integer NOT NULL,
-        hash bytea NOT NULL,
-        data bytea NOT NULL,
-        PRIMARY KEY (name, version)
-    );
-    """,
-    # One counter for all writers: whoever follows the store by position sees commits in their
-    # order. Small ranges: what is asked for is nearly always the end.
-    """
-    CREATE TABLE plansmith.counter (position bigint NOT NULL) WITH (fillfactor = 10);
-    ALTER TABLE plansmith.event ADD COLUMN position bigint NOT NULL DEFAULT 0;
-    UPDATE plansmith.event SET position = placed.position FROM (
-        SELECT run, number, row_number() OVER (ORDER BY run, number) AS position
-        FROM plansmith.event
-    ) AS placed WHERE event.run = placed.run AND event.number = placed.number;
-    INSERT INTO plansmith.counter SELECT coalesce(max(position), 0) FROM plansmith.event;
-    CREATE INDEX event_position ON plansmith.event USING brin (position)
-        WITH (pages_per_range = 8);
-    """,
-    """
-    CREATE TABLE plansmith.schedule (
-        id text PRIMARY KEY,
-        version integer NOT NULL,
-        hash bytea NOT NULL,
-        data bytea NOT NULL
-    );
-    CREATE TABLE plansmith.fire (
-        schedule text NOT NULL,
-        due bigint NOT NULL,
-        version integer NOT NULL,
-        open integer NOT NULL,
-        hash bytea NOT NULL,
-        data bytea NOT NULL,
-        PRIMARY KEY (schedule, due)
-    );
-    CREATE INDEX open_fire ON plansmith.fire (schedule, due) WHERE open = 1;
-    """,
-    """
-    CREATE TABLE plansmith.aside (
-        id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        run text NOT NULL,
-        number integer NOT NULL,
-        data bytea NOT NULL
-    );
-    CREATE INDEX aside_run ON plansmith.aside (run);
-    CREATE TABLE plansmith.owner (run text PRIMARY KEY, owner text NOT NULL);
-    """,
-    # Where each journal ends and how many there should be, apart from the rows themselves.
-    """
-    CREATE TABLE plansmith.ending (
-        run integer PRIMARY KEY,
-        number integer NOT NULL,
-        mark bytea NOT NULL
-    ) WITH (fillfactor = 50);
-    INSERT INTO plansmith.ending
-        SELECT DISTINCT ON (run) run, number, substring(data FROM 1 FOR 4)
-        FROM plansmith.event ORDER BY run, number DESC;
-    CREATE TABLE plansmith.tally (runs bigint NOT NULL);
-    INSERT INTO plansmith.tally SELECT count(*) FROM plansmith.run;
-    """,
-)
-
+VERSION: Final = 9
+_MOVING: Final = 8
 # "PLNS": tells our files from other people's.
 APPLICATION_ID: Final = 0x504C4E53
+# Any number will do, as long as every Plansmith takes the same.
+_MIGRATION_LOCK: Final = 0x504C4E53
+_SOME_RUNS: Final = 50
+_SOME_VALUES: Final = 500
+_QUIET_S: Final = 2.0
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_OLD_TABLES: Final = ("event", "value", "template", "schedule", "fire", "aside")
+_log: Final = logging.getLogger("plansmith")
 
 
-def migrate_sqlite(connection: sqlite3.Connection, name: str, steps: Sequence[str] = SQLITE) -> int:
-    """Bring a file to the newest schema and return how many steps that took."""
-    if _number(connection, "user_version") == len(steps) and _is_ours(connection):
-        return 0
-    # The first look may be old news: only under the lock nobody else migrates.
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+def refuse_newer(name: str, found: int) -> None:
+    """Do not touch what a later Plansmith wrote."""
+    if found > VERSION:
+        raise Misconfigured(
+            f"{name} has schema version {found}, and this Plansmith knows {VERSION}",
+            hint="use the newer Plansmith that wrote it, or another store",
+        )
+
+
+class _Progress:
+    """Tells how far the rows are moved, where that takes long."""
+
+    def __init__(self, name: str, total: int) -> None:
+        self._name, self._total, self._done = name, total, 0
+        self._told = time.monotonic()
+
+    def add(self, count: int) -> None:
+        """So many more rows are moved."""
+        self._done += count
+        if time.monotonic() - self._told > _QUIET_S:
+            self._told = time.monotonic()
+            rows = f"{self._done:,} of {self._total:,} rows"
+            _log.warning("%s is brought to the newest format: %s", self._name, rows)
+
+
+# What moves, in the form that both databases take.
+
+
+def _events(run: str, key: int, rows: Sequence[Sequence[Any]]) -> list[tuple[object, ...]]:
+    """The cells of `events` from positions, numbers and deflated rows."""
+    plain = plain_rows(run, [(number, data) for _, number, data in rows])
+    return [(row[0], key, *cells) for row, cells in zip(rows, plain, strict=True)]
+
+
+def _values(rows: Iterable[Sequence[Any]]) -> list[tuple[str, str, str]]:
+    """The cells of `contents`; only half of a value's hash was kept, and the text tells all."""
+    moved: list[tuple[str, str, str]] = []
+    for key, day, data in rows:
+        text = plain_value(data)
+        digest, half = hashlib.sha256(text.encode()).hexdigest(), bytes(key).hex()
+        found = digest if digest.startswith(half) else half
+        moved.append((found, (date(1970, 1, 1) + timedelta(days=day)).isoformat(), text))
+    return moved
+
+
+def _records(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Rows that end with a hash and a deflated text, with both as plain text."""
+    return [(*cells, bytes(digest).hex(), plain_value(data)) for *cells, digest, data in rows]
+
+
+def _fires(rows: Iterable[Sequence[Any]]) -> list[tuple[object, ...]]:
+    return [
+        (schedule, moment(_EPOCH + timedelta(microseconds=due)), *cells)
+        for schedule, due, *cells in _records(rows)
+    ]
+
+
+def _set_aside(rows: Iterable[Sequence[Any]]) -> list[tuple[object, ...]]:
+    return [
+        (run, *cells)
+        for run, some in groupby(rows, key=lambda row: str(row[0]))
+        for cells in plain_rows(run, [(number, data) for _, number, data in some])
+    ]
+
+
+_INSERTS: Final = {
+    "event": (f"INSERT INTO events (position, run, {COLUMNS}) VALUES ", 8),  # noqa: S608 - constants
+    "value": ("INSERT INTO contents (hash, day, body) VALUES ", 3),
+    "template": ("INSERT INTO templates (name, version, removed, hash, body) VALUES ", 5),
+    "schedule": ("INSERT INTO schedules (id, version, hash, body) VALUES ", 4),
+    "fire": ("INSERT INTO fires (schedule, due, version, open, hash, body) VALUES ", 6),
+    "aside": (f"INSERT INTO set_aside (run, {COLUMNS}) VALUES ", 7),  # noqa: S608 - constants
+}
+_RECORDS: Final = {
+    "template": (
+        "SELECT name, version, removed, hash, data FROM old_template ORDER BY name, version",
+        _records,
+    ),
+    "schedule": ("SELECT id, version, hash, data FROM old_schedule", _records),
+    "fire": ("SELECT schedule, due, version, open, hash, data FROM old_fire", _fires),
+    "aside": ("SELECT run, number, data FROM old_aside ORDER BY {}", _set_aside),
+}
+
+
+def _insert(table: str, mark: str) -> str:
+    into, cells = _INSERTS[table]
+    return f"{into}({', '.join([mark] * cells)})"
+
+
+# SQLite.
+
+
+def migrate_sqlite(connection: sqlite3.Connection, name: str) -> None:
+    """Bring a file to the newest version."""
+    if _number(connection, "user_version") == VERSION and _is_ours(connection):
+        return
+    with _transaction(connection):
+        # The first look may be old news: only under the lock nobody else migrates.
         done = _number(connection, "user_version")
         _refuse_foreign(connection, name)
-        refuse_newer(name, done, len(steps))
+        refuse_newer(name, done)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        for step in steps[done:]:
-            for statement in filter(str.strip, step.split(";")):
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {len(steps)}")
+        if done == 0:
+            _run(connection, schemas.SQLITE_COUNTS, schemas.SQLITE_TABLES)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        elif done < _MOVING:
+            _run(connection, *schemas.EARLIER_SQLITE[done:])
+            _run(connection, schemas.SQLITE_TABLES, schemas.SQLITE_RENAMES)
+            connection.execute(f"PRAGMA user_version = {_MOVING}")
+    if 0 < done < VERSION:
+        _move_sqlite(connection, name)
+
+
+def _move_sqlite(connection: sqlite3.Connection, name: str) -> None:
+    with _transaction(connection):
+        if _number(connection, "user_version") != _MOVING:
+            return
+        progress = _Progress(name, _count(connection, "place") + _count(connection, "value"))
+    after = 0
+    while runs := connection.execute(
+        "SELECT id, name FROM runs WHERE id > ? ORDER BY id LIMIT ?", (after, _SOME_RUNS)
+    ).fetchall():
+        for key, run in runs:
+            with _transaction(connection):
+                progress.add(_move_run(connection, key, str(run)))
+        after = runs[-1][0]
+    moved = 1
+    while moved:
+        with _transaction(connection):
+            moved = _move_values(connection)
+            progress.add(moved)
+    with _transaction(connection):
+        _finish_sqlite(connection)
+
+
+def _move_run(connection: sqlite3.Connection, key: int, run: str) -> int:
+    if _number(connection, "user_version") != _MOVING:
+        return 0
+    rows = connection.execute(
+        "SELECT event, number, data FROM old_place JOIN old_event ON id = event"
+        " WHERE run = ? ORDER BY number",
+        (key,),
+    ).fetchall()
+    connection.executemany(_insert("event", "?"), _events(run, key, rows))
+    connection.execute("DELETE FROM old_place WHERE run = ?", (key,))
+    return len(rows)
+
+
+def _move_values(connection: sqlite3.Connection) -> int:
+    if _number(connection, "user_version") != _MOVING:
+        return 0
+    rows = connection.execute(
+        "SELECT key, day, data FROM old_value LIMIT ?", (_SOME_VALUES,)
+    ).fetchall()
+    connection.executemany(_insert("value", "?"), _values(rows))
+    connection.executemany("DELETE FROM old_value WHERE key = ?", [row[:1] for row in rows])
+    return len(rows)
+
+
+def _finish_sqlite(connection: sqlite3.Connection) -> None:
+    if _number(connection, "user_version") != _MOVING:
+        return
+    for table, (query, plain) in _RECORDS.items():
+        rows = connection.execute(query.format("rowid"))
+        connection.executemany(_insert(table, "?"), plain(rows))
+    for table in ("place", *_OLD_TABLES):
+        connection.execute(f"DROP TABLE old_{table}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Generator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-    return len(steps) - done
 
 
-def refuse_newer(name: str, found: int, known: int) -> None:
-    """Do not touch what a later Plansmith wrote."""
-    if found > known:
-        raise Misconfigured(
-            f"{name} has schema version {found}, and this Plansmith knows {known}",
-            hint="use the newer Plansmith that wrote it, or another store",
-        )
+def _run(connection: sqlite3.Connection, *scripts: str) -> None:
+    for script in scripts:
+        for statement in filter(str.strip, script.split(";")):
+            connection.execute(statement)
+
+
+def _count(connection: sqlite3.Connection, table: str) -> int:
+    query = f"SELECT count(*) FROM old_{table}"  # noqa: S608 - a constant
+    return int(connection.execute(query).fetchone()[0])
 
 
 def _refuse_foreign(connection: sqlite3.Connection, name: str) -> None:
@@ -216,3 +243,112 @@ def _is_ours(connection: sqlite3.Connection) -> bool:
 
 def _number(connection: sqlite3.Connection, setting: str) -> int:
     return int(connection.execute(f"PRAGMA {setting}").fetchone()[0])
+
+
+# PostgreSQL.
+
+
+async def migrate_postgres(connection: Any) -> None:
+    """Bring the schema `plansmith`, which the connection looks in, to the newest version."""
+    if await schema_version(connection) == VERSION:
+        return
+    # Locked before the transaction begins: only then does it see what others have made.
+    await connection.execute("SELECT pg_advisory_lock(%s)", [_MIGRATION_LOCK])
+    try:
+        async with connection.transaction():
+            done = await schema_version(connection)
+            refuse_newer("the schema plansmith", done)
+            await _refuse_encoding(connection)
+            if done < _MOVING:
+                await _begin_postgres(connection, done)
+        if 0 < done < VERSION:
+            await _move_postgres(connection)
+    finally:
+        if not connection.closed:
+            await connection.execute("SELECT pg_advisory_unlock(%s)", [_MIGRATION_LOCK])
+
+
+async def _begin_postgres(connection: Any, done: int) -> None:
+    await connection.execute("CREATE SCHEMA IF NOT EXISTS plansmith")
+    await connection.execute(_RECORD)
+    if done:
+        for script in schemas.EARLIER_POSTGRES[done:]:
+            await connection.execute(script)
+        await connection.execute(schemas.POSTGRES_RENAMES)
+    else:
+        await connection.execute(schemas.POSTGRES_COUNTS)
+    await connection.execute(schemas.POSTGRES_TABLES)
+    await _note(connection, _MOVING if done else VERSION)
+
+
+async def _note(connection: Any, version: int) -> None:
+    await connection.execute("INSERT INTO migration VALUES (%s)", [version])
+
+
+async def _move_postgres(connection: Any) -> None:
+    count = "SELECT (SELECT count(*) FROM old_event) + (SELECT count(*) FROM old_value)"
+    [total] = await (await connection.execute(count)).fetchone()
+    progress = _Progress("the schema plansmith", total)
+    after = 0
+    some = "SELECT id, name FROM runs WHERE id > %s ORDER BY id LIMIT %s"
+    while runs := await _fetch(connection, some, after, _SOME_RUNS):
+        for key, run in runs:
+            old = "DELETE FROM old_event WHERE run = %s RETURNING position, number, data"
+            async with connection.transaction():
+                moved = sorted(await _fetch(connection, old, key), key=lambda row: row[1])
+                await _insert_all(connection, "event", _events(run, key, moved))
+            progress.add(len(moved))
+        after = runs[-1][0]
+    moved = [()]
+    while moved:
+        async with connection.transaction():
+            moved = await _fetch(connection, _SOME_OLD_VALUES, _SOME_VALUES)
+            await _insert_all(connection, "value", _values(moved))
+        progress.add(len(moved))
+    async with connection.transaction():
+        for table, (query, plain) in _RECORDS.items():
+            rows = await _fetch(connection, query.format("id"))
+            await _insert_all(connection, table, plain(rows))
+        for table in _OLD_TABLES:
+            await connection.execute(f"DROP TABLE old_{table}")
+        await _note(connection, VERSION)
+
+
+async def _fetch(connection: Any, query: str, *given: object) -> list[Any]:
+    rows: list[Any] = await (await connection.execute(query, given, binary=True)).fetchall()
+    return rows
+
+
+async def _insert_all(connection: Any, table: str, rows: Sequence[Sequence[object]]) -> None:
+    async with connection.cursor() as cursor:
+        await cursor.executemany(_insert(table, "%s"), rows)
+
+
+async def _refuse_encoding(connection: Any) -> None:
+    [encoding] = await (await connection.execute("SHOW server_encoding")).fetchone()
+    if encoding != "UTF8":
+        raise Misconfigured(
+            f"the database stores text as {encoding}, and Plansmith needs UTF8",
+            hint="CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0",
+        )
+
+
+_SOME_OLD_VALUES: Final = """
+    DELETE FROM old_value WHERE key IN (SELECT key FROM old_value ORDER BY key LIMIT %s)
+    RETURNING key, day, data
+"""
+_RECORD: Final = """
+    CREATE TABLE IF NOT EXISTS migration (
+        number integer PRIMARY KEY,
+        at timestamptz NOT NULL DEFAULT now()
+    )
+"""
+
+
+async def schema_version(connection: Any) -> int:
+    """The version of the schema; 0 when there is none."""
+    cursor = await connection.execute("SELECT to_regclass('plansmith.migration') IS NOT NULL")
+    if not (await cursor.fetchone())[0]:
+        return 0
+    cursor = await connection.execute("SELECT coalesce(max(number), 0) FROM plansmith.migration")
+    return int((await cursor.fetchone())[0])

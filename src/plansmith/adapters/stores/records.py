@@ -1,247 +1,331 @@
-"""What a database keeps beside journals, told by name: templates, schedules, owners, damage."""
+"""What a store does alike in SQLite and in PostgreSQL: all but reading and writing journals."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final
 
-from plansmith.adapters.stores.aside import (
-    POSTGRES_ASIDE,
-    POSTGRES_TALLY,
-    SQLITE_ASIDE,
-    missing_in_sqlite,
-    missing_words,
-    set_aside_in_postgres,
-    set_aside_in_sqlite,
-    sound_in_sqlite,
-)
+from plansmith.adapters.stores import statements as sql
+from plansmith.adapters.stores.batched_reads import ANY_RUN, Followers, ValueCache
+from plansmith.adapters.stores.commit import Append, Request, closed
 from plansmith.adapters.stores.ends import End, Ends
-from plansmith.adapters.stores.owners import (
-    OWNERS,
-    POSTGRES_OWNER,
-    POSTGRES_RELEASE,
-    SQLITE_OWNER,
-    claim_in_postgres,
-    claim_in_sqlite,
-    release_in_sqlite,
+from plansmith.adapters.stores.rows import (
+    RunHead,
+    day_of,
+    entries_of,
+    hashes_in,
+    head_of,
+    read_value,
+    stale,
 )
-from plansmith.adapters.stores.rows import entries_of, mark_of, sound_part
-from plansmith.adapters.stores.schedules import (
-    FIRES,
-    OPEN_FIRES,
-    SCHEDULES,
-    put_in_postgres,
-    put_in_sqlite,
-    read_fires,
-    read_schedules,
-)
-from plansmith.adapters.stores.statements import EVENTS
-from plansmith.adapters.stores.templates import (
-    ALL,
-    drop_from_postgres,
-    drop_from_sqlite,
-    keep_in_postgres,
-    keep_in_sqlite,
-    read_templates,
-)
-from plansmith.plan.data import Json
+from plansmith.adapters.stores.statements import Change, Dialect, Parameters
+from plansmith.plan.chain import moment
+from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import Event
 from plansmith.plan.schedules import Fire, Schedule
-from plansmith.ports import Sound
+from plansmith.ports import News
 
-_T = TypeVar("_T")
+_SPARED_FIRES: Final = 100
+_BODIES_AT_ONCE: Final = 1000
+_FAR: Final = 2**63
+_NO_DAY: Final = "9999-12-31"
 
 
-class SqliteRecords:
-    """The records of a SQLite store, over its one reader and its one writer."""
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """How much retention took away."""
 
-    async def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        raise NotImplementedError
+    runs: int = 0
+    values: int = 0
+    fires: int = 0
 
-    async def _transact(self, work: Callable[[sqlite3.Connection], int]) -> int:
-        raise NotImplementedError
 
-    async def _with_others(self, work: Callable[[sqlite3.Connection], object]) -> Any:
-        raise NotImplementedError
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """A database as the records use it; `submit` hands a request to the one who writes.
+
+    `execute` and `transact` tell how many rows changed; a change whose need is not met, none.
+    """
+
+    dialect: Dialect
+    query: Callable[[str, Parameters], Awaitable[list[Any]]]
+    execute: Callable[[str, Parameters], Awaitable[int]]
+    transact: Callable[[Sequence[Change]], Awaitable[list[list[int] | None]]]
+    submit: Callable[[Request], Awaitable[Any]]
+    now: Callable[[], datetime]
+    ends: Ends | None = None
+
+
+class DatabaseStore:
+    """A store over a database: values, lists of runs, news, templates, schedules, owners."""
+
+    def __init__(self, database: Database, *, values: ValueCache, followers: Followers) -> None:
+        self._database = database
+        self._values = values
+        self._followers = followers
+        self._closed = False
+
+    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
+        """Keep events that follow the last one of their run, and values, all or none."""
+        entries = entries_of(events)
+        texts = [content_of(value) for value in values]
+        if entries or texts:
+            run = events[0].run if events else ""
+            await self._database.submit(Append(run, entries, texts))
+            self._values.keep(texts)
+
+    async def put(self, value: Json) -> str:
+        """Keep a value once, and return its content hash."""
+        content = content_of(value)
+        await self.append((), [content])
+        return content.digest
+
+    async def get(self, digest: str) -> Json:
+        """The value of a content hash."""
+        if self._closed:
+            raise closed()
+        return await self._values.get(digest)
+
+    async def runs(self) -> Sequence[str]:
+        """The ids of all runs, oldest first."""
+        return [str(row[0]) for row in await self._database.query(sql.RUNS, {})]
+
+    async def heads(self) -> Sequence[RunHead]:
+        """Where every run stands, oldest first, without reading the runs."""
+        return [head_of(*row) for row in await self._database.query(sql.HEADS, {})]
+
+    async def open_runs(self) -> Sequence[str]:
+        """The ids of the runs that are not over, oldest first."""
+        return [head.run for head in await self.heads() if not head.over]
+
+    async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
+        """The events of all runs behind a position, in the order they became durable."""
+        rows = await self._database.query(sql.NEWS, {"after": after, "most": limit})
+        return [News(*row) for row in rows]
+
+    async def wait(self, run: str, *, after: int = 0) -> None:
+        """Return when the run has an event behind the number, whoever appends it."""
+        await self._followers.wait(run, after)
+
+    async def wait_news(self, after: int) -> int:
+        """Return the newest position when it is behind the given one."""
+        while (position := await self._position()) <= after:
+            await self._followers.wait(ANY_RUN, after)
+        return position
+
+    async def _position(self) -> int:
+        return int((await self._database.query(self._database.dialect.position, {}))[0][0])
 
     def _wake(self, numbers: Mapping[str, int]) -> None:
-        raise NotImplementedError
+        # Whoever follows all runs asks for the position itself.
+        self._followers.wake({**numbers, ANY_RUN: _FAR} if numbers else {})
 
-    @property
-    def ends(self) -> Ends:
-        """Where journals ended when they were last written."""
-        raise NotImplementedError
+    def _settle(self, requests: Sequence[Request]) -> None:
+        """Tell every caller, and whoever follows what was appended."""
+        for request in requests:
+            request.settle()
+        appends = (each for each in requests if isinstance(each, Append) and each.error is None)
+        if self._followers.any:
+            self._wake({each.run: each.entries[-1].number for each in appends if each.entries})
 
-    async def sound(self, run: str) -> Sound:
-        """The events of a run up to the first that is missing or altered."""
-        return await self._read(
-            lambda connection: sound_in_sqlite(connection, run, self.ends.of(run))
-        )
+    async def delete_run(self, run: str) -> bool:
+        """Remove a run's journal; its values go with the next `prune`."""
+        return await self._delete({run: None}) > 0
 
-    async def missing(self) -> Sequence[str]:
-        """Runs that were written and are not there any more, in words."""
-        return await self._read(lambda connection: missing_in_sqlite(connection, self.ends))
-
-    async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
-        """Keep what comes behind a number apart, and go on with these events; all or none."""
-        entries = entries_of(events)
-        moved = await self._transact(
-            lambda connection: set_aside_in_sqlite(connection, run, after, entries)
-        )
-        self.ends.forget(run)
-        self.ends.note(End(run, each.number, mark_of(each.hash)) for each in entries[-1:])
-        self._wake({run: entries[-1].number} if entries else {})
-        return moved
-
-    async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
-        """What was set aside of a run: numbers and rows, oldest first."""
-        return await self._read(lambda connection: list(connection.execute(SQLITE_ASIDE, (run,))))
-
-    async def claim(self, run: str, owner: str, *, instead_of: str = "") -> str:
-        """Own a run that nobody owns, or that exactly this other one does; who owns it now."""
-        return str(
-            await self._with_others(
-                lambda connection: claim_in_sqlite(connection, run, owner, instead_of)
+    async def _delete(self, runs: Mapping[str, int | None]) -> int:
+        """Remove runs; one with a number only if it has not gone on since."""
+        changes = [
+            Change(
+                (sql.IS_AT, {"run": run, "number": number}),
+                [(step, [{"run": run}]) for step in sql.DELETE_RUN],
             )
+            for run, number in runs.items()
+        ]
+        found = await self._database.transact(changes) if changes else []
+        gone = [run for run, steps in zip(runs, found, strict=True) if steps is not None]
+        if self._database.ends is not None:
+            for run in gone:
+                self._database.ends.forget(run)
+        return len(gone)
+
+    async def prune(self, before: datetime) -> Pruned:
+        """Remove runs and fires that were over before a moment, then values nobody mentions."""
+        self._values.forget()
+        old = [head for head in await self.heads() if head.over and head.at < before]
+        runs = await self._delete({head.run: head.number for head in old})
+        spared = {"before": moment(before.astimezone(UTC)), "spared": _SPARED_FIRES}
+        fires = await self._database.execute(sql.OLD_FIRES, spared)
+        # A value put a moment ago may not have its event yet.
+        day = min(day_of(before), day_of(self._database.now() - timedelta(days=1)))
+        return Pruned(runs, await self._sweep(day), fires)
+
+    async def unmentioned(self) -> int:
+        """How many values no event mentions."""
+        return len((await self._unmentioned(_NO_DAY))[0])
+
+    async def _unmentioned(self, day: str) -> tuple[set[str], int]:
+        """The values last put before a day that no event mentions, up to which position."""
+        seen = await self._position()
+        rows = await self._database.query(sql.OLD_CONTENTS, {"day": day})
+        old = {str(row[0]) for row in rows}
+        for after in range(0, seen if old else 0, _BODIES_AT_ONCE):
+            window = {"after": after, "until": min(after + _BODIES_AT_ONCE, seen)}
+            bodies = await self._database.query(sql.BODIES, window)
+            old -= hashes_in(str(row[0]) for row in bodies)
+        return old, seen
+
+    async def _sweep(self, day: str) -> int:
+        old, seen = await self._unmentioned(day)
+        rows = [
+            {"hash": each, "day": day, "seen": seen, "pattern": f"%{each}%"} for each in sorted(old)
+        ]
+        if not rows:
+            return 0
+        [done] = await self._database.transact(
+            [Change(("SELECT 1", {}), [(sql.DELETE_CONTENT, rows)])]
         )
-
-    async def release(self, run: str, owner: str) -> None:
-        """Own a run no more; harmless when another one does."""
-        await self._with_others(lambda connection: release_in_sqlite(connection, run, owner))
-
-    async def owner(self, run: str) -> str:
-        """Who owns a run, or nobody."""
-        found = await self._read(
-            lambda connection: connection.execute(SQLITE_OWNER, (run,)).fetchone()
-        )
-        return str(found[0]) if found else ""
-
-    async def owners(self) -> Sequence[tuple[str, str]]:
-        """Every run that is owned, and who owns it."""
-        query = OWNERS.format("owner")
-        return await self._read(lambda connection: connection.execute(query).fetchall())
-
-    async def keep_template(self, name: str, value: Json) -> int:
-        """Keep the next version of a name; one equal to the last is that one."""
-        return await self._transact(lambda connection: keep_in_sqlite(connection, name, value))
-
-    async def kept_templates(self) -> Sequence[tuple[str, int, bool, Json]]:
-        """All versions of all names, by name and version."""
-        return await self._read(
-            lambda connection: read_templates(connection.execute(ALL.format("template")))
-        )
-
-    async def drop_template(self, name: str, version: int | None = None) -> int:
-        """Take one version or all out of use; returns how many there were."""
-        return await self._transact(lambda connection: drop_from_sqlite(connection, name, version))
-
-    async def put_schedule(self, schedule: Schedule) -> bool:
-        """Keep the next version of a schedule; false when another one came first."""
-        return await self._transact(lambda connection: put_in_sqlite(connection, schedule)) > 0
-
-    async def schedules(self) -> Sequence[Schedule]:
-        """All schedules, removed ones too, oldest first."""
-        query = SCHEDULES.format("schedule")
-        return await self._read(lambda connection: read_schedules(connection.execute(query)))
-
-    async def put_fire(self, fire: Fire) -> bool:
-        """Keep a fire, or its next version; false when another one came first."""
-        return await self._transact(lambda connection: put_in_sqlite(connection, fire)) > 0
-
-    async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
-        """The newest fires of a schedule, newest first."""
-        query = FIRES.format("fire", "?")
-        return await self._read(
-            lambda connection: read_fires(connection.execute(query, (schedule, limit)))
-        )
-
-    async def open_fires(self) -> Sequence[Fire]:
-        """The fires of all schedules of which something may still come, oldest first."""
-        query = OPEN_FIRES.format("fire")
-        return await self._read(lambda connection: read_fires(connection.execute(query)))
-
-
-class PostgresRecords:
-    """The records of a PostgreSQL store, over its connections."""
-
-    async def _read(self, query: str, parameters: Sequence[object]) -> list[Any]:
-        raise NotImplementedError
-
-    async def _change(self, work: Callable[[Any], Awaitable[_T]]) -> _T:
-        raise NotImplementedError
-
-    async def sound(self, run: str) -> Sound:
-        """The events of a run up to the first that is missing or altered."""
-        rows = await self._read(EVENTS, [[run], [0]])
-        placed = [(number, data) for _, _, number, data, _ in rows if number is not None]
-        return sound_part(run, placed, last=(rows[-1][4] or 0) if rows else 0)
+        return sum(done or ())
 
     async def missing(self) -> Sequence[str]:
         """Runs that were written and are not there any more, in words."""
-        [[runs, should]] = await self._read(POSTGRES_TALLY, [])
-        return missing_words(int(runs), int(should))
+        names, ends = await self.runs(), self._database.ends
+        [[should]] = await self._database.query(sql.TALLY, {})
+        there = set(names)
+        gone = [end.run for end in ends.all() if end.run not in there] if ends else []
+        kept = f"if an older copy was put back on purpose, remove {ends.path}" if ends else ""
+        lost = [f"{should - len(names)} of {should} runs"] if len(names) < should else []
+        return [*(f"run {run} ({kept})" for run in gone), *lost]
 
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
         """Keep what comes behind a number apart, and go on with these events; all or none."""
         entries = entries_of(events)
-        return await self._change(lambda link: set_aside_in_postgres(link, run, after, entries))
+        last = entries[-1].number if entries else after
+        rows = [
+            {"run": run, "back": len(entries) - place, **entry.row._asdict()}
+            for place, entry in enumerate(entries, start=1)
+        ]
+        dialect, where = self._database.dialect, {"run": run, "after": after}
+        before = {"before": entries[0].before if entries else ""}
+        steps: list[tuple[str, Sequence[Parameters]]] = [
+            (sql.CUT, [where]),
+            (dialect.take, [{"count": len(entries)}]),
+            *([(sql.ADD, rows)] if rows else []),
+            (sql.END, [{"run": run, "last": last}]),
+            *([(dialect.notify, [{"note": f"{last} {run[:1000]}"}])] if dialect.notify else []),
+        ]
+        change = Change((sql.ENDS_WITH, where | before), [(sql.SET_ASIDE, [where]), *steps])
+        [done] = await self._database.transact([change])
+        if done is None:
+            raise stale(run, after + 1)
+        if self._database.ends is not None:
+            self._database.ends.forget(run)
+            self._database.ends.note(End(run, last, each.row.hash) for each in entries[-1:])
+        self._wake({run: last} if entries else {})
+        return done[0]
 
     async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
-        """What was set aside of a run: numbers and rows, oldest first."""
-        return [
-            (int(number), bytes(data)) for number, data in await self._read(POSTGRES_ASIDE, [run])
-        ]
+        """What was set aside of a run: numbers and bodies, oldest first."""
+        rows = await self._database.query(sql.ASIDE, {"run": run})
+        return [(int(number), str(body).encode(errors="replace")) for number, body in rows]
 
     async def claim(self, run: str, owner: str, *, instead_of: str = "") -> str:
         """Own a run that nobody owns, or that exactly this other one does; who owns it now."""
-        return await self._change(lambda link: claim_in_postgres(link, run, owner, instead_of))
+        given = {"run": run, "owner": owner, "instead_of": instead_of}
+        found = ""
+        while not found:
+            if await self._database.execute(sql.CLAIM, given):
+                return owner
+            # Another one has it, unless it was let go this moment.
+            found = await self.owner(run)
+        return found
 
     async def release(self, run: str, owner: str) -> None:
         """Own a run no more; harmless when another one does."""
-
-        async def drop(link: Any) -> int:
-            return int((await link.execute(POSTGRES_RELEASE, [run, owner])).rowcount)
-
-        await self._change(drop)
+        await self._database.execute(sql.RELEASE, {"run": run, "owner": owner})
 
     async def owner(self, run: str) -> str:
         """Who owns a run, or nobody."""
-        rows = await self._read(POSTGRES_OWNER, [run])
+        rows = await self._database.query(sql.OWNER, {"run": run})
         return str(rows[0][0]) if rows else ""
 
     async def owners(self) -> Sequence[tuple[str, str]]:
         """Every run that is owned, and who owns it."""
-        return await self._read(OWNERS.format("plansmith.owner"), [])
+        return [(str(run), str(owner)) for run, owner in await self._database.query(sql.OWNERS, {})]
 
     async def keep_template(self, name: str, value: Json) -> int:
         """Keep the next version of a name; one equal to the last is that one."""
-        return await self._change(lambda link: keep_in_postgres(link, name, value))
+        digest, text = content_of(value)
+        given = {"name": name, "hash": digest, "body": text.decode()}
+        version: int | None = None
+        while version is None:
+            await self._database.execute(sql.KEEP_TEMPLATE, given)
+            [[version]] = await self._database.query(sql.TEMPLATE_VERSION, given)
+        return version
 
     async def kept_templates(self) -> Sequence[tuple[str, int, bool, Json]]:
         """All versions of all names, by name and version."""
-        return read_templates(await self._read(ALL.format("plansmith.template"), []))
+        rows = await self._database.query(sql.TEMPLATES, {})
+        return [
+            (str(name), int(version), bool(removed), read_value(digest, body))
+            for name, version, removed, digest, body in rows
+        ]
 
     async def drop_template(self, name: str, version: int | None = None) -> int:
         """Take one version or all out of use; returns how many there were."""
-        return await self._change(lambda link: drop_from_postgres(link, name, version))
+        return await self._database.execute(sql.DROP_TEMPLATE, {"name": name, "version": version})
 
     async def put_schedule(self, schedule: Schedule) -> bool:
         """Keep the next version of a schedule; false when another one came first."""
-        return await self._change(lambda link: put_in_postgres(link, schedule)) > 0
-
-    async def schedules(self) -> Sequence[Schedule]:
-        """All schedules, removed ones too, oldest first."""
-        return read_schedules(await self._read(SCHEDULES.format("plansmith.schedule"), []))
+        row = {"id": schedule.id}
+        return await self._put(sql.PUT_SCHEDULE, sql.SCHEDULE_HASH, schedule, row)
 
     async def put_fire(self, fire: Fire) -> bool:
         """Keep a fire, or its next version; false when another one came first."""
-        return await self._change(lambda link: put_in_postgres(link, fire)) > 0
+        row = {
+            "schedule": fire.schedule,
+            "due": moment(fire.due),
+            "open": int(fire.state.open),
+        }
+        return await self._put(sql.PUT_FIRE, sql.FIRE_HASH, fire, row)
+
+    async def _put(
+        self, put: str, find: str, record: Schedule | Fire, row: Mapping[str, object]
+    ) -> bool:
+        digest, text = content_of(record.to_json())
+        given = {**row, "version": record.version, "hash": digest, "body": text.decode()}
+        if await self._database.execute(put, given):
+            return True
+        # This very one may be there: its writer may have lost the answer, and tried again.
+        rows = await self._database.query(find, given)
+        return bool(rows) and rows[0][0] == digest
+
+    async def schedules(self) -> Sequence[Schedule]:
+        """All schedules, removed ones too, oldest first."""
+        return [_schedule(*row) for row in await self._database.query(sql.SCHEDULES, {})]
 
     async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
         """The newest fires of a schedule, newest first."""
-        return read_fires(await self._read(FIRES.format("plansmith.fire", "%s"), [schedule, limit]))
+        asked = {"schedule": schedule, "most": limit}
+        return _fires(await self._database.query(sql.FIRES, asked))
 
     async def open_fires(self) -> Sequence[Fire]:
         """The fires of all schedules of which something may still come, oldest first."""
-        return read_fires(await self._read(OPEN_FIRES.format("plansmith.fire"), []))
+        return _fires(await self._database.query(sql.OPEN_FIRES, {}))
+
+
+def _fires(rows: Iterable[Sequence[Any]]) -> list[Fire]:
+    return [_fire(*row) for row in rows]
+
+
+# Whoever keeps schedules reads all of them again and again, and few have changed.
+@lru_cache(maxsize=4096)
+def _schedule(digest: str, body: str) -> Schedule:
+    return Schedule.model_validate(read_value(digest, body))
+
+
+@lru_cache(maxsize=4096)
+def _fire(digest: str, body: str) -> Fire:
+    return Fire.model_validate(read_value(digest, body))

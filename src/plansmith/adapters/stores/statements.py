@@ -1,186 +1,291 @@
-"""What the PostgreSQL store says to its server: one statement commits the requests of many runs."""
+"""The SQL of the stores: what SQLite and PostgreSQL both understand, and one append for many runs.
+
+Parameters are written `:name`, and tables without a schema: the connection knows it.
+"""
 
 from __future__ import annotations
 
-import asyncio
+import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
-from plansmith.adapters.stores.commit import Request
-from plansmith.adapters.stores.rows import MARK_BYTES, Entry, key_of, mark_of, squeezed
+from plansmith.adapters.stores.commit import Append
+from plansmith.adapters.stores.rows import COLUMNS, Row
 
-_LARGE: Final = 65_536
+Parameters = Mapping[str, object]
 
-# Who inserts the first event of a unit has won: the server's primary keys decide, and the rest of
-# the unit and its values follow only then. All begins with the counter, which a writer holds until
-# its commit: positions grow in the order of commits, and two writers cannot wait for each other.
-APPEND: Final = """
+
+class Change(NamedTuple):
+    """Steps of one transaction, each for some rows; none is taken unless `need` finds a row."""
+
+    need: tuple[str, Parameters]
+    steps: Sequence[tuple[str, Sequence[Parameters]]]
+
+
+class Dialect(NamedTuple):
+    """What the two databases say differently.
+
+    `take` reserves `count` positions, and keeps all other writers out until the transaction ends.
+    """
+
+    position: str
+    take: str
+    notify: str = ""
+
+
+SQLITE: Final = Dialect(
+    position="""
+        SELECT max(counter.position, (SELECT coalesce(max(position), 0) FROM events)) FROM counter
+    """,
+    # Appends count in the table of events alone, which is one page less to write.
+    take="""
+        UPDATE counter SET position = :count
+            + max(position, (SELECT coalesce(max(position), 0) FROM events))
+    """,
+)
+POSTGRES: Final = Dialect(
+    position="SELECT position FROM counter",
+    take="UPDATE counter SET position = position + :count",
+    notify="SELECT pg_notify('plansmith', :note)",
+)
+
+
+@lru_cache(maxsize=256)
+def for_postgres(statement: str) -> str:
+    """A statement with its parameters as the driver of PostgreSQL wants them."""
+    return re.sub(r"(?<!:):(\w+)", r"%(\1)s", statement)
+
+
+RUNS: Final = "SELECT name FROM runs ORDER BY id"
+HEADS: Final = """
+    SELECT name, last, newest.type, newest.at, oldest.at FROM runs
+    LEFT JOIN events AS oldest ON oldest.run = runs.id AND oldest.number = 1
+    LEFT JOIN events AS newest ON newest.run = runs.id AND newest.number = last
+    ORDER BY runs.id
+"""
+NEWS: Final = """
+    SELECT position, name, number FROM events JOIN runs ON runs.id = events.run
+    WHERE position > :after ORDER BY position LIMIT :most
+"""
+TALLY: Final = "SELECT runs FROM tally"
+OLD_CONTENTS: Final = "SELECT hash FROM contents WHERE day < :day"
+BODIES: Final = "SELECT body FROM events WHERE position > :after AND position <= :until"
+# What was appended since the events were looked through may mention the value again.
+DELETE_CONTENT: Final = """
+    DELETE FROM contents WHERE hash = :hash AND day < :day AND NOT EXISTS (
+        SELECT 1 FROM events WHERE position > :seen AND body LIKE :pattern
+    )
+"""
+IS_AT: Final = "SELECT 1 FROM runs WHERE name = :run AND last = coalesce(:number, last)"
+DELETE_RUN: Final = (
+    "DELETE FROM events WHERE run = (SELECT id FROM runs WHERE name = :run)",
+    "DELETE FROM owners WHERE run = :run",
+    "DELETE FROM set_aside WHERE run = :run",
+    "UPDATE tally SET runs = runs - 1",
+    "DELETE FROM runs WHERE name = :run",
+)
+
+ENDS_WITH: Final = """
+    SELECT 1 FROM runs JOIN events ON events.run = runs.id AND number = :after
+    WHERE name = :run AND (:before = '' OR hash = :before)
+"""
+SET_ASIDE: Final = f"""
+    INSERT INTO set_aside (run, {COLUMNS})
+    SELECT :run, {COLUMNS} FROM events
+    WHERE run = (SELECT id FROM runs WHERE name = :run) AND number > :after ORDER BY number
+"""  # noqa: S608 - constants
+CUT: Final = """
+    DELETE FROM events
+    WHERE run = (SELECT id FROM runs WHERE name = :run) AND number > :after
+"""
+ADD: Final = f"""
+    INSERT INTO events (position, run, {COLUMNS})
+    SELECT counter.position - :back, runs.id, :number, :type, :at, :by, :hash, :body
+    FROM runs CROSS JOIN counter WHERE name = :run
+"""  # noqa: S608 - constants
+END: Final = "UPDATE runs SET last = :last WHERE name = :run"
+ASIDE: Final = "SELECT number, body FROM set_aside WHERE run = :run ORDER BY id"
+
+OWNERS: Final = "SELECT run, owner FROM owners ORDER BY run"
+OWNER: Final = "SELECT owner FROM owners WHERE run = :run"
+CLAIM: Final = """
+    INSERT INTO owners (run, owner) VALUES (:run, :owner)
+    ON CONFLICT (run) DO UPDATE SET owner = excluded.owner WHERE owners.owner = :instead_of
+"""
+RELEASE: Final = "DELETE FROM owners WHERE run = :run AND owner = :owner"
+
+TEMPLATES: Final = "SELECT name, version, removed, hash, body FROM templates ORDER BY name, version"
+TEMPLATE_VERSION: Final = """
+    SELECT max(version) FROM templates WHERE name = :name AND hash = :hash
+"""
+# Of two writers at once, one finds the number taken and looks again.
+KEEP_TEMPLATE: Final = """
+    INSERT INTO templates (name, version, removed, hash, body)
+    SELECT :name, last + 1, 0, :hash, :body
+    FROM (SELECT coalesce(max(version), 0) AS last FROM templates WHERE name = :name) AS found
+    WHERE NOT EXISTS (
+        SELECT 1 FROM templates WHERE name = :name AND version = last AND hash = :hash
+    ) ON CONFLICT DO NOTHING
+"""
+DROP_TEMPLATE: Final = """
+    UPDATE templates SET removed = 1
+    WHERE name = :name AND removed = 0 AND version = coalesce(CAST(:version AS integer), version)
+"""
+
+SCHEDULES: Final = "SELECT hash, body FROM schedules ORDER BY id"
+FIRES: Final = """
+    SELECT hash, body FROM fires WHERE schedule = :schedule ORDER BY due DESC LIMIT :most
+"""
+OPEN_FIRES: Final = "SELECT hash, body FROM fires WHERE open = 1 ORDER BY schedule, due"
+# A first version is added where there is none, any other replaces the one before it.
+PUT_SCHEDULE: Final = """
+    INSERT INTO schedules (id, version, hash, body) VALUES (:id, :version, :hash, :body)
+    ON CONFLICT (id) DO UPDATE
+    SET version = excluded.version, hash = excluded.hash, body = excluded.body
+    WHERE schedules.version = excluded.version - 1
+"""
+PUT_FIRE: Final = """
+    INSERT INTO fires (schedule, due, version, open, hash, body)
+    VALUES (:schedule, :due, :version, :open, :hash, :body)
+    ON CONFLICT (schedule, due) DO UPDATE
+    SET version = excluded.version, open = excluded.open, hash = excluded.hash,
+        body = excluded.body
+    WHERE fires.version = excluded.version - 1
+"""
+SCHEDULE_HASH: Final = "SELECT hash FROM schedules WHERE id = :id"
+FIRE_HASH: Final = "SELECT hash FROM fires WHERE schedule = :schedule AND due = :due"
+# However rare a schedule is, failures in a row are counted in what is left of its fires.
+OLD_FIRES: Final = """
+    DELETE FROM fires AS old
+    WHERE open = 0 AND due < :before AND (
+        SELECT count(*) FROM fires AS newer
+        WHERE newer.schedule = old.schedule AND newer.due > old.due
+    ) >= :spared
+"""
+
+# The rest is for PostgreSQL. Who inserts the first event of a unit has won: the server's primary
+# keys decide, and the rest of the unit and its values follow only then. All begins with the
+# counter, which a writer holds until its commit: positions grow in the order of commits, and two
+# writers cannot wait for each other.
+APPEND: Final = f"""
     WITH taken AS (
-        UPDATE plansmith.counter SET position = position + %(count)s
+        UPDATE counter SET position = position + %(count)s
         RETURNING position - %(count)s AS position
     ), unit AS (
         SELECT * FROM unnest(
-            %(runs)s::text[], %(numbers)s::int[], %(lasts)s::int[], %(befores)s::bytea[],
-            %(rows)s::bytea[], %(places)s::int[], %(marks)s::bytea[]
-        ) AS unit (name, number, last, before, data, place, mark)
+            %(runs)b::text[], %(lasts)b::int[], %(befores)b::text[], %(places)b::int[],
+            %(numbers)b::int[], %(types)b::text[], %(ats)b::text[], %(bys)b::text[],
+            %(hashes)b::text[], %(bodies)b::text[]
+        ) AS unit (name, last, before, place, {COLUMNS})
     ), made AS (
-        INSERT INTO plansmith.run (name)
-        SELECT name FROM unit CROSS JOIN taken WHERE number = 1 ORDER BY name
+        INSERT INTO runs (name, last)
+        SELECT name, last FROM unit CROSS JOIN taken WHERE number = 1 ORDER BY name
         ON CONFLICT (name) DO NOTHING RETURNING id, name
     ), following AS (
         SELECT id, name FROM made
         UNION ALL
-        SELECT run.id, name FROM unit JOIN plansmith.run USING (name)
-        JOIN plansmith.event AS head ON head.run = run.id AND head.number = unit.number - 1
-            AND substring(head.data FROM 1 FOR %(mark)s) = unit.before
+        SELECT runs.id, name FROM unit JOIN runs USING (name)
+        JOIN events AS head ON head.run = runs.id AND head.number = unit.number - 1
+            AND head.hash = unit.before
     ), opened AS (
-        INSERT INTO plansmith.event (run, number, data, position)
-        SELECT id, number, data, position + place
+        INSERT INTO events (position, run, {COLUMNS})
+        SELECT position + place, id, {COLUMNS}
         FROM unit JOIN following USING (name) CROSS JOIN taken ORDER BY id
         ON CONFLICT DO NOTHING RETURNING run
     ), won AS (
-        SELECT name, id, last, mark FROM unit JOIN following USING (name)
+        SELECT name, id, last, number FROM unit JOIN following USING (name)
         WHERE id IN (SELECT run FROM opened)
     ), ended AS (
-        INSERT INTO plansmith.ending (run, number, mark)
-        SELECT id, last, mark FROM won ORDER BY id
-        ON CONFLICT (run) DO UPDATE SET number = excluded.number, mark = excluded.mark
+        UPDATE runs SET last = won.last FROM won WHERE runs.id = won.id AND won.number > 1
     ), counted AS (
-        UPDATE plansmith.tally SET runs = runs + (SELECT count(*) FROM made)
+        UPDATE tally SET runs = runs + (SELECT count(*) FROM made)
         WHERE EXISTS (SELECT FROM made)
     ), completed AS (
-        INSERT INTO plansmith.event (run, number, data, position)
-        SELECT id, number, data, position + place FROM unnest(
-            %(rest_runs)s::text[], %(rest_numbers)s::int[], %(rest_rows)s::bytea[],
-            %(rest_places)s::int[]
-        ) AS rest (name, number, data, place) JOIN won USING (name) CROSS JOIN taken
-        ORDER BY id, number
+        INSERT INTO events (position, run, {COLUMNS})
+        SELECT position + place, id, {", ".join(f"rest.{each}" for each in Row._fields)}
+        FROM unnest(
+            %(rest_runs)b::text[], %(rest_places)b::int[],
+            %(rest_numbers)b::int[], %(rest_types)b::text[], %(rest_ats)b::text[],
+            %(rest_bys)b::text[], %(rest_hashes)b::text[], %(rest_bodies)b::text[]
+        ) AS rest (name, place, {COLUMNS}) JOIN won USING (name) CROSS JOIN taken
+        ORDER BY id, rest.number
     ), kept AS (
-        INSERT INTO plansmith.value AS value (key, day, data)
-        SELECT DISTINCT ON (key) key, %(day)s::int, data FROM unnest(
-            %(value_runs)s::text[], %(keys)s::bytea[], %(values)s::bytea[]
-        ) AS new (name, key, data) CROSS JOIN taken
-        WHERE name IS NULL OR name IN (SELECT name FROM won) ORDER BY key
-        ON CONFLICT (key) DO UPDATE SET day = excluded.day WHERE value.day < excluded.day
+        INSERT INTO contents (hash, day, body)
+        SELECT DISTINCT ON (hash) hash, %(day)s, body FROM unnest(
+            %(value_runs)b::text[], %(value_hashes)b::text[], %(values)b::text[]
+        ) AS new (name, hash, body) CROSS JOIN taken
+        WHERE name IS NULL OR name IN (SELECT name FROM won) ORDER BY hash
+        ON CONFLICT (hash) DO UPDATE SET day = excluded.day WHERE contents.day < excluded.day
     )
     SELECT name, pg_notify('plansmith', last || ' ' || left(name, 1000)) FROM won
-"""
-EVENTS: Final = """
-    SELECT name, start, event.number, data, ending.number
+"""  # noqa: S608 - constants
+EVENTS: Final = f"""
+    SELECT name, start, last, {COLUMNS}
     FROM unnest(%b::text[], %b::int[]) AS asked (name, start)
-    JOIN plansmith.run USING (name) LEFT JOIN plansmith.ending ON ending.run = run.id
-    LEFT JOIN plansmith.event ON event.run = run.id AND event.number >= start
-    ORDER BY name, start, event.number
+    JOIN runs USING (name) LEFT JOIN events ON events.run = runs.id AND events.number >= start
+    ORDER BY name, start, events.number
+"""  # noqa: S608 - constants
+HASH: Final = """
+    SELECT hash FROM runs JOIN events ON events.run = runs.id WHERE name = %s AND number = %s
 """
-ROW: Final = """
-    SELECT data FROM plansmith.run JOIN plansmith.event ON event.run = run.id
-    WHERE name = %s AND number = %s
-"""
-NUMBERS: Final = """
-    SELECT name, (SELECT coalesce(max(number), 0) FROM plansmith.event WHERE event.run = run.id)
-    FROM plansmith.run WHERE name = ANY(%s)
-"""
-HEADS: Final = """
-    SELECT name, last.number, substring(last.data FROM 1 FOR %s),
-        substring(first.data FROM 1 FOR %s)
-    FROM plansmith.run
-    LEFT JOIN plansmith.event AS first ON first.run = run.id AND first.number = 1
-    LEFT JOIN LATERAL (
-        SELECT number, data FROM plansmith.event WHERE event.run = run.id
-        ORDER BY number DESC LIMIT 1
-    ) AS last ON true
-    ORDER BY run.id
-"""
-NO_APPENDS: Final = "LOCK TABLE plansmith.event IN SHARE ROW EXCLUSIVE MODE"
-DELETE: Final = """
-    WITH gone AS (
-        DELETE FROM plansmith.run USING unnest(%s::text[], %s::int[]) AS old (name, number)
-        WHERE run.name = old.name AND (old.number IS NULL OR old.number = (
-            SELECT max(number) FROM plansmith.event WHERE event.run = run.id
-        )) RETURNING run.id, run.name
-    ), emptied AS (
-        DELETE FROM plansmith.event WHERE run IN (SELECT id FROM gone)
-    ), unowned AS (
-        DELETE FROM plansmith.owner WHERE run IN (SELECT name FROM gone)
-    ), unended AS (
-        DELETE FROM plansmith.ending WHERE run IN (SELECT id FROM gone)
-    ), counted AS (
-        UPDATE plansmith.tally SET runs = runs - (SELECT count(*) FROM gone)
-    ), forgotten AS (
-        DELETE FROM plansmith.aside WHERE run IN (SELECT name FROM gone)
-    )
-    SELECT id FROM gone
-"""
-OLD_VALUES: Final = "SELECT key FROM plansmith.value WHERE day < %s"
-LAST_NUMBERS: Final = "SELECT run, max(number) FROM plansmith.event GROUP BY run"
-ALL_ROWS: Final = """
-    SELECT name, number, data FROM plansmith.run JOIN plansmith.event ON event.run = run.id
-"""
-NEWS: Final = """
-    SELECT name, event.number, data FROM plansmith.run
-    JOIN plansmith.event ON event.run = run.id
-    LEFT JOIN unnest(%s::int[], %s::int[]) AS seen (run, number) ON seen.run = run.id
-    WHERE event.number > coalesce(seen.number, 0)
-"""
-DELETE_VALUES: Final = "DELETE FROM plansmith.value WHERE key = ANY(%s) AND day < %s"
 
 
 def units_of(
-    batch: Sequence[Request],
-) -> tuple[dict[str, list[Request]], list[Request], list[Request]]:
+    batch: Sequence[Append],
+) -> tuple[dict[str, list[Append]], list[Append], list[Append]]:
     """One chain of requests a run, the puts, and what must wait to see who wins."""
-    units: dict[str, list[Request]] = {}
-    puts: list[Request] = []
-    later: list[Request] = []
+    units: dict[str, list[Append]] = {}
+    puts: list[Append] = []
+    later: list[Append] = []
     for request in batch:
         if not request.entries:
             puts.append(request)
         elif request.run not in units:
             units[request.run] = [request]
-        elif request.entries[0].before == units[request.run][-1].entries[-1].hash:
+        elif request.entries[0].before == units[request.run][-1].entries[-1].row.hash:
             units[request.run].append(request)
         else:
             later.append(request)
     return units, puts, later
 
 
-async def columns_of(
-    units: Mapping[str, Sequence[Request]], puts: Sequence[Request], *, day: int
+def columns_of(
+    units: Mapping[str, Sequence[Append]], puts: Sequence[Append], *, day: str
 ) -> dict[str, object]:
     """What `APPEND` needs: units, the rest of their events and the values, as columns."""
-    firsts: list[tuple[int, Entry]] = []
-    rest: list[tuple[int, str, Entry]] = []
+    firsts: list[tuple[int, Row]] = []
+    rest: list[tuple[int, str, Row]] = []
     count = 0
     for run, requests in units.items():
-        entries = [entry for request in requests for entry in request.entries]
-        placed = enumerate(entries, start=count + 1)
+        rows = [entry.row for request in requests for entry in request.entries]
+        placed = enumerate(rows, start=count + 1)
         firsts.append(next(placed))
-        rest.extend((place, run, entry) for place, entry in placed)
-        count += len(entries)
-    values: list[tuple[str | None, bytes, bytes]] = []
-    for request in [*(each for some in units.values() for each in some), *puts]:
-        for digest, text in request.values:
-            values.append((request.run or None, key_of(digest), await _stored(text)))
+        rest.extend((place, run, row) for place, row in placed)
+        count += len(rows)
+    values = [
+        (request.run or None, digest, text.decode())
+        for request in [*(each for some in units.values() for each in some), *puts]
+        for digest, text in request.values
+    ]
     return {
         "runs": list(units),
-        "numbers": [entry.number for _, entry in firsts],
         "lasts": [requests[-1].entries[-1].number for requests in units.values()],
-        "befores": [mark_of(entry.before) for _, entry in firsts],
-        "rows": [entry.data for _, entry in firsts],
+        "befores": [requests[0].entries[0].before for requests in units.values()],
         "places": [place for place, _ in firsts],
-        "marks": [mark_of(requests[-1].entries[-1].hash) for requests in units.values()],
+        **_cells("", [row for _, row in firsts]),
         "rest_runs": [run for _, run, _ in rest],
-        "rest_numbers": [entry.number for _, _, entry in rest],
-        "rest_rows": [entry.data for _, _, entry in rest],
         "rest_places": [place for place, _, _ in rest],
+        **_cells("rest_", [row for _, _, row in rest]),
         "count": count,
         "value_runs": [run for run, _, _ in values],
-        "keys": [key for _, key, _ in values],
-        "values": [data for _, _, data in values],
+        "value_hashes": [digest for _, digest, _ in values],
+        "values": [text for _, _, text in values],
         "day": day,
-        "mark": MARK_BYTES,
     }
 
 
-async def _stored(text: bytes) -> bytes:
-    return squeezed(text) if len(text) < _LARGE else await asyncio.to_thread(squeezed, text)
+def _cells(prefix: str, rows: Sequence[Row]) -> dict[str, list[object]]:
+    names = ("numbers", "types", "ats", "bys", "hashes", "bodies")
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+    return {prefix + name: list(column) for name, column in zip(names, columns, strict=True)}

@@ -34,7 +34,7 @@ from plansmith.planner.check import Way, way_on
 from plansmith.planner.kit import Planned
 from plansmith.ports import Agent, ChatModel, ContextBlock, Message, PlanStore, ToolSource
 from plansmith.runner.journal import Journal
-from plansmith.runner.limits import Caps
+from plansmith.runner.limits import RunLimits
 from plansmith.runner.options import Options
 from plansmith.runner.replan import Cause, cause_to_revise
 
@@ -100,9 +100,9 @@ class ResearchSmith(Plansmith):
         self, journal: Journal, *, reason: str = "", results: Mapping[str, Json] | None = None
     ) -> bool:
         """End a run; its last round ends it too."""
-        cause = cause_to_revise(journal.run, self.caps)
+        cause = cause_to_revise(journal.run, self.limits)
         if cause is not None and cause.limit == "iterations":
-            reason = f"the limit of {self.caps.iterations} plan iterations"
+            reason = f"the limit of {self.limits.max_iterations} plan iterations"
         return await super().end(journal, reason=reason, results=results)
 
     async def _go_on(self, journal: Journal, planned: Planned, cause: Cause) -> bool:
@@ -166,7 +166,8 @@ class DeerFlow:
             "background_search": self.configuration.enable_background_investigation,
         }
         most = self.configuration.max_plan_iterations
-        given: dict[str, Any] = {"caps": Caps(iterations=most)} | dict(more)
+        given: dict[str, Any] = dict(more)
+        given["limits"] = given.get("limits", RunLimits()).replace(max_iterations=most)
         given["context"] = [*given.get("context", ()), PlanRounds(most)]
         self.smith = ResearchSmith(
             model=model,

@@ -25,7 +25,7 @@ from plansmith.planner.listen import listen
 from plansmith.planner.prompting import render
 from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call, ChatModel, Message, PlanStore, Prompt
-from plansmith.runner.limits import Caps, RunLimits
+from plansmith.runner.limits import RunLimits
 
 _CUT_OFF: Final = "Terminated: Reached max steps"
 _CALLER: Final = "who called the planning flow"
@@ -164,8 +164,7 @@ class PlanningFlow:
             agents=[FlowAgent(self, key) for key in keys],
             store=store,
             settings=Settings(planner=planner),
-            caps=Caps(replans=0),
-            limits=RunLimits(data="show"),
+            limits=RunLimits(max_replans=0, data="show"),
             ids=lambda: run_id(self.active_plan_id),
         )
 

@@ -18,7 +18,7 @@ from plansmith.plan.capability import ToolSpec, tool_spec
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run, RunStatus
 from plansmith.ports import Call, ChatModel, PlanStore
-from plansmith.runner.limits import Caps, RunLimits
+from plansmith.runner.limits import RunLimits
 
 Review = Callable[[Run], bool]
 _CALLER = "who called the runtime"
@@ -172,8 +172,7 @@ class AgentRuntime:
             model=model_of(self.summarizer or self.planner.generator, query),
             tools=[RegistryTools(self.tools)],
             store=self._store,
-            caps=Caps(replans=0),
-            limits=RunLimits(data="show"),
+            limits=RunLimits(max_replans=0, data="show"),
         )
         async with smith:
             run = await smith.submit(plan, request=query, by=_CALLER)

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from plansmith.adapters.stores.database import open_database
 from plansmith.adapters.stores.doctor import diagnose
-from plansmith.adapters.stores.migrations import SQLITE, migrate_sqlite
-from plansmith.adapters.stores.rows import entries_of
+from plansmith.adapters.stores.migrations import VERSION, migrate_sqlite
+from plansmith.adapters.stores.schemas import EARLIER_SQLITE
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import Misconfigured
 from plansmith.testing.contracts import journal
+
+EARLIER = Path(__file__).parents[3] / "replay" / "store-0.1.db"
 
 
 def version_of(connection: sqlite3.Connection) -> int:
@@ -19,30 +23,49 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def old_file(path: Path, steps: int) -> None:
-    """A store as an earlier version left it, with a run in it."""
+    """A store as an earlier version left it, with the runs of the first release in it."""
     connection = sqlite3.connect(path, isolation_level=None)
-    migrate_sqlite(connection, "old", SQLITE[:steps])
-    connection.execute("INSERT INTO run VALUES (1, 'a', 20)")
-    for entry in entries_of(journal("a", 20)):
-        connection.execute("INSERT INTO event VALUES (?, ?)", (entry.number, entry.data))
-        connection.execute("INSERT INTO place VALUES (1, ?, ?)", (entry.number, entry.number))
+    for step in EARLIER_SQLITE[:steps]:
+        connection.executescript(step)
+    connection.execute("ATTACH ? AS earlier", (str(EARLIER),))
+    for table in ("run", "event", "place"):
+        connection.execute(f"INSERT INTO main.{table} SELECT * FROM earlier.{table}")
+    connection.execute("PRAGMA application_id = 0x504C4E53")
+    connection.execute(f"PRAGMA user_version = {steps}")
     connection.close()
 
 
-@pytest.mark.parametrize("steps", range(1, len(SQLITE) + 1))
+@pytest.mark.parametrize("steps", range(1, len(EARLIER_SQLITE) + 1))
 async def test_a_file_of_any_earlier_version_is_brought_up_to_date(
     tmp_path: Path, steps: int
 ) -> None:
     path = tmp_path / "store.db"
     old_file(path, steps)
     store = SqliteStore(path)
-    assert list(await store.events("a")) == journal("a", 20)
-    await store.append(journal("a", 21)[20:], ["new"])
-    assert len(await store.events("a")) == 21
+    assert len(await store.events("run-1")) == 55
+    await store.append(journal("a", 21), ["new"])
+    assert list(await store.events("a")) == journal("a", 21)
     await store.close()
     connection = sqlite3.connect(path)
-    assert version_of(connection) == len(SQLITE)
+    assert version_of(connection) == VERSION
     connection.close()
+
+
+def tables_of(path: Path) -> dict[str, list[Any]]:
+    connection = open_database(path)
+    names = connection.execute("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")
+    found = {
+        str(name): connection.execute(f"PRAGMA table_info({name})").fetchall()
+        or connection.execute(f"PRAGMA index_info({name})").fetchall()
+        for [name] in names.fetchall()
+    }
+    connection.close()
+    return found
+
+
+def test_a_migrated_file_has_the_tables_of_a_new_one(tmp_path: Path) -> None:
+    shutil.copy(EARLIER, tmp_path / "old.db")
+    assert tables_of(tmp_path / "old.db") == tables_of(tmp_path / "new.db")
 
 
 async def test_a_file_of_a_later_version_is_refused_and_not_touched(tmp_path: Path) -> None:
@@ -62,14 +85,18 @@ async def test_a_file_of_a_later_version_is_refused_and_not_touched(tmp_path: Pa
 
 
 def test_a_step_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
-    connection = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
-    assert migrate_sqlite(connection, "a", SQLITE[:1]) == 1
-    broken = (*SQLITE[:1], "CREATE TABLE half (a); CREATE TABLE half (a)")
+    path = tmp_path / "store.db"
+    old_file(path, 3)
+    connection = sqlite3.connect(path, isolation_level=None)
+    # In the way of a table that a later step makes.
+    connection.execute("CREATE TABLE contents (theirs)")
+    tables = connection.execute("SELECT * FROM sqlite_master").fetchall()
     with pytest.raises(sqlite3.Error):
-        migrate_sqlite(connection, "a", broken)
-    assert version_of(connection) == 1
-    tables = connection.execute("SELECT name FROM sqlite_master WHERE name = 'half'").fetchall()
-    assert tables == []
-    assert migrate_sqlite(connection, "a") == len(SQLITE) - 1
-    assert migrate_sqlite(connection, "a") == 0
+        migrate_sqlite(connection, "a")
+    assert version_of(connection) == 3
+    assert connection.execute("SELECT * FROM sqlite_master").fetchall() == tables
+    connection.execute("DROP TABLE contents")
+    migrate_sqlite(connection, "a")
+    assert version_of(connection) == VERSION
+    migrate_sqlite(connection, "a")
     connection.close()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from plansmith.adapters.stores import link
+from plansmith.adapters.stores import pg_connection
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.adapters.stores.sqlite import SqliteStore
@@ -63,7 +63,7 @@ async def test_a_missing_driver_says_what_to_install(monkeypatch: pytest.MonkeyP
     def missing(name: str) -> object:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(link, "import_module", missing)
+    monkeypatch.setattr(pg_connection, "import_module", missing)
     store = open_store("postgresql://me@127.0.0.1/plans")
     with pytest.raises(Misconfigured, match="psycopg"):
         await store.runs()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
-from plansmith.adapters.stores.migrations import POSTGRES, refuse_newer
+from plansmith.adapters.stores.migrations import migrate_postgres
 from plansmith.errors import (
     JournalDamaged,
     JournalError,
@@ -18,8 +18,6 @@ from plansmith.errors import (
 )
 
 _T = TypeVar("_T")
-# Any number will do, as long as every Plansmith takes the same.
-_MIGRATION_LOCK: Final = 0x504C4E53
 _TRY_AGAIN: Final = ("40001", "40P01")
 _FULL: Final = ("53100", "53200")
 # Shut down, starting, read-only for a while after a fail-over, too many connections.
@@ -39,7 +37,7 @@ def load_psycopg() -> Any:
         ) from error
 
 
-class Link:
+class Connection:
     """One connection, opened when first used and again, for a while, when it was lost."""
 
     def __init__(self, dsn: str, *, patience_s: float, migrating: bool = True) -> None:
@@ -93,55 +91,14 @@ class Link:
                     self._dsn, autocommit=True, connect_timeout=10
                 )
                 try:
+                    await connection.execute("SET search_path TO plansmith")
                     if self._migrating and not self._was_open:
-                        await migrate(connection)
+                        await migrate_postgres(connection)
                 except BaseException:
                     await connection.close()
                     raise
                 self._connection, self._was_open = connection, True
             return self._connection
-
-
-async def migrate(connection: Any, steps: Sequence[str] = POSTGRES) -> int:
-    """Bring the schema `plansmith` to the newest version and return how many steps that took."""
-    if await schema_version(connection) == len(steps):
-        return 0
-    # Locked before the transaction begins: only then does it see what others have made.
-    await connection.execute("SELECT pg_advisory_lock(%s)", [_MIGRATION_LOCK])
-    try:
-        async with connection.transaction():
-            return await _take(connection, steps)
-    finally:
-        if not connection.closed:
-            await connection.execute("SELECT pg_advisory_unlock(%s)", [_MIGRATION_LOCK])
-
-
-async def _take(connection: Any, steps: Sequence[str]) -> int:
-    done = await schema_version(connection)
-    refuse_newer("the schema plansmith", done, len(steps))
-    await connection.execute("CREATE SCHEMA IF NOT EXISTS plansmith")
-    await connection.execute(_RECORD)
-    for number, step in enumerate(steps[done:], start=done + 1):
-        await connection.execute(step)
-        await connection.execute("INSERT INTO plansmith.migration VALUES (%s)", [number])
-    return len(steps) - done
-
-
-_RECORD: Final = """
-    CREATE TABLE IF NOT EXISTS plansmith.migration (
-        number integer PRIMARY KEY,
-        at timestamptz NOT NULL DEFAULT now()
-    )
-"""
-
-
-async def schema_version(connection: Any) -> int:
-    """How many steps the schema has done; 0 when there is none."""
-    cursor = await connection.execute("SELECT to_regclass('plansmith.migration') IS NOT NULL")
-    if not (await cursor.fetchone())[0]:
-        return 0
-    cursor = await connection.execute("SELECT coalesce(max(number), 0) FROM plansmith.migration")
-    return int((await cursor.fetchone())[0])
 
 
 def named(error: Exception) -> PlansmithError:

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from plansmith.adapters.stores import values as module
-from plansmith.adapters.stores.rows import key_of
-from plansmith.adapters.stores.together import Together
-from plansmith.adapters.stores.values import Values
+from plansmith.adapters.stores import batched_reads as module
+from plansmith.adapters.stores.batched_reads import BatchedReads, ValueCache
 from plansmith.errors import JournalDamaged, JournalError
 from plansmith.plan.data import Json, content_of
 
@@ -20,11 +18,11 @@ class Shelf:
 
     def __init__(self, *values: Json) -> None:
         self.digests = [content_of(value)[0] for value in values]
-        self._kept = {key_of(digest): text for digest, text in map(content_of, values)}
+        self._kept = {digest: text.decode() for digest, text in map(content_of, values)}
         self.readings: list[int] = []
         self.is_lost = False
 
-    async def read(self, keys: Sequence[bytes]) -> Mapping[bytes, object]:
+    async def read(self, keys: Sequence[str]) -> Mapping[str, object]:
         self.readings.append(len(keys))
         await asyncio.sleep(0)
         if self.is_lost:
@@ -34,7 +32,7 @@ class Shelf:
 
 async def test_what_was_just_kept_is_not_read_again() -> None:
     shelf = Shelf()
-    values = Values(shelf.read)
+    values = ValueCache(shelf.read)
     digest, text = content_of({"a": [1]})
     values.keep([(digest, text)])
     first = await values.get(digest)
@@ -47,14 +45,14 @@ async def test_what_was_just_kept_is_not_read_again() -> None:
 
 async def test_values_asked_for_together_are_read_together() -> None:
     shelf = Shelf(*range(900), None)
-    found = await asyncio.gather(*map(Values(shelf.read).get, shelf.digests))
+    found = await asyncio.gather(*map(ValueCache(shelf.read).get, shelf.digests))
     assert found == [*range(900), None]
     assert shelf.readings == [901]
 
 
 async def test_a_value_that_nobody_has_is_told_to_the_one_who_asked() -> None:
     shelf = Shelf("here")
-    values = Values(shelf.read)
+    values = ValueCache(shelf.read)
     missing = content_of("not here")[0]
     found = await asyncio.gather(
         *map(values.get, [missing, *shelf.digests, "no hash at all"]), return_exceptions=True
@@ -66,7 +64,7 @@ async def test_a_value_that_nobody_has_is_told_to_the_one_who_asked() -> None:
 
 async def test_everyone_learns_that_the_reading_failed_and_the_next_one_may_work() -> None:
     shelf = Shelf("a", "b")
-    values = Values(shelf.read)
+    values = ValueCache(shelf.read)
     shelf.is_lost = True
     found = await asyncio.gather(*map(values.get, shelf.digests), return_exceptions=True)
     assert [str(each) for each in found] == ["the disk is gone"] * 2
@@ -76,7 +74,7 @@ async def test_everyone_learns_that_the_reading_failed_and_the_next_one_may_work
 
 async def test_one_who_no_longer_waits_does_not_disturb_the_others() -> None:
     shelf = Shelf("a", "b")
-    values = Values(shelf.read)
+    values = ValueCache(shelf.read)
     impatient = asyncio.ensure_future(values.get(shelf.digests[0]))
     patient = asyncio.ensure_future(values.get(shelf.digests[1]))
     await asyncio.sleep(0)
@@ -87,7 +85,7 @@ async def test_one_who_no_longer_waits_does_not_disturb_the_others() -> None:
 
 def test_a_loop_that_ended_in_the_middle_keeps_nobody_waiting() -> None:
     shelf = Shelf("a")
-    values = Values(shelf.read)
+    values = ValueCache(shelf.read)
 
     async def leave() -> None:
         task = asyncio.ensure_future(values.get(shelf.digests[0]))
@@ -102,7 +100,7 @@ async def test_old_and_large_values_are_left_to_the_store() -> None:
     texts = [content_of(f"{number:0100}") for number in range(5)]
     large = content_of("x" * (module.LARGEST + 1))
     shelf = Shelf(*(f"{number:0100}" for number in range(5)), "x" * (module.LARGEST + 1))
-    values = Values(shelf.read, most=300)
+    values = ValueCache(shelf.read, most=300)
     values.keep([*texts, large])
     for digest, _ in [*texts, large]:
         await values.get(digest)
@@ -112,7 +110,7 @@ async def test_old_and_large_values_are_left_to_the_store() -> None:
 @pytest.mark.parametrize("value", [None, "", 0, {"a": None}])
 async def test_after_forgetting_all_is_read_again(value: Json) -> None:
     shelf = Shelf(value)
-    values = Values(shelf.read)
+    values = ValueCache(shelf.read)
     values.keep([content_of(value)])
     values.forget()
     assert await values.get(shelf.digests[0]) == value
@@ -122,7 +120,7 @@ async def test_after_forgetting_all_is_read_again(value: Json) -> None:
 @pytest.mark.parametrize("turns", [0, 1, 2])
 async def test_whoever_waits_when_the_store_is_closed_is_told_so(turns: int) -> None:
     shelf = Shelf("a")
-    values = Values(shelf.read)
+    values = ValueCache(shelf.read)
     waiting = asyncio.ensure_future(values.get(shelf.digests[0]))
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -140,7 +138,7 @@ async def test_what_is_damaged_of_one_does_not_keep_the_others_from_theirs() -> 
             raise JournalDamaged("a page is unreadable")
         return {key: key.upper() for key in keys}
 
-    together = Together(ask)
+    together = BatchedReads(ask)
     found = await asyncio.gather(
         *(together.get(key) for key in ("a", "broken", "b")), return_exceptions=True
     )

@@ -1,0 +1,123 @@
+"""Rows of schema versions 1 to 7, deflated JSON behind a mark of its hash: read once, to migrate.
+
+The mark was the whole hash in every 16th row and 4 bytes of it in the others. A reader computes
+the chain from the last whole hash on, and so knows the hash of every event.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from plansmith.adapters.stores.rows import Row
+from plansmith.plan.chain import event_text, moment
+
+_WHOLE_HASH_EVERY: Final = 16
+_MARK_BYTES: Final = 4
+_HASH_BYTES: Final = 32
+# Part of that form: never change them. Types that are not here went by their name.
+_TYPES: Final = (
+    *("", "run_created", "triaged", "plan_proposed", "review_asked", "plan_approved"),
+    *("plan_rejected", "changes_asked", "question_asked", "question_answered"),
+    *("question_withdrawn", "run_started", "step_started", "step_progressed", "step_done"),
+    *("step_failed", "step_skipped", "step_cancelled", "step_unknown", "step_reset"),
+    *("run_paused", "run_resumed", "cancel_asked", "replan_started", "report_started"),
+    *("report_made", "run_finished", "step_reused", "step_advised", "step_replied", "run_repaired"),
+    *("prefetch_started", "prefetch_ended", "planning_failed"),
+)
+
+# What deflate pointed back to, behind the name of the run.
+_WORDS: Final = (
+    b'"estimate":{"basis":[" steps from past runs, the others from rules of thumb"],'
+    b'"critical_path":["s0","s1"],"effects":{"ask":0,"final":0,"read":0,"reply":0,"write":0},'
+    b'"measured":{"":{"seconds":0.0}}},"hint":"","message":"","severity":"warning","step":"'
+    b'"status":"partly_done","type":"run_finished"}"type":"question_answered"}"options":'
+    b'"type":"question_asked"}{"kind":"person","name":"{"kind":"model","name":"'
+    b'{"cause":"","origin":"submitted","plan":{"goal":"","steps":["after":["why":"","title":"'
+    b'"problems":[{"code":"PS","type":"plan_proposed"}{"locale":"zh","request":"'
+    b'"type":"run_created"}{"text":""type":"step_progressed"}{"again":true,"error":"'
+    b'"type":"step_failed"}{"reason":"","type":"step_skipped"}{"hash":"\x00"type":"run_started"}'
+    b'{"attempt":2,"inputs":"\x00","key":"/s/\x01","step":"s","type":"step_started"}'
+    b'{"kind":"system"}\n{"inputs":"\x00","key":"/s/\x01","step":"s","type":"step_started"}'
+    b'{"kind":"system"}\n{"result":"\x00","size":1,"step":"s","type":"step_done"}'
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# One control character stood for a hash, another one for the beginning of the first hash, with
+# which idempotency keys end.
+_TAKEN_OUT: Final = b"\x00"
+_BEGINNING: Final = b"\x01"
+_BEGINNING_CHARS: Final = 16
+
+
+class _Decoded(NamedTuple):
+    at: str
+    type: str
+    by: bytes
+    body: bytes
+
+
+def plain_rows(run: str, rows: Iterable[tuple[int, object]]) -> list[Row]:
+    """The rows of a run, or those set aside of it, as plain text, damaged ones as far as possible.
+
+    A row that is not what was hashed keeps only the part of the hash that it had, so that
+    whoever reads it finds the damage as before.
+    """
+    plain: list[Row] = []
+    before: str | None = ""
+    last = 0
+    for number, data in rows:
+        before = before if number == last + 1 else None
+        row = _plain(run, number, data, before)
+        plain.append(row)
+        before, last = row.hash if len(row.hash) == 2 * _HASH_BYTES else None, number
+    return plain
+
+
+def _plain(run: str, number: int, data: object, before: str | None) -> Row:
+    if not isinstance(data, bytes):
+        return Row(number, "", "", "", "", str(data))
+    length = _HASH_BYTES if number % _WHOLE_HASH_EVERY == 0 else _MARK_BYTES
+    mark = data[:length].hex()
+    try:
+        at, kind, by, body = _decoded(run, data[length:])
+        whole = event_text(run, number, at, before or "", (body, by))
+        row = Row(number, kind, at, by.decode(), mark, body.decode())
+    except (ValueError, IndexError, OverflowError, zlib.error):
+        return Row(number, "", "", "", "", data.hex())
+    digest = hashlib.sha256(whole).hexdigest()
+    return row._replace(hash=digest) if before is not None and digest.startswith(mark) else row
+
+
+def _decoded(run: str, data: bytes) -> _Decoded:
+    at = _EPOCH + timedelta(microseconds=int.from_bytes(data[:8], signed=True))
+    code = data[8]
+    name_end = 9 if code else 10 + data[9]
+    kind = _TYPES[code] if code else data[10:name_end].decode()
+    # The run's name was among the words: idempotency keys often begin with it.
+    stream = zlib.decompressobj(-15, run.encode() + _WORDS)
+    pieces = stream.decompress(data[name_end:]).split(_TAKEN_OUT)
+    packed = stream.unused_data
+    if len(packed) != _HASH_BYTES * (len(pieces) - 1):
+        raise ValueError("hashes are missing")
+    hashes = [packed[at : at + _HASH_BYTES].hex() for at in range(0, len(packed), _HASH_BYTES)]
+    first = hashes[0][:_BEGINNING_CHARS].encode() if hashes else b""
+    content = pieces[0].replace(_BEGINNING, first) + b"".join(
+        found.encode() + piece.replace(_BEGINNING, first)
+        for found, piece in zip(hashes, pieces[1:], strict=True)
+    )
+    by, _, body = content.partition(b"\n")
+    return _Decoded(moment(at), kind, by, body)
+
+
+def plain_value(data: object) -> str:
+    """The text of a stored value, which was deflated where that was shorter."""
+    if not isinstance(data, bytes):
+        return str(data)
+    try:
+        # No JSON text starts with the first byte of a zlib stream.
+        return (zlib.decompress(data) if data[:1] == b"x" else data).decode()
+    except (zlib.error, UnicodeDecodeError):
+        return data.hex()

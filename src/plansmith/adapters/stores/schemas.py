@@ -1,0 +1,315 @@
+"""The tables of SQLite and PostgreSQL stores, as they are now and as earlier releases made them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+# `last` tells a journal whose end was lost from a whole one, `tally.runs` how many runs there
+# should be, and `counter.position` is never smaller than a position that was ever given.
+SQLITE_COUNTS: Final = """
+    CREATE TABLE runs (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, last INTEGER NOT NULL);
+    CREATE TABLE tally (runs INTEGER NOT NULL);
+    INSERT INTO tally VALUES (0);
+    CREATE TABLE owners (run TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
+"""
+SQLITE_TABLES: Final = """
+    CREATE TABLE counter (position INTEGER NOT NULL);
+    INSERT INTO counter VALUES (0);
+    CREATE TABLE events (
+        position INTEGER PRIMARY KEY,
+        run INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        type TEXT NOT NULL,
+        at TEXT NOT NULL,
+        by TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        body TEXT NOT NULL
+    );
+    CREATE UNIQUE INDEX events_run ON events (run, number);
+    CREATE TABLE contents (
+        hash TEXT PRIMARY KEY, day TEXT NOT NULL, body TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE templates (
+        name TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        removed INTEGER NOT NULL,
+        hash TEXT NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (name, version)
+    );
+    CREATE TABLE schedules (
+        id TEXT PRIMARY KEY, version INTEGER NOT NULL, hash TEXT NOT NULL, body TEXT NOT NULL
+    );
+    CREATE TABLE fires (
+        schedule TEXT NOT NULL,
+        due TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        open INTEGER NOT NULL,
+        hash TEXT NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (schedule, due)
+    ) WITHOUT ROWID;
+    CREATE INDEX open_fires ON fires (schedule, due) WHERE open = 1;
+    CREATE TABLE set_aside (
+        id INTEGER PRIMARY KEY,
+        run TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        type TEXT NOT NULL,
+        at TEXT NOT NULL,
+        by TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        body TEXT NOT NULL
+    );
+    CREATE INDEX set_aside_run ON set_aside (run)
+"""
+SQLITE_RENAMES: Final = """
+    ALTER TABLE run RENAME TO runs;
+    ALTER TABLE owner RENAME TO owners;
+    UPDATE counter SET position = max(
+        (SELECT coalesce(max(id), 0) FROM event), (SELECT coalesce(max(position), 0) FROM gone)
+    );
+    DROP TABLE gone;
+    ALTER TABLE event RENAME TO old_event;
+    ALTER TABLE place RENAME TO old_place;
+    ALTER TABLE value RENAME TO old_value;
+    ALTER TABLE template RENAME TO old_template;
+    ALTER TABLE schedule RENAME TO old_schedule;
+    ALTER TABLE fire RENAME TO old_fire;
+    ALTER TABLE aside RENAME TO old_aside
+"""
+POSTGRES_COUNTS: Final = """
+    CREATE TABLE runs (
+        id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        name text NOT NULL UNIQUE,
+        last integer NOT NULL
+    ) WITH (fillfactor = 50);
+    CREATE TABLE tally (runs bigint NOT NULL);
+    INSERT INTO tally VALUES (0);
+    CREATE TABLE counter (position bigint NOT NULL) WITH (fillfactor = 10);
+    INSERT INTO counter VALUES (0);
+    CREATE TABLE owners (run text PRIMARY KEY, owner text NOT NULL);
+"""
+# One counter for all writers: whoever follows the store by position sees commits in their order.
+POSTGRES_TABLES: Final = """
+    CREATE TABLE events (
+        position bigint NOT NULL,
+        run integer NOT NULL,
+        number integer NOT NULL,
+        type text NOT NULL,
+        at text NOT NULL,
+        by text NOT NULL,
+        hash text NOT NULL,
+        body text NOT NULL,
+        PRIMARY KEY (run, number)
+    );
+    CREATE UNIQUE INDEX events_position ON events (position);
+    CREATE TABLE contents (hash text PRIMARY KEY, day text NOT NULL, body text NOT NULL);
+    CREATE TABLE templates (
+        name text NOT NULL,
+        version integer NOT NULL,
+        removed integer NOT NULL,
+        hash text NOT NULL,
+        body text NOT NULL,
+        PRIMARY KEY (name, version)
+    );
+    CREATE TABLE schedules (
+        id text PRIMARY KEY, version integer NOT NULL, hash text NOT NULL, body text NOT NULL
+    );
+    CREATE TABLE fires (
+        schedule text NOT NULL,
+        due text NOT NULL,
+        version integer NOT NULL,
+        open integer NOT NULL,
+        hash text NOT NULL,
+        body text NOT NULL,
+        PRIMARY KEY (schedule, due)
+    );
+    CREATE INDEX open_fires ON fires (schedule, due) WHERE open = 1;
+    CREATE TABLE set_aside (
+        id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        run text NOT NULL,
+        number integer NOT NULL,
+        type text NOT NULL,
+        at text NOT NULL,
+        by text NOT NULL,
+        hash text NOT NULL,
+        body text NOT NULL
+    );
+    CREATE INDEX set_aside_run ON set_aside (run);
+"""
+POSTGRES_RENAMES: Final = """
+    ALTER TABLE run RENAME TO runs;
+    ALTER TABLE runs ADD COLUMN last integer NOT NULL DEFAULT 0;
+    UPDATE runs SET last = ending.number FROM ending WHERE ending.run = runs.id;
+    ALTER TABLE runs ALTER COLUMN last DROP DEFAULT;
+    ALTER TABLE runs SET (fillfactor = 50);
+    DROP TABLE ending;
+    ALTER TABLE owner RENAME TO owners;
+    ALTER TABLE event RENAME TO old_event;
+    ALTER TABLE value RENAME TO old_value;
+    ALTER TABLE template RENAME TO old_template;
+    ALTER TABLE schedule RENAME TO old_schedule;
+    ALTER TABLE fire RENAME TO old_fire;
+    ALTER TABLE aside RENAME TO old_aside;
+    DROP INDEX open_fire;
+"""
+
+# Never change these: a store of an earlier release has done the first n of them.
+EARLIER_SQLITE: Final[Sequence[str]] = (
+    # Rows in the order they came, and apart from them where each belongs: a commit of many runs
+    # then writes few pages, and no page is left half empty. `last` tells a journal whose end
+    # was lost from a whole one.
+    """
+    CREATE TABLE run (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        last INTEGER NOT NULL
+    );
+    CREATE TABLE event (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
+    CREATE TABLE place (
+        run INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        event INTEGER NOT NULL,
+        PRIMARY KEY (run, number)
+    ) WITHOUT ROWID;
+    """,
+    """
+    CREATE TABLE value (
+        key BLOB PRIMARY KEY,
+        day INTEGER NOT NULL,
+        data BLOB NOT NULL
+    ) WITHOUT ROWID;
+    """,
+    """
+    CREATE TABLE template (
+        name TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        removed INTEGER NOT NULL,
+        hash BLOB NOT NULL,
+        data BLOB NOT NULL,
+        PRIMARY KEY (name, version)
+    );
+    """,
+    # Where the newest events stood when they were removed: positions never come twice.
+    "CREATE TABLE gone (position INTEGER NOT NULL)",
+    # Few fires are open, and those are looked for again and again.
+    """
+    CREATE TABLE schedule (
+        id TEXT PRIMARY KEY,
+        version INTEGER NOT NULL,
+        hash BLOB NOT NULL,
+        data BLOB NOT NULL
+    );
+    CREATE TABLE fire (
+        schedule TEXT NOT NULL,
+        due INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        open INTEGER NOT NULL,
+        hash BLOB NOT NULL,
+        data BLOB NOT NULL,
+        PRIMARY KEY (schedule, due)
+    ) WITHOUT ROWID;
+    CREATE INDEX open_fire ON fire (schedule, due) WHERE open = 1;
+    """,
+    # Ends of journals that do not fit or cannot be read, and who runs which run now.
+    """
+    CREATE TABLE aside (run TEXT NOT NULL, number INTEGER NOT NULL, data BLOB NOT NULL);
+    CREATE INDEX aside_run ON aside (run);
+    CREATE TABLE owner (run TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
+    """,
+    # How many runs there should be: one that is gone altogether leaves no other trace.
+    """
+    CREATE TABLE tally (runs INTEGER NOT NULL);
+    INSERT INTO tally SELECT count(*) FROM run;
+    """,
+)
+
+# The same for PostgreSQL.
+EARLIER_POSTGRES: Final[Sequence[str]] = (
+    """
+    CREATE TABLE plansmith.run (
+        id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        name text NOT NULL UNIQUE
+    );
+    CREATE TABLE plansmith.event (
+        run integer NOT NULL,
+        number integer NOT NULL,
+        data bytea NOT NULL,
+        PRIMARY KEY (run, number)
+    );
+    ALTER TABLE plansmith.event ALTER COLUMN data SET STORAGE EXTERNAL;
+    """,
+    """
+    CREATE TABLE plansmith.value (
+        key bytea PRIMARY KEY,
+        day integer NOT NULL,
+        data bytea NOT NULL
+    );
+    ALTER TABLE plansmith.value ALTER COLUMN data SET STORAGE EXTERNAL;
+    """,
+    """
+    CREATE TABLE plansmith.template (
+        name text NOT NULL,
+        version integer NOT NULL,
+        removed integer NOT NULL,
+        hash bytea NOT NULL,
+        data bytea NOT NULL,
+        PRIMARY KEY (name, version)
+    );
+    """,
+    # One counter for all writers: whoever follows the store by position sees commits in their
+    # order. Small ranges: what is asked for is nearly always the end.
+    """
+    CREATE TABLE plansmith.counter (position bigint NOT NULL) WITH (fillfactor = 10);
+    ALTER TABLE plansmith.event ADD COLUMN position bigint NOT NULL DEFAULT 0;
+    UPDATE plansmith.event SET position = placed.position FROM (
+        SELECT run, number, row_number() OVER (ORDER BY run, number) AS position
+        FROM plansmith.event
+    ) AS placed WHERE event.run = placed.run AND event.number = placed.number;
+    INSERT INTO plansmith.counter SELECT coalesce(max(position), 0) FROM plansmith.event;
+    CREATE INDEX event_position ON plansmith.event USING brin (position)
+        WITH (pages_per_range = 8);
+    """,
+    """
+    CREATE TABLE plansmith.schedule (
+        id text PRIMARY KEY,
+        version integer NOT NULL,
+        hash bytea NOT NULL,
+        data bytea NOT NULL
+    );
+    CREATE TABLE plansmith.fire (
+        schedule text NOT NULL,
+        due bigint NOT NULL,
+        version integer NOT NULL,
+        open integer NOT NULL,
+        hash bytea NOT NULL,
+        data bytea NOT NULL,
+        PRIMARY KEY (schedule, due)
+    );
+    CREATE INDEX open_fire ON plansmith.fire (schedule, due) WHERE open = 1;
+    """,
+    """
+    CREATE TABLE plansmith.aside (
+        id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        run text NOT NULL,
+        number integer NOT NULL,
+        data bytea NOT NULL
+    );
+    CREATE INDEX aside_run ON plansmith.aside (run);
+    CREATE TABLE plansmith.owner (run text PRIMARY KEY, owner text NOT NULL);
+    """,
+    # Where each journal ends and how many there should be, apart from the rows themselves.
+    """
+    CREATE TABLE plansmith.ending (
+        run integer PRIMARY KEY,
+        number integer NOT NULL,
+        mark bytea NOT NULL
+    ) WITH (fillfactor = 50);
+    INSERT INTO plansmith.ending
+        SELECT DISTINCT ON (run) run, number, substring(data FROM 1 FOR 4)
+        FROM plansmith.event ORDER BY run, number DESC;
+    CREATE TABLE plansmith.tally (runs bigint NOT NULL);
+    INSERT INTO plansmith.tally SELECT count(*) FROM plansmith.run;
+    """,
+)
