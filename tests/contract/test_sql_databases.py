@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import duckdb
 import jsonschema_rs
 import pytest
 from tests.postgres import Server
@@ -51,7 +52,6 @@ def sqlite_place(folder: Path) -> Place:
 
 
 def duckdb_place(folder: Path) -> Place:
-    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed: pip install duckdb")
     database = duckdb.connect(str(folder / "shop.duckdb"))
     database.execute(f"{MAKE} INSERT INTO orders VALUES {ROWS}; CREATE SEQUENCE numbers;")
     database.close()

@@ -238,6 +238,5 @@ async def test_a_server_commands_and_a_schedule_on_one_file_lose_nothing_when_ki
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not os.environ.get("PLANSMITH_LONG"), reason="an hour: PLANSMITH_LONG=1")
 async def test_they_lose_nothing_in_an_hour_either(tmp_path: Path) -> None:
     await play(tmp_path, HOUR, SEED + 1)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.postgres import NoServerError, Server, private_server
+from tests.needs import lacks
+from tests.postgres import Server, installed, private_server
 from tests.unit.server.house import Tools, serving, tool_step
 
 from plansmith import Plan, Run, RunStatus, tool
@@ -165,12 +166,10 @@ async def test_a_store_that_is_closed_while_its_file_is_away_makes_no_new_one(
 
 @pytest.fixture
 def server() -> Any:
-    pytest.importorskip("psycopg")
-    try:
-        with private_server() as made:
-            yield made
-    except NoServerError as error:
-        pytest.skip(str(error))
+    if installed() is None:
+        lacks("initdb")
+    with private_server() as made:
+        yield made
 
 
 async def test_a_run_whose_postgres_is_stopped_and_started_goes_on_and_loses_no_result(

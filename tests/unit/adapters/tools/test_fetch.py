@@ -15,7 +15,11 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from plansmith.adapters.tools.fetch import SPEC, FetchLimits, FetchTools
@@ -366,11 +370,7 @@ async def test_a_name_is_looked_up_once_and_that_address_is_asked(
 
 def certificate(folder: Path) -> Path:
     """A key and a certificate of our own for 127.0.0.1, in one file."""
-    x509 = pytest.importorskip("cryptography.x509", reason="cryptography is not installed")
-    hazmat = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ec")
-    form = pytest.importorskip("cryptography.hazmat.primitives.serialization")
-    hashes = pytest.importorskip("cryptography.hazmat.primitives.hashes")
-    key = hazmat.generate_private_key(hazmat.SECP256R1())
+    key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
     now = datetime.now(UTC)
     made = x509.CertificateBuilder().subject_name(name).issuer_name(name)
@@ -379,9 +379,9 @@ def certificate(folder: Path) -> Path:
     here = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
     made = made.add_extension(x509.SubjectAlternativeName([here]), critical=False)
     signed = made.sign(key, hashes.SHA256())
-    secret = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     path = folder / "cert.pem"
-    path.write_bytes(secret + signed.public_bytes(form.Encoding.PEM))
+    path.write_bytes(secret + signed.public_bytes(Encoding.PEM))
     return path
 
 
@@ -490,7 +490,7 @@ def test_no_text_makes_more_of_an_address_than_it_is(text: str) -> None:
     try:
         found = address_of(f"http://example.com/{text}")
     except ToolFailed:
-        return
+        reject()
     assert (found.host, found.port) == ("example.com", 80)
     assert found.target.isascii()
     assert not set(found.target) & set(" \r\n\t")
