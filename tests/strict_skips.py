@@ -28,15 +28,18 @@ class AllowedSkip:
     test: str  # a test id; `*` stands for anything
     says: str
     reason: str
-    sometimes: bool = False  # other machines run the tests, so an unneeded entry is no error
+    sometimes: bool = False  # other machines run the tests: then it is enough that they exist
 
     def __post_init__(self) -> None:
         if not (self.says.strip() and self.reason.strip()):
             raise pytest.UsageError(f"{self.test}: an allowed skip needs `says` and `reason`")
 
-    def covers(self, report: Report) -> bool:
+    def names(self, report: Report) -> bool:
         pattern = re.escape(self.test).replace(r"\*", ".*")
-        return bool(re.fullmatch(pattern, report.nodeid)) and self.says in why(report)
+        return bool(re.fullmatch(pattern, report.nodeid))
+
+    def covers(self, report: Report) -> bool:
+        return self.names(report) and self.says in why(report)
 
 
 def why(report: Report) -> str:
@@ -61,6 +64,7 @@ class StrictSkips:
         self._config = config
         self._allowed = allowed
         self._used: Counter[AllowedSkip] = Counter()
+        self._seen: set[AllowedSkip] = set()
         self._unneeded: list[AllowedSkip] = []
 
     @pytest.hookimpl(wrapper=True)
@@ -98,12 +102,15 @@ class StrictSkips:
     def _count(self, report: Report) -> None:
         if report.skipped and (entry := self._entry(report)):
             self._used[entry] += 1
+        self._seen.update(entry for entry in self._allowed if entry.names(report))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if not _ran_everything(self._config):
             return
         self._unneeded = [
-            entry for entry in self._allowed if not (entry.sometimes or self._used[entry])
+            entry
+            for entry in self._allowed
+            if not (entry in self._seen if entry.sometimes else self._used[entry])
         ]
         if self._unneeded and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

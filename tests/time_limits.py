@@ -15,19 +15,16 @@ from types import FrameType
 
 import pytest
 
-LONG = bool(os.environ.get("PLANSMITH_LONG"))
 LONG_SECONDS = 4000
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    long = [item for item in items if item.get_closest_marker("long")]
-    if not LONG and long:
+    if os.environ.get("PLANSMITH_LONG"):
+        for item in items:  # not only those marked `long`: properties search far longer, too
+            item.add_marker(pytest.mark.timeout(LONG_SECONDS), append=False)
+    elif long := [item for item in items if item.get_closest_marker("long")]:
         items[:] = [item for item in items if item not in long]
         config.hook.pytest_deselected(items=long)
-    for item in items if LONG else []:
-        # With PLANSMITH_LONG every test may search far longer.
-        if item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(LONG_SECONDS))
 
 
 @pytest.hookimpl(wrapper=True)
