@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import pytest
 from tests.needs import lacks
 from tests.postgres import Server, installed, private_server
 from tests.unit.server.house import Tools, serving, tool_step
+from tests.waiting import until
 
 from plansmith import Plan, Run, RunStatus, tool
 from plansmith.adapters.stores.doctor import verify
@@ -36,12 +37,6 @@ print("held", flush=True)
 sys.stdin.readline()
 file.execute("ROLLBACK")
 """
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not is_so():  # noqa: ASYNC110 - a store is tried again in the background
-            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from hypothesis import given, reject
 from hypothesis import strategies as st
+from tests.waiting import until
 
 from plansmith.adapters.tools.fetch import SPEC, FetchLimits, FetchTools
 from plansmith.adapters.tools.fetch_address import Hosts, address_of, is_public
@@ -249,14 +250,11 @@ async def test_a_slow_answer_ends_at_the_time_limit(
 async def test_a_fetch_that_is_given_up_hangs_up(server: Server) -> None:
     url = server.does("/slow", forever(HEAD + b"\r\n", b"x", 0.01))
     task = asyncio.create_task(fetch(server, url))
-    async with asyncio.timeout(10):
-        while not server.asked:  # noqa: ASYNC110 - the server runs in threads
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        while server.open:  # noqa: ASYNC110 - the server runs in threads
-            await asyncio.sleep(0.01)
+    await until(lambda: bool(server.asked))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: not server.open)
 
 
 @pytest.mark.parametrize(
