@@ -531,8 +531,8 @@ async def test_a_living_process_keeps_its_run_however_long_it_takes(desk: Desk) 
     async def is_seen() -> bool:  # the sign of life is written in a thread
         return (await other.shelf.open_fires())[0].seen == desk.clock.now()
 
-    for _ in range(10):
-        await desk.clock.advance(60)
+    for _ in range(20):
+        await desk.clock.advance(30)  # until the next sign of life
         await until(is_seen)
         assert await other.tick() == []
     assert desk.calls == ["hold"]
