@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -73,12 +74,9 @@ def test_a_row_altered_anywhere_is_found(events: list[Event], data: st.DataObjec
     spot = data.draw(st.integers(0, len(row) - 1))
     other = bytes([row[spot] ^ data.draw(st.integers(1, 255))])
     whole[place] = (number, row[:spot] + other + row[spot + 1 :])
-    try:
-        read = rows.read_journal(events[0].run, whole, after=0)
-    except JournalDamaged:
-        return
-    # Some bits of a deflated text mean nothing, such as the padding of its last byte.
-    assert read == events
+    with suppress(JournalDamaged):
+        # Some bits of a deflated text mean nothing, such as the padding of its last byte.
+        assert rows.read_journal(events[0].run, whole, after=0) == events
 
 
 @pytest.mark.parametrize("taken", [0, 3, 15, 16, 38])

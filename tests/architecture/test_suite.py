@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.strict_skips import LIST, read_list
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 TESTS = """
@@ -159,3 +162,74 @@ def test_a_long_test_runs_only_when_it_is_asked_for(
 def test_ci_and_the_test_script_fail_on_skips(script: str) -> None:
     text = (ROOT / script).read_text(encoding="utf-8")
     assert "--strict-skips" in text or "scripts/test" in text.partition("set -euo")[2]
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def own_nodes(function: Function) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions inside it."""
+    left: list[ast.AST] = list(function.body)
+    while left:
+        node = left.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            left.extend(ast.iter_child_nodes(node))
+
+
+def hopes(function: Function) -> list[str]:
+    """What lets a test pass without having tested: early returns of properties, and sleeps."""
+    is_property = any("given" in ast.unparse(each) for each in function.decorator_list)
+    nodes = list(own_nodes(function))
+    returns = [node for node in nodes if is_property and isinstance(node, ast.Return)]
+    sleeps = [
+        node
+        for node in nodes
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).endswith("sleep")
+        and ast.unparse(node.args[0]) != "0"
+    ]
+    return [
+        *[f"{function.name} returns early: use assume" for _ in returns],
+        *[f"{function.name} sleeps and hopes: use an event or until" for _ in sleeps],
+    ]
+
+
+def functions_of(text: str) -> list[Function]:
+    return [
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+    ]
+
+
+def test_no_property_returns_early_and_no_test_sleeps_and_hopes() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {hope}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for function in functions_of(path.read_text(encoding="utf-8"))
+        for hope in hopes(function)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("@given(x)\ndef test_a(x):\n    if x: return\n    assert x", 1),
+        ("@given(x)\nasync def test_a(x):\n    try: f()\n    except E: return", 1),
+        ("@given(x)\ndef test_a(x):\n    def f(): return 1\n    assert f()", 0),
+        ("def test_a():\n    for _ in x: time.sleep(0.1)\n    assert x", 1),
+        ("async def test_a():\n    await asyncio.sleep(0)", 0),
+        ("async def test_a():\n    await asyncio.sleep(1)", 1),
+    ],
+)
+def test_an_early_return_and_a_sleep_are_found(text: str, count: int) -> None:
+    assert [len(hopes(each)) for each in functions_of(text)] == [count]
+
+
+async def test_waiting_too_long_fails_and_says_for_what() -> None:
+    never_comes = False
+    with pytest.raises(pytest.fail.Exception, match="never_comes"):
+        await until(lambda: never_comes, seconds=0.05)
