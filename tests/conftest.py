@@ -1,4 +1,4 @@
-"""What all tests share: the fakes as fixtures, and how long properties are searched."""
+"""What all tests share: fakes, skips that fail, time limits, and how long properties search."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["plansmith.testing.plugin", "pytester"]
+pytest_plugins = [
+    "plansmith.testing.plugin",
+    "pytester",
+    "tests.strict_skips",
+    "tests.time_limits",
+]
 
 # No deadline: a slow machine is not a failed property. PLANSMITH_LONG searches far longer.
 settings.register_profile(

@@ -1,4 +1,7 @@
-"""A private PostgreSQL server in a temporary folder, for the tests and the bench."""
+"""A private PostgreSQL server in a temporary folder, for the tests and the bench.
+
+It needs the programs of Debian's package postgresql; nothing is installed here.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
-PSYCOPG = "psycopg is not installed: pip install 'plansmith[postgres]'"
+from tests.needs import lacks
 
 
 class NoServerError(Exception):
-    """There is no PostgreSQL here and none can be had."""
+    """PostgreSQL is not installed, or one of its programs failed."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,9 @@ class Server:
 @contextmanager
 def private_server(*, fsync: bool = False) -> Iterator[Server]:
     """A new server on 127.0.0.1 and a free port, gone with its data at the end."""
-    binaries = _binaries()
+    binaries = installed()
+    if binaries is None:
+        raise NoServerError("PostgreSQL is not installed: apt-get install -y postgresql")
     folder = Path(tempfile.mkdtemp(prefix="plansmith-pg-"))
     try:
         if os.geteuid() == 0:
@@ -102,31 +106,14 @@ def private_server(*, fsync: bool = False) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Server]:
     """One server for all tests of a session."""
-    pytest.importorskip("psycopg", reason=PSYCOPG)
-    try:
-        with private_server() as server:
-            yield server
-    except NoServerError as error:
-        pytest.skip(f"NOTHING IS TESTED ON POSTGRESQL: {error}")
+    if installed() is None:
+        lacks("initdb")
+    with private_server() as server:
+        yield server
 
 
-def _binaries() -> Path:
-    found = _found()
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(
-            ["apt-get", "-o", "DPkg::Lock::Timeout=300", "install", "-y", "-qq", "postgresql"],
-            env=os.environ | quiet,
-            capture_output=True,
-            check=False,
-        )
-        found = _found()
-    if found is None:
-        raise NoServerError("there is no server; apt-get install postgresql")
-    return found
-
-
-def _found() -> Path | None:
+def installed() -> Path | None:
+    """The folder of PostgreSQL's programs, if they are installed."""
     folders = sorted(
         Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: float(folder.parent.name)
     )

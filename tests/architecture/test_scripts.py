@@ -196,6 +196,45 @@ def test_without_a_network_the_core_goes_on_working_when_dev_cannot_be_made(
     assert checkout.run("plansmith", "show").stderr == ""
 
 
+def test_the_test_script_fails_on_skips_and_passes_its_arguments_on(checkout: Checkout) -> None:
+    checkout.has_environment("dev")
+    done = checkout.run("test", "tests/unit", "-k", "x")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert checkout.called() == "-m pytest --strict-skips tests/unit -k x\n"
+
+
+@pytest.mark.parametrize("user", ["0", "1000"])
+def test_a_run_of_all_tests_prints_what_it_installs_and_only_root_installs_packages(
+    checkout: Checkout, user: str
+) -> None:
+    checkout.has_environment("dev")
+    executable(checkout.root / "scripts/page", FAKE_COMMAND)
+    few = checkout.elsewhere / "few"  # a machine with these programs and no others
+    for name in ("bash", "cat", "cksum", "dirname", "env", "mkdir", "readlink"):
+        (few / name).parent.mkdir(exist_ok=True)
+        (few / name).symlink_to(str(shutil.which(name)))
+    executable(few / "id", f"#!/bin/sh\necho {user}\n")
+    executable(few / "apt-get", '#!/bin/sh\necho "apt-get $*" >>"$CALLS"\n')
+    done = checkout.run("test", PATH=str(few))
+    assert done.returncode == 0, done.stderr
+    missing = "chromium fonts-noto-cjk nodejs npm tmux"
+    assert ("apt-get" in checkout.called()) == (user == "0")
+    assert missing in (checkout.called() if user == "0" else done.stderr)
+    for line in checkout.called().splitlines():
+        if "pytest" not in line:
+            assert line in done.stderr, "it was run and not printed"
+    assert checkout.called().endswith("-m pytest --strict-skips -n 2 --dist loadfile\n")
+
+
+def test_what_cannot_be_installed_is_said_and_the_tests_still_run(checkout: Checkout) -> None:
+    checkout.has_environment("dev")
+    executable(checkout.root / "scripts/page", "#!/bin/sh\nexit 4\n")
+    executable(checkout.bin / "apt-get", "#!/bin/sh\nexit 100\n")
+    done = checkout.run("test")
+    assert "scripts/page build\nscripts/test: that failed" in done.stderr
+    assert "-m pytest --strict-skips" in checkout.called()
+
+
 def test_the_locks_hold_what_the_project_asks_for() -> None:
     assert check(PROJECT, LOCKS) == []
 

@@ -15,6 +15,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from plansmith.adapters.tools.sql import SqlTools
@@ -23,7 +24,6 @@ from plansmith.adapters.tools.tables import TableTools
 from plansmith.errors import OutcomeUnknown, ToolFailed
 from plansmith.ports import Call
 
-DUCKDB = "duckdb is not installed: pip install duckdb"
 GIGABYTE = 1 << 30
 # What Python, the driver and its threads take beside a query.
 SLACK = 400 << 20
@@ -70,7 +70,6 @@ print(json.dumps({"told": told, "after": after, "children": children, "own": int
 
 
 def shop(folder: Path) -> str:
-    duckdb = pytest.importorskip("duckdb", reason=DUCKDB)
     database = duckdb.connect(str(folder / "shop.duckdb"))
     database.execute("CREATE TABLE orders AS SELECT range AS id FROM range(1000)")
     database.close()

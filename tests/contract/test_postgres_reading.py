@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from tests.postgres import Server
 
@@ -126,7 +127,6 @@ async def test_postgres_itself_refuses_what_no_check_of_the_text_saw(
 
 
 async def test_the_session_of_somebody_else_is_not_ended(shop: Shop) -> None:
-    psycopg = pytest.importorskip("psycopg")
     with psycopg.connect(shop.server.dsn_of(shop.name)) as other:
         for act in ("pg_terminate_backend", "pg_cancel_backend"):
             with pytest.raises(ToolFailed, match=r"superuser|privileges|permission"):

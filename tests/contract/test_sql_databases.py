@@ -6,15 +6,17 @@ import asyncio
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import duckdb
 import jsonschema_rs
 import pytest
 from tests.postgres import Server
+from tests.waiting import until
 
 from plansmith.adapters.tools.sql import SqlTools
 from plansmith.adapters.tools.sql.rows import RowLimits
@@ -51,7 +53,6 @@ def sqlite_place(folder: Path) -> Place:
 
 
 def duckdb_place(folder: Path) -> Place:
-    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed: pip install duckdb")
     database = duckdb.connect(str(folder / "shop.duckdb"))
     database.execute(f"{MAKE} INSERT INTO orders VALUES {ROWS}; CREATE SEQUENCE numbers;")
     database.close()
@@ -235,21 +236,15 @@ async def test_a_statement_that_takes_too_long_is_ended(place: Place) -> None:
 
 async def test_a_call_that_is_given_up_stops_its_statement(place: Place) -> None:
     task = asyncio.create_task(use(tools_of(place), "query", query=place.endless))
-    await _until(_is_at_work)
+    await until(_is_at_work)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await _until(lambda: not _is_at_work())
+    await until(lambda: not _is_at_work())
     if place.server is not None:
         running = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%generate_series(1%'"
         waiting = f"{running} AND pid <> pg_backend_pid() AND state = 'active'"
         assert place.server.sql(waiting) == "0"
-
-
-async def _until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(15):
-        while not holds():  # noqa: ASYNC110 - threads set no event of ours
-            await asyncio.sleep(0.01)
 
 
 def _is_at_work() -> bool:

@@ -7,13 +7,14 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.e2e.test_server_restart import command
 from tests.postgres import Server
+from tests.waiting import until
 
 from plansmith import Plan, RunStatus, tool
 from plansmith.adapters.stores.memory import MemoryStore
@@ -112,11 +113,6 @@ class Folder:
             out, err = await process.communicate()
         return process.returncode, (out + err).decode()
 
-    async def until(self, is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(60):
-            while not is_so():  # noqa: ASYNC110 - another process does it
-                await asyncio.sleep(0.02)
-
 
 @pytest.fixture
 async def folder(tmp_path: Path) -> AsyncIterator[Folder]:
@@ -130,7 +126,7 @@ async def test_a_run_of_a_living_process_is_taken_by_no_other_even_while_that_is
 ) -> None:
     run = await folder.approved()
     first = await folder.start("run", run)
-    await folder.until(lambda: folder.calls == ["a"])
+    await until(lambda: folder.calls == ["a"])
     first.send_signal(signal.SIGSTOP)
     (folder.path / "go").touch()
     for words in (("resume", run), ("run", run), ("resume", "--all")):
@@ -152,7 +148,7 @@ async def test_a_run_of_a_dead_process_is_taken_over_and_its_lost_call_is_asked_
 ) -> None:
     run = await folder.approved()
     first = await folder.start("run", run)
-    await folder.until(lambda: folder.calls == ["a"])
+    await until(lambda: folder.calls == ["a"])
     first.kill()
     await first.wait()
     (folder.path / "go").touch()
@@ -169,7 +165,7 @@ async def test_a_run_whose_process_died_is_told_as_interrupted_and_not_as_runnin
 ) -> None:
     run = await folder.approved()
     first = await folder.start("run", run)
-    await folder.until(lambda: folder.calls == ["a"])
+    await until(lambda: folder.calls == ["a"])
     _, living = await folder.told("runs")
     first.kill()
     await first.communicate()
@@ -189,7 +185,7 @@ async def test_a_server_that_starts_leaves_a_running_command_its_run_and_takes_i
 ) -> None:
     run = await folder.approved()
     first = await folder.start("run", run)
-    await folder.until(lambda: folder.calls == ["a"])
+    await until(lambda: folder.calls == ["a"])
     async with command(folder.path, tools=TOOLS) as (_, client):
         await _until_ready(client)
         assert (await client.get(f"/v1/runs/{run}")).json()["status"] == "running"
@@ -201,13 +197,19 @@ async def test_a_server_that_starts_leaves_a_running_command_its_run_and_takes_i
         first.kill()
         await first.wait()
         # What was cut off may have taken effect: the server asks, and does nothing again.
-        async with asyncio.timeout(60):
-            while not (shown := (await client.get(f"/v1/runs/{run}")).json())["questions"]:  # noqa: ASYNC110 - another process asks
-                await asyncio.sleep(0.05)
-        assert [each["kind"] for each in shown["questions"]] == ["unknown"]
+
+        async def kinds() -> list[str]:
+            shown = (await client.get(f"/v1/runs/{run}")).json()
+            return [each["kind"] for each in shown["questions"]]
+
+        async def is_asked() -> bool:
+            return bool(await kinds())
+
+        await until(is_asked)
+        assert await kinds() == ["unknown"]
         answer = {"question": "unknown:a", "answer": "done"}
         assert (await client.post(f"/v1/runs/{run}/answers", json=answer)).status_code == 200
-        await folder.until(lambda: folder.calls == ["a", "b"])
+        await until(lambda: folder.calls == ["a", "b"])
 
 
 async def test_another_process_may_decide_pause_and_cancel_what_it_may_not_run(
@@ -215,7 +217,7 @@ async def test_another_process_may_decide_pause_and_cancel_what_it_may_not_run(
 ) -> None:
     run = await folder.approved()
     first = await folder.start("run", run)
-    await folder.until(lambda: folder.calls == ["a"])
+    await until(lambda: folder.calls == ["a"])
     code, text = await folder.told("pause", run)
     assert code == 0, text
     (folder.path / "go").touch()
@@ -229,9 +231,10 @@ async def test_another_process_may_decide_pause_and_cancel_what_it_may_not_run(
 
 
 async def _until_ready(client: Any) -> None:
-    async with asyncio.timeout(60):
-        while (await client.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - over there
-            await asyncio.sleep(0.05)
+    async def is_ready() -> bool:
+        return bool((await client.get("/readyz")).status_code == 200)
+
+    await until(is_ready)
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])

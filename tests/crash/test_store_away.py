@@ -8,14 +8,16 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.postgres import NoServerError, Server, private_server
+from tests.needs import lacks
+from tests.postgres import Server, installed, private_server
 from tests.unit.server.house import Tools, serving, tool_step
+from tests.waiting import until
 
 from plansmith import Plan, Run, RunStatus, tool
 from plansmith.adapters.stores.doctor import verify
@@ -35,12 +37,6 @@ print("held", flush=True)
 sys.stdin.readline()
 file.execute("ROLLBACK")
 """
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not is_so():  # noqa: ASYNC110 - a store is tried again in the background
-            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
@@ -165,12 +161,10 @@ async def test_a_store_that_is_closed_while_its_file_is_away_makes_no_new_one(
 
 @pytest.fixture
 def server() -> Any:
-    pytest.importorskip("psycopg")
-    try:
-        with private_server() as made:
-            yield made
-    except NoServerError as error:
-        pytest.skip(str(error))
+    if installed() is None:
+        lacks("initdb")
+    with private_server() as made:
+        yield made
 
 
 async def test_a_run_whose_postgres_is_stopped_and_started_goes_on_and_loses_no_result(

@@ -56,6 +56,7 @@ async def test_a_follower_outlives_a_cut_session(postgres_server: Server, dsn: s
     cut(postgres_server, dsn)
     await other.append(journal("a", 2)[1:])
     await waiting
+    assert len(await store.events("a")) == 2
     await store.close()
     await other.close()
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from tests.e2e.terminal import Terminal
 
-pytest.importorskip("xllamacpp")
 ASK = (sys.executable, "-m", "plansmith", "ask", "Which files here mention invoices?")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,6 @@ from plansmith.adapters.tools.files import FileTools
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import ToolStep
 from plansmith.ports import ChatModel
-
-pytest.importorskip("xllamacpp")
 
 
 @pytest.fixture
@@ -48,9 +45,6 @@ async def test_even_the_smallest_model_writes_plans_that_hold(desk: Path) -> Non
     assert all(step.tool.startswith("files.") for step in tools)
 
 
-LONG = pytest.mark.skipif(not os.environ.get("PLANSMITH_LONG"), reason="PLANSMITH_LONG=1 runs it")
-
-
 def planning_model() -> ChatModel:
     """The model that people get, or a skipped test where it was not fetched."""
     model = known_model("")
@@ -60,7 +54,6 @@ def planning_model() -> ChatModel:
 
 
 @pytest.mark.long
-@LONG
 @pytest.mark.parametrize(
     ("request_text", "wanted"),
     [
@@ -105,7 +98,6 @@ async def carried(request: str, desk: Path) -> Run:
 
 
 @pytest.mark.long
-@LONG
 @pytest.mark.parametrize(
     ("request_text", "wanted", "file"),
     [

@@ -25,7 +25,6 @@ from tests.web.screens import addresses, approve, settled, until
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 BAD_IMAGE = "<img src=x onerror=window.pwned=1>"
 FIRST_LOAD = 60_000
-LONG = pytest.mark.skipif(not os.environ.get("PLANSMITH_LONG"), reason="PLANSMITH_LONG=1 runs it")
 MANY = 1000
 
 
@@ -45,8 +44,8 @@ def violations(page: Page) -> list[str]:
     [
         ("light", "en-US"),
         ("dark", "zh-CN"),
-        pytest.param("light", "zh-CN", marks=LONG),
-        pytest.param("dark", "en-US", marks=LONG),
+        pytest.param("light", "zh-CN", marks=pytest.mark.long),
+        pytest.param("dark", "en-US", marks=pytest.mark.long),
     ],
 )
 def test_axe_finds_nothing_on_any_screen(
@@ -191,7 +190,7 @@ def test_a_thousand_steps_open_as_a_list_and_can_all_be_drawn(
     expect(page.locator(".graph .node")).to_have_count(MANY)
 
 
-@LONG
+@pytest.mark.long
 def test_a_thousand_steps_are_drawn_in_time(watched: Watched, stage: Stage) -> None:
     page = watched.tab(f"runs/{many(stage)}")
     expect(page.locator(".steps > li")).to_have_count(MANY)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.terminal import Terminal
+from tests.needs import path_of
 
 from plansmith import Plansmith, Run
 from plansmith.testing import ModelServer, Refusal, Reply
@@ -359,17 +359,14 @@ def test_ctrl_c_while_planning_keeps_the_request(person: Person) -> None:
             assert "1/1 · done" in terminal.screen.text
 
 
-TMUX = shutil.which("tmux")
-
-
-@pytest.mark.skipif(TMUX is None, reason="tmux is not installed")
 def test_in_tmux_too(person: Person) -> None:
+    program = path_of("tmux")
     (person.folder / "may.txt").write_text("three invoices", encoding="utf-8")
     socket = str(person.folder / "tmux.sock")
 
     def tmux(*words: str) -> str:
         done = subprocess.run(
-            [str(TMUX), "-S", socket, *words],
+            [program, "-S", socket, *words],
             cwd=person.folder,
             env=person.environment,
             capture_output=True,

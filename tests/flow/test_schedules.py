@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, tool
 from plansmith.app import Plansmith
@@ -527,12 +528,13 @@ async def test_a_living_process_keeps_its_run_however_long_it_takes(desk: Desk) 
     await desk.add(HOLD)
     await desk.later(hours=1)
     other = desk.another()
-    for _ in range(10):
-        await desk.clock.advance(60)
-        for _ in range(200):  # the sign of life is written in a thread
-            await asyncio.sleep(0.001)
-            if (await other.shelf.open_fires())[0].seen == desk.clock.now():
-                break
+
+    async def is_seen() -> bool:  # the sign of life is written in a thread
+        return (await other.shelf.open_fires())[0].seen == desk.clock.now()
+
+    for _ in range(20):
+        await desk.clock.advance(30)  # until the next sign of life
+        await until(is_seen)
         assert await other.tick() == []
     assert desk.calls == ["hold"]
     desk.leave.set()
@@ -558,10 +560,12 @@ async def test_the_loop_wakes_for_what_is_due_and_sees_schedules_of_others(desk:
     keeping = asyncio.ensure_future(desk.smith.keep_schedules())
     other = desk.another()
     await other.create_schedule(timing=HOURLY, plan=LOOK, approve=LOOK.hash)
-    async with asyncio.timeout(60):
-        while not desk.calls:
-            await desk.clock.advance(60)
-            await asyncio.sleep(0.005)
+
+    async def is_called() -> bool:
+        await desk.clock.advance(60)
+        return bool(desk.calls)
+
+    await until(is_called)
     assert START + timedelta(hours=1) <= desk.clock.now()
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)

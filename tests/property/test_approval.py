@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from plansmith import Effect, Plan, RunStatus, ToolSpec
@@ -248,8 +248,8 @@ async def test_no_write_beyond_the_approval_is_made_whatever_a_model_revises(
     model = ScriptedModel(story["base"], *story["revisions"])
     app = smith(world, store, model)
     run = await app.plan("do it", by="ada")
-    if run.plan is None or run.plan.degraded:
-        return  # the draft was no plan: nothing was approved
+    assert run.plan is not None
+    assume(not run.plan.degraded)  # the draft was no plan: nothing is approved
     plan = run.plan
     if run.status is RunStatus.REVIEWING:
         await app.decide(run.id, approve=plan.hash, by="ada")
@@ -279,8 +279,8 @@ async def test_every_write_is_of_a_plan_that_a_person_approved(story: dict[str, 
     model = ScriptedModel(story["base"], *story["revisions"])
     app = smith(world, store, model)
     run = await app.plan("do it", by="ada")
-    if run.plan is None or run.plan.degraded:
-        return
+    assert run.plan is not None
+    assume(not run.plan.degraded)
     seen: set[Made] = set()
     for _ in range(40):
         if run.status is RunStatus.REVIEWING:

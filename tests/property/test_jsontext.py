@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from plansmith.errors import UnreadableText
@@ -40,11 +41,8 @@ def _is_finite_utf8(value: Json) -> bool:
 
 @given(SLOPPY | st.text(max_size=60))
 def test_any_text_is_read_or_unreadable(text: str) -> None:
-    try:
-        value = read_json(text)
-    except UnreadableText:
-        return
-    assert _is_finite_utf8(value)
+    with suppress(UnreadableText):
+        assert _is_finite_utf8(read_json(text))
 
 
 @given(VALUES, st.sampled_from([None, 2]), st.booleans())
@@ -70,8 +68,8 @@ def test_a_stream_reports_what_the_whole_text_holds(
         "fence": f"See [1]:\n```json\n{json.dumps(plan, indent=1)}\n```",
         "commas": json.dumps(plan).replace("}", ",}").replace("{,}", "{}"),
     }[style]
-    if style == "commas" and json.dumps(plan).count("}") != text.count(",}") + text.count("{}"):
-        return
+    if style == "commas":
+        assume(json.dumps(plan).count("}") == text.count(",}") + text.count("{}"))
     cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=12).map(sorted))
     stream = JsonStream()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Callable
@@ -56,13 +55,6 @@ async def use(source: McpServers, tool: str, **arguments: Any) -> Any:
 
 async def reply(source: McpServers, tool: str, state: Any, answer: Any, **arguments: Any) -> Any:
     return await source.call(tool, arguments, Call(key="k", reply=Reply(answer, state)))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what another process does and nobody tells of."""
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - there is no event to wait for
-            await asyncio.sleep(0.01)
 
 
 def is_alive(pid: int) -> bool:

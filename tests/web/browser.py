@@ -1,9 +1,11 @@
-"""A real browser before a real server, for the tests of the page."""
+"""A real browser before a real server, for the tests of the page.
+
+It needs Debian's packages chromium and fonts-noto-cjk, and what `scripts/page` installs.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import socket
@@ -19,40 +21,29 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
 from playwright.sync_api import sync_playwright as playwright_of
+from tests.needs import path_of
 
 ROOT = Path(__file__).parents[2]
-# Another worker of the same test run may be installing something.
-APT_INSTALL = ["apt-get", "-o", "DPkg::Lock::Timeout=300", "install", "-y", "-qq"]
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 PATIENCE_MS = 30_000
 expect.set_options(timeout=PATIENCE_MS)
 
 
-class NoBrowserError(Exception):
-    """There is no chromium here and none can be had."""
-
-
 def chromium() -> str:
-    """The browser of the machine; Debian's is installed when it is missing and may be."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(
-            [*APT_INSTALL, "chromium", "fonts-noto-cjk"],
-            env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
-            capture_output=True,
-            check=False,
-        )
-        found = shutil.which("chromium")
-    if found is None:
-        raise NoBrowserError("there is no chromium; apt-get install chromium")
-    return found
+    """The browser of the machine."""
+    return shutil.which("chromium-browser") or path_of("chromium")
+
+
+def needs_packages() -> None:
+    """Skip the test where the packages of the page were never installed."""
+    if not (ROOT / "web" / "node_modules" / ".plansmith").exists():
+        pytest.skip("needs the packages of web/package-lock.json: scripts/page")
 
 
 def build_page() -> None:
-    """The page from its sources; skips where neither node nor an earlier build is there."""
+    """Build the page from its sources."""
+    needs_packages()
     done = subprocess.run([ROOT / "scripts" / "page"], capture_output=True, text=True, check=False)
-    if done.returncode in (3, 4):
-        pytest.skip(f"THE PAGE IS NOT TESTED: {done.stderr.strip()}")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -182,10 +173,7 @@ def _free_port() -> int:
 # For a module and not for the session: while it is open no other test may run an event loop.
 @pytest.fixture(scope="module")
 def chrome() -> Iterator[Browser]:
-    try:
-        path = chromium()
-    except NoBrowserError as error:
-        pytest.skip(f"THE PAGE IS NOT TESTED: {error}")
+    path = chromium()
     build_page()
     with playwright_of() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)

@@ -53,7 +53,6 @@ def test_reads_alone_are_approved_beforehand(cli: Cli, desk: Path) -> None:
 def test_a_fetch_that_is_agreed_and_fails_leaves_the_rules(
     cli: Cli, desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("xllamacpp")
     monkeypatch.delenv("PLANSMITH_OFFLINE")
     monkeypatch.setattr(pull, "_FETCHERS", {"publisher": nowhere})
     code, out, err = cli(*ASKED, *READ_ONLY, "--yes")

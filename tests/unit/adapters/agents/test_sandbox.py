@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.waiting import until
 
 from plansmith.adapters.agents.sandbox import Outcome, Sandbox, SandboxLimits
 from plansmith.adapters.agents.sandbox_child.processes import below
@@ -329,11 +330,6 @@ async def test_elsewhere_than_on_linux_nothing_runs(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(Misconfigured, match="on Linux only"):
         await Sandbox().run("pass")
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    while not is_so():  # noqa: ASYNC110 - nothing else tells of processes that are not ours
-        await asyncio.sleep(0.01)
 
 
 def is_alive(pid: int) -> bool:

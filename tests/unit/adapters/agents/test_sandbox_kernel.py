@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.waiting import until
 
 from plansmith.adapters.agents.sandbox import Outcome, Sandbox, SandboxLimits, wall_findings
 from plansmith.adapters.agents.sandbox_child import processes
@@ -176,12 +177,12 @@ time.sleep(60)
 async def test_code_is_in_a_group_of_its_own_which_is_gone_afterwards() -> None:
     before = set(below(os.getpid()))
     task = asyncio.create_task(run("import time\ntime.sleep(60)"))
-    groups: set[str] = set()
-    async with asyncio.timeout(20):
-        while not groups:
-            groups = {line for pid in below(os.getpid()) for line in _groups(pid)}
-            await asyncio.sleep(0.02)
-    assert all("plansmith-box-" in each for each in groups)
+
+    def groups() -> set[str]:
+        return {line for pid in below(os.getpid()) for line in _groups(pid)}
+
+    await until(lambda: bool(groups()))
+    assert all("plansmith-box-" in each for each in groups())
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from tests.postgres import Server, postgres_server
 
@@ -174,7 +175,6 @@ def other(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         server.sql(MAKE, database="shop_of_the_writer")
         server.sql("CREATE ROLE writer LOGIN; GRANT pg_read_all_data TO writer")
         return server.dsn_of("shop_of_the_writer", user="writer")
-    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed: pip install duckdb")
     file = duckdb.connect(str(tmp_path / "shop.duckdb"))
     file.execute(MAKE)
     file.close()

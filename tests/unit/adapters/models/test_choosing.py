@@ -140,7 +140,6 @@ async def test_every_key_is_good_for_a_model_that_can_be_named(key: object, shel
 
 
 async def test_a_server_comes_before_the_embedded_model_and_that_before_rules(shelf: Shelf) -> None:
-    pytest.importorskip("xllamacpp")
     with_weights(shelf)
     with server("LM Studio") as place:
         assert (await choose({}, shelf=shelf, places=[place])).kind == "server"
@@ -154,7 +153,6 @@ async def test_a_server_comes_before_the_embedded_model_and_that_before_rules(sh
 
 
 async def test_a_file_of_ones_own_is_the_embedded_model(shelf: Shelf, tmp_path: Path) -> None:
-    pytest.importorskip("xllamacpp")
     mine = tmp_path / "mine.gguf"
     mine.write_bytes(b"GGUF")
     shelf.choose(str(mine))

@@ -65,7 +65,6 @@ def test_a_fetch_that_fails_says_why_and_what_to_do(cli: Cli) -> None:
 
 
 def test_a_model_is_pulled_checked_chosen_and_removed(cli: Cli, tmp_path: Path) -> None:
-    pytest.importorskip("xllamacpp")
     file = small_weights()
     code, out, _ = cli("pull", "smollm2-135m", "--from", str(file), "--json")
     assert (code, json.loads(out)["here"]) == (0, True)

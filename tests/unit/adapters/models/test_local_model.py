@@ -31,7 +31,6 @@ from plansmith.planner.listen import listen
 from plansmith.ports import ChatModel, Message, ModelDone, Prompt, TextDelta
 from plansmith.testing.contracts import ChatModelContract
 
-pytest.importorskip("xllamacpp")
 HELLO = [Message("user", "Say hello.")]
 NUMBERS = "root ::= [0-9]{12}\n"
 

@@ -15,8 +15,13 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from hypothesis import given, reject
 from hypothesis import strategies as st
+from tests.waiting import until
 
 from plansmith.adapters.tools.fetch import SPEC, FetchLimits, FetchTools
 from plansmith.adapters.tools.fetch.address import Hosts, address_of, is_public
@@ -245,14 +250,11 @@ async def test_a_slow_answer_ends_at_the_time_limit(
 async def test_a_fetch_that_is_given_up_hangs_up(server: Server) -> None:
     url = server.does("/slow", forever(HEAD + b"\r\n", b"x", 0.01))
     task = asyncio.create_task(fetch(server, url))
-    async with asyncio.timeout(10):
-        while not server.asked:  # noqa: ASYNC110 - the server runs in threads
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        while server.open:  # noqa: ASYNC110 - the server runs in threads
-            await asyncio.sleep(0.01)
+    await until(lambda: bool(server.asked))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: not server.open)
 
 
 @pytest.mark.parametrize(
@@ -366,11 +368,7 @@ async def test_a_name_is_looked_up_once_and_that_address_is_asked(
 
 def certificate(folder: Path) -> Path:
     """A key and a certificate of our own for 127.0.0.1, in one file."""
-    x509 = pytest.importorskip("cryptography.x509", reason="cryptography is not installed")
-    hazmat = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ec")
-    form = pytest.importorskip("cryptography.hazmat.primitives.serialization")
-    hashes = pytest.importorskip("cryptography.hazmat.primitives.hashes")
-    key = hazmat.generate_private_key(hazmat.SECP256R1())
+    key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
     now = datetime.now(UTC)
     made = x509.CertificateBuilder().subject_name(name).issuer_name(name)
@@ -379,9 +377,9 @@ def certificate(folder: Path) -> Path:
     here = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
     made = made.add_extension(x509.SubjectAlternativeName([here]), critical=False)
     signed = made.sign(key, hashes.SHA256())
-    secret = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     path = folder / "cert.pem"
-    path.write_bytes(secret + signed.public_bytes(form.Encoding.PEM))
+    path.write_bytes(secret + signed.public_bytes(Encoding.PEM))
     return path
 
 
@@ -490,7 +488,7 @@ def test_no_text_makes_more_of_an_address_than_it_is(text: str) -> None:
     try:
         found = address_of(f"http://example.com/{text}")
     except ToolFailed:
-        return
+        reject()
     assert (found.host, found.port) == ("example.com", 80)
     assert found.target.isascii()
     assert not set(found.target) & set(" \r\n\t")

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers.kit import approved, friendly, limits, raw, reply, servers, until, use
+from tests.servers.kit import approved, friendly, limits, raw, reply, servers, use
+from tests.waiting import until
 
 from plansmith.adapters.approvals import MemoryApprovals
 from plansmith.adapters.tools.mcp.servers import McpServers

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.servers.kit import approved, is_alive, limits, raw, servers, until, use
+from tests.servers.kit import approved, is_alive, limits, raw, servers, use
+from tests.waiting import until
 
 from plansmith import Effect
 from plansmith.adapters.approvals import ApprovalFile, MemoryApprovals

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers.kit import FOLDER, approved, limits, reply, until, use
+from tests.servers.kit import FOLDER, approved, limits, reply, use
+from tests.waiting import until
 
 from plansmith.adapters.approvals import MemoryApprovals
 from plansmith.adapters.tools.mcp.servers import McpServers

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import sqlite3
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -370,10 +371,8 @@ def test_what_the_csv_module_writes_comes_back(rows: list[tuple[str, str, str]])
 
 @given(st.binary(max_size=200))
 def test_no_bytes_break_the_reader(data: bytes) -> None:
-    try:
+    with suppress(ToolFailed):
         read_table(data, "x.csv", limits=TableLimits(), encoding=None, header=True)
-    except ToolFailed:
-        return
 
 
 def test_quoted_marks_do_not_count_for_the_delimiter() -> None:

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
+from plansmith.adapters.models.local.calls import EXAMPLE_VALUES
 from plansmith.adapters.models.local.deeds import asks_for_change
 from plansmith.adapters.models.local.queries import without_condition
 from plansmith.adapters.models.local.signatures import Offered

@@ -1,0 +1,138 @@
+"""Read by type checkers only: Plansmith as a program uses it, right and wrong.
+
+Every `type: ignore` is a call that has to be an error: mypy warns of an unused one, and pyright
+too, as it is told here.
+"""
+
+# pyright: strict, reportUnnecessaryTypeIgnoreComment=true
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import assert_type
+
+from plansmith import Plan, Plansmith, Problem, Run, RunStatus, StepStatus, fold, tool
+from plansmith.adapters.models.scripted import ScriptedModel
+from plansmith.adapters.stores.memory import MemoryStore
+from plansmith.adapters.tools.files import FileTools
+from plansmith.adapters.tools.functions import FunctionTool
+from plansmith.plan.events import Event, QuestionAsked, StepDone
+from plansmith.plan.run import StepState
+
+
+@tool(effect="read")
+def weather(city: str) -> str:
+    """The weather of a city."""
+    return f"sun in {city}"
+
+
+def add(one: int, other: int) -> int:
+    """Add two numbers."""
+    return one + other
+
+
+async def search(query: str) -> list[str]:
+    """Search for something."""
+    return [query]
+
+
+def constructing(folder: Path) -> None:
+    assert_type(weather, FunctionTool)
+    assert_type(Plansmith(), Plansmith)
+    assert_type(Plansmith.from_settings(), Plansmith)
+    Plansmith(tools=[weather, add, search, FileTools(folder)])
+    Plansmith(model=ScriptedModel("hello"), store="sqlite:///runs.db")
+    Plansmith(store=MemoryStore(), agents=[])
+
+    Plansmith("memory")  # type: ignore[call-arg, arg-type]
+    Plansmith(tools=["weather"])  # type: ignore[list-item]
+    Plansmith(model="gpt")  # type: ignore[arg-type]
+    Plansmith(store=3)  # type: ignore[arg-type]
+    Plansmith(tool=[weather])  # type: ignore[call-arg]
+    tool(effect=3)  # type: ignore[call-overload]
+
+
+async def planning_and_running(smith: Plansmith, ready: Plan) -> None:
+    assert_type(await smith.plan("look", by="ada"), Run)
+    run = assert_type(await smith.submit(ready, request="look", by="ada"), Run)
+    assert_type(await smith.check(ready), list[Problem])
+    assert_type(await smith.run(run.id), Run)
+    assert_type(await smith.get(run.id), Run)
+
+    await smith.plan()  # type: ignore[call-arg]
+    await smith.plan(3)  # type: ignore[arg-type]
+    await smith.submit({"goal": "look"})  # type: ignore[arg-type]
+    await smith.run(run)  # type: ignore[arg-type]
+    _ = smith.run(run.id).status  # type: ignore[attr-defined]
+
+
+async def deciding(smith: Plansmith, run: Run) -> None:
+    assert run.plan is not None
+    assert_type(await smith.decide(run.id, approve=run.plan.hash, by="ada"), Run)
+    assert_type(await smith.decide(run.id, reject=True), Run)
+    assert_type(await smith.edit(run.id, run.plan), Run)
+    assert_type(await smith.undo(run.id), Run)
+    assert_type(await smith.request_changes(run.id, "shorter"), Run)
+    for name, question in run.questions.items():
+        assert_type(name, str)
+        assert_type(question, QuestionAsked)
+        assert_type(await smith.answer(run.id, name, "yes", by="ada"), Run)
+    await smith.answer(run.id, "q", {"any": ["json", 1, None]})
+
+    await smith.decide(run.id, approve=run.plan)  # type: ignore[arg-type]
+    await smith.decide(run.id, True)  # type: ignore[call-arg, arg-type]
+    await smith.answer(run.id, "q")  # type: ignore[call-arg]
+    await smith.answer(run.id, "q", object())  # type: ignore[arg-type]
+
+
+async def stopping_and_repeating(smith: Plansmith, run: Run) -> None:
+    assert_type(await smith.pause(run.id, reason="lunch"), Run)
+    assert_type(await smith.resume(run.id), Run)
+    assert_type(await smith.cancel(run.id, reason="enough"), Run)
+    assert_type(await smith.rerun(run.id), Run)
+    assert_type(await smith.retry(run.id, from_step="a"), Run)
+
+    await smith.pause()  # type: ignore[call-arg]
+    await smith.retry(run.id, "a")  # type: ignore[call-arg]
+
+
+async def watching(smith: Plansmith, run: Run) -> None:
+    events = assert_type(smith.events(run.id, after=3, follow=True), AsyncIterator[Event])
+    seen: list[Event] = []
+    async for event in events:
+        seen.append(event)
+        if isinstance(event.body, StepDone):
+            assert_type(event.body.step, str)
+    assert_type(fold(seen), Run)
+
+    for _ in smith.events(run.id):  # type: ignore[attr-defined]
+        pass
+
+
+def waiting(smith: Plansmith) -> None:
+    run = assert_type(smith.plan_sync("look"), Run)
+    assert_type(smith.run_sync(run.id), Run)
+
+    smith.run_sync()  # type: ignore[call-arg]
+
+
+def results(run: Run) -> None:
+    assert_type(run.id, str)
+    assert_type(run.plan, Plan | None)
+    assert_type(run.status, RunStatus)
+    assert_type(run.status.over, bool)
+    assert_type(run.report, str)
+    for name, step in run.steps.items():
+        assert_type(name, str)
+        assert_type(step, StepState)
+        assert_type(step.status, StepStatus)
+
+    run.status = RunStatus.DONE  # type: ignore[misc]
+    _ = run.no_such_field  # type: ignore[attr-defined]
+
+
+async def closing() -> None:
+    async with Plansmith(tools=[add]) as smith:
+        assert_type(smith, Plansmith)
+    await smith.close()
