@@ -22,6 +22,7 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
 from plansmith.plan.fold import RunFold
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import StepFields
 from plansmith.review.policy import active_steps, effects
 from plansmith.review.render import problem_lines, safe
@@ -150,7 +151,7 @@ async def _until_stopped(
         await asyncio.wait([running])
         return Stop.ITSELF
     watcher.view.say(watcher.session.words["stopping"])
-    pausing = asyncio.ensure_future(smith.pause(run_id, by=by, reason="detached"))
+    pausing = asyncio.ensure_future(smith.pause(run_id, by=by, reason=Sentence("pause.detached")))
     short = min(smith.limits.grace_s, _DETACH_S)
     patience = None if await _has_effects_under_way(watcher) else short
     first = await _first(pausing, hits.get, timeout=patience)

@@ -11,6 +11,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import AnyBody, CancelAsked, QuestionAsked, RunResumed
 from plansmith.plan.fold import GO_ON, LIMITS
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
 
 STOP: Final = "stop"
 OPTIONS: Final = (GO_ON, STOP)
@@ -67,4 +68,4 @@ def settle_limit(limit: str, value: Json) -> list[AnyBody]:
     paused = [RunResumed()] if limit in ("budget", "shared_budget") else list[AnyBody]()
     if value == GO_ON or limit in ("replans", "iterations"):
         return [*paused]
-    return [*paused, CancelAsked(reason=f"the limit of {limit.replace('_', ' ')}")]
+    return [*paused, CancelAsked(reason=Sentence("cancel.limit", limit=Sentence(f"limit.{limit}")))]

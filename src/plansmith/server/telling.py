@@ -15,6 +15,7 @@ from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, PlanStep
 from plansmith.review.policy import active_steps, effects
 from plansmith.runner.journal import load_results
@@ -133,7 +134,7 @@ def _review(run: Run, events: Sequence[e.Event]) -> Json:
     asked = [each.body for each in events if isinstance(each.body, e.ReviewAsked)]
     current = [each for each in asked if each.hash == digest]
     if not current and is_undecided(run):
-        return {"asked": True, "hash": digest, "reasons": ["nobody has decided on this plan yet"]}
+        return {"asked": True, "hash": digest, "reasons": [Sentence("review.undecided")]}
     if not current:
         return None
     return {"asked": awaits_review(run), "hash": digest, "reasons": list(current[-1].reasons)}

@@ -102,7 +102,7 @@ def test_a_write_waits_with_5_and_the_command_that_approves_it(
     run = shown(cli)
     assert (code, out) == (5, "")
     assert 'text = "hello"' in err
-    assert "n changes something with note" in err
+    assert "Step `n` changes something: it calls `note`" in err
     assert f"hash {run['hash']}" in err
     commands = [line.strip() for line in err.splitlines() if line.strip().startswith("plansmith ")]
     assert commands == [
