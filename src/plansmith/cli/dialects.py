@@ -10,6 +10,7 @@ from plansmith.cli.exits import Exit
 from plansmith.cli.output import load_plan, print_json, read_file
 from plansmith.cli.plans import FileCommand, names_run
 from plansmith.cli.session import Session, in_session
+from plansmith.cli.words import own_locale
 from plansmith.dialects.native import to_json, to_yaml
 from plansmith.dialects.table import DIALECTS, dialect
 from plansmith.dialects.text import read_text
@@ -93,7 +94,7 @@ def print_foreign(
 
 def _tell(problems: Sequence[Problem]) -> None:
     if problems:
-        sys.stderr.writelines(f"{line}\n" for line in problem_lines(problems))
+        sys.stderr.writelines(f"{line}\n" for line in problem_lines(problems, own_locale()))
         sys.stderr.flush()
 
 

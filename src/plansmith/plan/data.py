@@ -35,6 +35,10 @@ class Record(BaseModel):
         """The value as plain JSON, without fields that are at their default."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
+    def shown_json(self, locale: str = "en") -> dict[str, Json]:
+        """As `to_json`, with sentences as text in the reader's language."""
+        return self.model_dump(mode="json", exclude_defaults=True, context={"locale": locale})
+
     def replace(self, **changes: Any) -> Self:
         """A copy with other values in some fields, validated like a new one."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}

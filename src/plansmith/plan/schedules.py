@@ -15,6 +15,7 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.data import Flag, Json, Number, Record, Whole
 from plansmith.plan.events import Instant
 from plansmith.plan.plan import Plan
+from plansmith.plan.sentence import ShownText
 from plansmith.plan.steps import Inputs, Text
 from plansmith.plan.timing import Timing, due, last_due
 
@@ -84,7 +85,7 @@ class Schedule(Record):
     max_failures: Whole = Field(default=3, ge=1)
     budget: FireBudget = FireBudget()
     paused: Flag = False
-    reason: str = ""
+    reason: ShownText = ""
     removed: Flag = False
     by: str = ""
     folder: str = ""
@@ -167,7 +168,7 @@ class Fire(Record):
     kind: FireKind = FireKind.DUE
     state: FireState = FireState.CLAIMED
     run: str = ""
-    note: str = ""
+    note: ShownText = ""
     at: Instant
     seen: Instant
     ended: Instant | None = None

@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 _PLACE: Final = re.compile(r"\{(\w+)\}")
+LANGUAGES: Final = ("en", "zh")
 _COMMA: Final = {"en": ", ", "zh": "、"}
 
 

@@ -234,7 +234,7 @@ class Scheduling(Firing):
         """Fire nothing more until `resume_schedule`; runs under way go on."""
         schedule = await self.get_schedule(name)
         who = e.actor(by).name
-        words = reason or (f"paused by {who}" if who else "paused")
+        words = reason or Sentence("schedule.paused_by", who=who or Sentence("who.person"))
         return await self.changed(schedule, paused=True, reason=words)
 
     async def resume_schedule(self, name: str) -> Schedule:

@@ -31,7 +31,7 @@ from plansmith.plan.schedules import (
     failures_in_a_row,
     pending,
 )
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, joined
 from plansmith.planner.kit import Planned
 from plansmith.ports import ScheduleStore
 from plansmith.review.definitions import redefined
@@ -346,8 +346,9 @@ class Firing(Repeating):
         if count < schedule.max_failures:
             return False
         notes = [fire.note for fire in recent if fire.state is FireState.FAILED and fire.note]
-        last = f"; the last: {notes[0]}" if notes else ""
-        await self.pause_for(schedule, f"{count} fires in a row failed{last}")
+        failed = Sentence("schedule.failures", count=count)
+        last = Sentence("schedule.last_failure", note=notes[0]) if notes else ""
+        await self.pause_for(schedule, joined([failed, last]))
         return True
 
     async def pause_for(self, schedule: Schedule, reason: str) -> None:

@@ -13,6 +13,7 @@ from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, canonical_json
+from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
@@ -42,7 +43,7 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
         "plan": run.plan.to_json() if run.plan else None,
         "hash": run.plan.hash if run.plan else None,
         "problems": [problem_json(each) for each in run.problems],
-        "estimate": run.estimate.to_json() if run.estimate else None,
+        "estimate": estimate_view(run.estimate) if run.estimate else None,
         "effects": await effects_view(
             smith,
             run.plan,
@@ -120,6 +121,11 @@ def _head(run: Run) -> dict[str, Json]:
         "updated_at": moment(run.updated_at),
         "last": run.last.number if run.last else 0,
     }
+
+
+def estimate_view(estimate: Estimate) -> dict[str, Json]:
+    """What a plan will take; the basis is put into the reader's language on the way out."""
+    return {**estimate.to_json(), "basis": [*estimate.basis]}
 
 
 def _plain(found: Mapping[str, Mapping[str, str]]) -> dict[str, Json]:
@@ -271,11 +277,6 @@ def run_row(run: Run, events: Sequence[e.Event] = ()) -> dict[str, Json]:
         "running_seconds": times.running,
         "waiting_seconds": times.waiting,
     }
-
-
-def event_json(event: e.Event) -> dict[str, Json]:
-    """An event as it is stored."""
-    return event.to_json()
 
 
 def moment(at: datetime | None) -> str | None:
