@@ -19,6 +19,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.jsontext.read import read_json
 from plansmith.planner.parse import Parsed, parse_value, plan_fit
 from plansmith.review.render import problem_lines
@@ -45,7 +46,7 @@ def read_foreign(data: bytes, name: str | None) -> Parsed:
     try:
         value = _value(data)
     except UnreadableText as error:
-        hint = "give the plan as JSON or YAML"
+        hint = Sentence("hint.json_or_yaml")
         return Parsed(None, [problem("PS002", error.message, hint=hint)])
     if name is None:
         return parse_value(value)

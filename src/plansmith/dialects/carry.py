@@ -12,12 +12,13 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import escape_text, find, literal, pieces
 from plansmith.plan.rename import rename_steps
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, StepFields
 
 
 def left_behind(message: str, *, step: str | None = None, path: Path = ()) -> Problem:
     """That something has no place in the other shape."""
-    hint = "keep the plan itself too: nothing is lost in it"
+    hint = Sentence("hint.plan_kept")
     return problem("PS017", message, hint=hint, step=step, path=path)
 
 

@@ -14,13 +14,14 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, Ref, pieces, value_text
 from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, StepFields
 
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _TRUE: Final = frozenset({"true", "yes", "y", "1", "on", "是"})
 _FALSE: Final = frozenset({"false", "no", "n", "0", "off", "否", ""})
-_HINT: Final = "look whether it is what was meant"
+_HINT: Final = Sentence("hint.look_meant")
 
 
 class Notes:
@@ -143,7 +144,7 @@ def objects(value: Json) -> list[Json] | None:
 
 def not_a_plan(title: str, hint: str) -> tuple[Problem, ...]:
     """That a value is no plan of a shape."""
-    return (problem("PS001", f"this is not a plan of {title}", hint=hint),)
+    return (problem("PS001", Sentence("ps.not_plan_of", title=title), hint=hint),)
 
 
 def result_text(run: Run | None, step: str) -> str | None:

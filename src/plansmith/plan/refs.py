@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, cast
 
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.data import Json, Path
+from plansmith.plan.sentence import Sentence
 
 FROM: Final = "$from"
 PATH: Final = "$path"
@@ -102,7 +103,9 @@ def find_in_text(text: str) -> Iterator[Found]:
             yield Found((), piece)
     if "{{" in text:
         for braces in _BRACES.finditer(_TOKEN.sub("", text)):
-            yield Found((), None, f"{braces.group()} is not a reference such as {{{{step.name}}}}")
+            yield Found(
+                (), None, Sentence("ps.ref_braces", text=braces.group(), example="{{step.name}}")
+            )
 
 
 def pieces(text: str) -> list[str | Ref]:

@@ -50,10 +50,10 @@ def in_language(text: str, locale: str) -> str:
     return _text(text.code, text.fields, locale) if isinstance(text, Sentence) else text
 
 
-def joined(parts: Sequence[str]) -> str:
-    """Several texts as one; nothing where there is none."""
+def joined(parts: Sequence[str], code: str = "text.both") -> str:
+    """Several texts as one, two at a time by the sentence of the code; nothing where none is."""
     given = [each for each in parts if each]
-    return reduce(lambda first, then: Sentence("text.both", first=first, then=then), given or [""])
+    return reduce(lambda first, then: Sentence(code, first=first, then=then), given or [""])
 
 
 def language_of(locale: str) -> str:

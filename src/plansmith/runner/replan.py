@@ -141,7 +141,7 @@ def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
         other += [name for name in answer.by_id if name in behind & names and name not in other]
         answer = rename_steps(answer, _fresh(other, {*names, *answer.by_id}))
     else:
-        text = "the step is finished and stays as it was"
+        text = Sentence("ps.step_finished")
         problems = [problem("PS312", text, step=name) for name in other]
     rest = [step for step in answer.steps if step.id not in names]
     revision = run.plan.revision + 1

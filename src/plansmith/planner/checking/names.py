@@ -9,6 +9,8 @@ from collections.abc import Collection
 from functools import cached_property
 from typing import Final
 
+from plansmith.plan.sentence import Sentence, joined
+
 _COMPARED: Final = 40
 _LIKE: Final = 0.6
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
@@ -36,13 +38,15 @@ class Names:
     def hint(self, name: str) -> str:
         """The known names most like this one, as advice."""
         if not self.known:
-            return "there is none to choose from"
+            return Sentence("hint.none_known")
         near = self.near(name)
         if near:
-            return "did you mean " + " or ".join(map(repr, near)) + "?"
+            names = joined([Sentence("ps.quoted", text=each) for each in near], "text.or")
+            return Sentence("hint.mean", names=names)
         some = sorted(self.known)[:8]
-        more = f" and {len(self.known) - 8} more" if len(self.known) > 8 else ""
-        return "there is " + ", ".join(some) + more
+        if len(self.known) <= 8:
+            return Sentence("hint.known", names=some)
+        return Sentence("hint.known_more", names=some, more=len(self.known) - 8)
 
     def near(self, name: str) -> list[str]:
         """Up to three names like this one, the likest first; one that differs by case alone."""
