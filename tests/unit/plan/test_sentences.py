@@ -156,7 +156,7 @@ def test_a_field_cannot_bring_in_a_field_of_the_sentence_around_it() -> None:
 
 def test_a_sentence_survives_copies() -> None:
     said = Sentence("end.failed", steps=["a"])
-    for again in (copy.deepcopy(said), pickle.loads(pickle.dumps(said))):  # noqa: S301 - our own
+    for again in (copy.deepcopy(said), pickle.loads(pickle.dumps(said))):
         assert isinstance(again, Sentence)
         assert (again, again.code, again.fields) == (said, said.code, said.fields)
     assert isinstance(str(said), Sentence)
