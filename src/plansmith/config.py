@@ -255,11 +255,33 @@ def _parse(value: Mapping[str, Any], source: str) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         place = safe(".".join(map(str, first["loc"])))
-        hint = safe(first["msg"])
+        said, hint = _what_is_wrong(dict(first)), ""
         if first["type"] == "extra_forbidden":
             near = difflib.get_close_matches(str(first["loc"][-1]), _known_names(), n=1)
             hint = f"did you mean {near[0]!r}?" if near else "remove it"
-        raise Misconfigured(f"{source}: {place} is not right", hint=hint) from None
+        raise Misconfigured(f"{source}: {place} {said}", hint=hint) from None
+
+
+_BOUNDS: Final = {
+    "greater_than_equal": ("at least", "ge"),
+    "greater_than": ("more than", "gt"),
+    "less_than_equal": ("at most", "le"),
+    "less_than": ("less than", "lt"),
+}
+
+
+def _what_is_wrong(error: Mapping[str, Any]) -> str:
+    """What a setting must be, and what it is; a text is not repeated: it may be a secret."""
+    kind, given = error["type"], error["input"]
+    if kind == "extra_forbidden":
+        return "is not a setting"
+    if kind in _BOUNDS:
+        bound, name = _BOUNDS[kind]
+        return f"must be {bound} {error['ctx'][name]} (got {given})"
+    said = safe(error["msg"]).removeprefix("Value error, ")
+    said = said.replace("Input should be", "must be", 1).replace("Field required", "is missing")
+    got = f" (got {given})" if isinstance(given, int | float) else ""
+    return f"{said[:1].lower()}{said[1:]}{got}"
 
 
 def _known_names() -> list[str]:

@@ -247,7 +247,9 @@ class Conductor:
         except ReferenceFailed as error:
             self._state.fail(unit, str(error), batch)
         except Exception as error:  # noqa: BLE001 - one step that cannot begin must not end the run
-            self._state.fail(unit, f"it cannot begin: {type(error).__name__}: {error}", batch)
+            self._state.fail(
+                unit, Sentence("step.cannot_begin", error=f"{type(error).__name__}: {error}"), batch
+            )
         return []
 
     def _begun(self, unit: Unit, batch: Batch) -> list[Ready]:
