@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import unicodedata
-from collections.abc import Iterable
 from typing import Final
 
 # Ranges for the inside of `[…]` in a pattern: Chinese characters, and all scripts without spaces.
@@ -50,9 +48,3 @@ def visible(text: str) -> str:
 def clip(text: str, width: int = WIDTH) -> str:
     """A text cut to a width, with a mark that says so."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def did_you_mean(name: str, known: Iterable[str], *, otherwise: str) -> str:
-    """A hint that names the known name most like a wrong one; else the other hint."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {near[0]!r}?" if near else otherwise

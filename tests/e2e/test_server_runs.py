@@ -25,7 +25,7 @@ async def test_a_request_is_planned_in_the_background_seen_first_and_run(tmp_pat
         assert run["review"] == {
             "asked": True,
             "hash": run["hash"],
-            "reasons": ["you wanted to see the plan first"],
+            "reasons": ["You wanted to see the plan first"],
         }
         assert run["effects"]["read"] == 1
         assert run["origins"] == {"oslo": {"inputs.city": "request"}}

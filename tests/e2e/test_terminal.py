@@ -134,7 +134,7 @@ def test_yes_runs_the_plan_and_enter_does_not(person: Person) -> None:
     with person.types("run", plan, *PY) as terminal:
         shown = terminal.until("Enter = not now:")
         assert 'text = "hello"' in shown
-        assert "n changes something with note" in shown
+        assert "Step `n` changes something: it calls `note`" in shown
         terminal.type("\n")
         assert terminal.ended() == 5
         assert "plansmith approve" in terminal.screen.text

@@ -153,7 +153,7 @@ async def test_a_tool_that_no_longer_only_reads_is_asked_about_before_the_run_st
     look.effect = Effect.WRITE
     run = await app.run(run.id)
     assert run.status is RunStatus.REVIEWING
-    assert "changes something with peek" in await reasons(app, run)
+    assert "changes something: it calls `peek`" in await reasons(app, run)
     assert effects(tools, "peek") == []
     assert (await decided(app, run)).status is RunStatus.DONE
 

@@ -153,7 +153,7 @@ async def test_who_continues_is_asked_about_what_is_left_and_not_about_what_is_d
     again = await app.retry(first.id, by="ada")
     events = await app.store.events(again.id)
     [asked] = [each.body for each in events if isinstance(each.body, e.ReviewAsked)]
-    assert asked.reasons == ("bob changes something with send",)
+    assert asked.reasons == ("Step `bob` changes something: it calls `send`",)
     assert (asked.hash, again.status) == (first.plan and first.plan.hash, RunStatus.REVIEWING)
 
 

@@ -276,7 +276,7 @@ async def test_a_plan_that_is_not_the_approved_one_waits_in_the_inbox(desk: Desk
     assert (run.status, desk.calls) == (RunStatus.REVIEWING, ["look 1"])
     asked = [each.body for each in await desk.smith.store.events(run.id)]
     reasons = [each.reasons for each in asked if isinstance(each, e.ReviewAsked)]
-    assert reasons == [("for schedule watch another plan was approved",)]
+    assert reasons == [("For the schedule watch another plan was approved",)]
     assert (await desk.smith.run(run.id)).status is RunStatus.REVIEWING
     await desk.later(minutes=1)
     assert (await desk.history(schedule))[-1] == ("due", "waiting")

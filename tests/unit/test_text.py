@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith.text import CJK_RANGE, HAN, clip, did_you_mean, safe, visible
+from plansmith.plan.sentence import did_you_mean
+from plansmith.text import CJK_RANGE, HAN, clip, safe, visible
 
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 

@@ -267,8 +267,8 @@ def state_json(run: Run) -> dict[str, Json]:
         "decision": run.decision,
         "reason": run.reason,
         "plan": run.plan.to_json() if run.plan else None,
-        "problems": [each.to_json() for each in run.problems],
-        "estimate": run.estimate.to_json() if run.estimate else None,
+        "problems": [each.shown_json() for each in run.problems],
+        "estimate": run.estimate.shown_json() if run.estimate else None,
         "revisions": run.revisions,
         "approved": run.approved,
         "running_hash": run.running_hash,
@@ -291,7 +291,7 @@ def state_json(run: Run) -> dict[str, Json]:
             }
             for key, each in run.prefetches.items()
         ],
-        "questions": {name: each.to_json() for name, each in run.questions.items()},
+        "questions": {name: each.shown_json() for name, each in run.questions.items()},
         "report_hash": run.report_hash,
         "created_at": moment(run.created_at) if run.created_at else None,
         "updated_at": moment(run.updated_at) if run.updated_at else None,
@@ -337,7 +337,7 @@ def case(name: str, events: Iterable[e.Event]) -> dict[str, Json]:
     ]
     return {
         "name": name,
-        "events": [each.to_json() for each in known],
+        "events": [each.shown_json() for each in known],
         "states": states,
         "diffs": diffs,
     }

@@ -42,7 +42,6 @@ const LATER: Record<string, () => Promise<View>> = {
 };
 
 export function App(): JSX.Element {
-  const [, setTold] = useState(0);
   const route = useRoute();
   const inbox = useResource<{ items: InboxItem[] }>("/v1/inbox", touchesInbox);
   const online = useOnline();
@@ -50,11 +49,6 @@ export function App(): JSX.Element {
   const [open, setOpen] = useState(false);
   useKeys(() => setHelp(true));
   useEffect(() => setOpen(false), [location.hash]);
-  useEffect(() => {
-    const spoken = (): void => setTold((count) => count + 1);
-    addEventListener("plansmith-locale", spoken);
-    return () => removeEventListener("plansmith-locale", spoken);
-  }, []);
   return (
     <div class="frame">
       <a class="skip" href="#content" onClick={(event) => { event.preventDefault(); document.getElementById("content")?.focus(); }}>{t("app.skip")}</a>

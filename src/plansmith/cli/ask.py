@@ -25,6 +25,7 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 from plansmith.plan.events import PlanProposed
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import in_language
 from plansmith.planner.briefing.profile import read_profile
 from plansmith.review.draw import tree
 from plansmith.review.render import estimate_lines, plan_lines, problem_lines
@@ -87,7 +88,7 @@ def _plan(args: argparse.Namespace) -> int:
         elif args.dialect and run.plan is not None:
             print_foreign(run.plan, args.dialect, run.problems)
         else:
-            _print(run)
+            _print(run, session.words["locale"])
         if has_no_plan(run):
             tell_no_plan(session, run)
         if run.status.over or is_unusable(run):
@@ -138,16 +139,16 @@ async def _making(session: Session, run: Run) -> dict[str, Json]:
     return {"answer": "" if run.plan else run.reason, "picks": picks, "metrics": metrics}
 
 
-def _print(run: Run) -> None:
+def _print(run: Run, locale: str) -> None:
     if run.plan is None:
-        print_text(run.reason)
+        print_text(in_language(run.reason, locale))
         return
     print_lines(plan_lines(run.plan))
     print_lines(["", *tree(run.plan).splitlines()])
     if run.estimate is not None:
-        print_lines(["", *estimate_lines(run.estimate)])
+        print_lines(["", *estimate_lines(run.estimate, locale)])
     if run.problems:
-        print_lines(["", *problem_lines(run.problems)])
+        print_lines(["", *problem_lines(run.problems, locale)])
 
 
 ASK = FileCommand(_configure_ask, _ask)

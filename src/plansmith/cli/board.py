@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from plansmith.cli.words import Words
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.sentence import in_language
 from plansmith.review.draw import branches
 from plansmith.review.render import action
 from plansmith.text import clip, safe
@@ -112,10 +113,10 @@ def _text(run: Run, name: str, now: datetime, words: Words) -> str:
     step = run.plan.by_id[name] if run.plan else None
     about = clip(safe(step.title) or action(step), _TITLE) if step else ""
     state_text = f"{ICONS[state.status]} {safe(name)}  {words[state.status.value]}"
-    return "  ".join(part for part in (state_text, _detail(run, name, now), about) if part)
+    return "  ".join(part for part in (state_text, _detail(run, name, now, words), about) if part)
 
 
-def _detail(run: Run, name: str, now: datetime) -> str:
+def _detail(run: Run, name: str, now: datetime, words: Words) -> str:
     """What is known beyond the status: parts done, time, the last word, the error."""
     state = run.steps[name]
     match state.status:
@@ -124,7 +125,7 @@ def _detail(run: Run, name: str, now: datetime) -> str:
         case StepStatus.DONE:
             return _time(state, now)
         case StepStatus.FAILED | StepStatus.CANCELLED | StepStatus.UNKNOWN:
-            return clip(safe(state.error), _ERROR)
+            return clip(safe(in_language(state.error, words["locale"])), _ERROR)
         case _:
             return ""
 

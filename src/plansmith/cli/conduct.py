@@ -22,6 +22,7 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
 from plansmith.plan.fold import RunFold
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import StepFields
 from plansmith.review.policy import active_steps, effects
 from plansmith.review.render import problem_lines
@@ -151,7 +152,7 @@ async def _until_stopped(
         await asyncio.wait([running])
         return Stop.ITSELF
     watcher.view.say(watcher.session.words["stopping"])
-    pausing = asyncio.ensure_future(smith.pause(run_id, by=by, reason="detached"))
+    pausing = asyncio.ensure_future(smith.pause(run_id, by=by, reason=Sentence("pause.detached")))
     short = min(smith.limits.grace_s, _DETACH_S)
     patience = None if await _has_effects_under_way(watcher) else short
     first = await _first(pausing, hits.get, timeout=patience)
@@ -332,7 +333,7 @@ def tell_no_plan(session: Session, run: Run) -> None:
     """Say that planning failed, why, and how to try again."""
     session.say(_no_plan(session, run))
     if run.problems:
-        session.say(*problem_lines(run.problems))
+        session.say(*problem_lines(run.problems, session.words["locale"]))
     session.say(session.words["try_again"], f"  {session.command('retry', run.id)}")
 
 
@@ -342,9 +343,10 @@ def finish(session: Session, run: Run, *, detached: bool = False) -> None:
     if args.get("json"):
         print_json(run_json(run, session))
     elif not args.get("jsonl") and run.status.over:
-        print_text(run.report or run.reason)
+        print_text(run.report or in_language(run.reason, session.words["locale"]))
     if is_unusable(run):
-        session.say(_no_plan(session, run), *problem_lines(run.problems))
+        found = problem_lines(run.problems, session.words["locale"])
+        session.say(_no_plan(session, run), *found)
     if has_no_plan(run):
         tell_no_plan(session, run)
     if detached:

@@ -34,6 +34,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import Event, PlanProposed, QuestionAsked
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import in_language
 from plansmith.text import safe
 
 Deed = Callable[[Session, Run], Awaitable[Run | None]]
@@ -149,9 +150,11 @@ async def _shown(session: Session, args: argparse.Namespace) -> int:
     asked = _asked(run, args.words[0] if args.words else None)
     values = await consent_values(session, asked)
     if args.json:
-        print_json(asked.to_json() | {"kind": asked.asks, "values": values})
+        print_json(asked.shown_json() | {"kind": asked.asks, "values": values})
         return Exit.OK
-    print_lines([head_line(asked, session, run), *quoted(asked.text)])
+    print_lines(
+        [head_line(asked, session, run), *quoted(in_language(asked.text, session.words["locale"]))]
+    )
     print_lines(whole_lines(values or {}))
     return Exit.OK
 
@@ -275,7 +278,8 @@ def _repair(args: argparse.Namespace) -> int:
     async def deed(session: Session, run: Run) -> Run:
         before = run.last.number if run.last else 0
         repaired = await session.smith.repair(run.id, by=session.by)
-        session.say(session.words["repaired"].format(number=before), f"  {safe(repaired.reason)}")
+        why = in_language(repaired.reason, session.words["locale"])
+        session.say(session.words["repaired"].format(number=before), f"  {safe(why)}")
         return repaired
 
     return _do(args, deed)

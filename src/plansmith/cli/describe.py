@@ -12,6 +12,7 @@ from plansmith.plan.diff import diff_plans
 from plansmith.plan.events import Event, PlanProposed, ReviewAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState
+from plansmith.plan.sentence import in_language
 from plansmith.review.render import (
     diff_lines,
     estimate_lines,
@@ -37,10 +38,10 @@ def run_json(run: Run, session: Session) -> dict[str, Json]:
         "plan": run.plan.to_json() if run.plan else None,
         "hash": run.plan.hash if run.plan else None,
         "approved": run.approved,
-        "problems": [each.to_json() | {"name": each.name} for each in run.problems],
-        "estimate": run.estimate.to_json() if run.estimate else None,
+        "problems": [each.shown_json() | {"name": each.name} for each in run.problems],
+        "estimate": run.estimate.shown_json() if run.estimate else None,
         "steps": {name: _step_json(state) for name, state in run.steps.items()},
-        "questions": [each.to_json() | {"kind": each.asks} for each in run.questions.values()],
+        "questions": [each.shown_json() | {"kind": each.asks} for each in run.questions.values()],
         "tokens": run.tokens,
         "cost_usd": str(run.money),
         "report": run.report,
@@ -105,16 +106,17 @@ def review_lines(run: Run, events: Sequence[Event], session: Session) -> Iterato
     yield ""
     yield from revision_lines(events, session)
     if run.estimate is not None:
-        yield from estimate_lines(run.estimate)
+        yield from estimate_lines(run.estimate, session.words["locale"])
     if run.problems:
-        yield from problem_lines(run.problems)
+        yield from problem_lines(run.problems, session.words["locale"])
     if run.folder:
         yield session.words["folder"].format(folder=safe(run.folder))
     yield from early_lines(run, session)
     yield from continued_lines(run, session)
     yield session.words["review"]
     asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
-    yield from (f"  ! {safe(reason)}" for reason in (asked[-1].reasons if asked else ()))
+    for reason in asked[-1].reasons if asked else ():
+        yield f"  ! {safe(in_language(reason, session.words['locale']))}"
     yield f"  {session.words['hash'].format(hash=run.plan.hash)}"
 
 
@@ -176,7 +178,7 @@ def _state_lines(run: Run, session: Session) -> Iterator[str]:
         yield session.words["damaged"].format(number=number)
         yield clip(safe(run.damage), 400)
     if run.reason:
-        yield clip(safe(run.reason), 200)
+        yield clip(safe(in_language(run.reason, session.words["locale"])), 200)
 
 
 def run_lines(run: Run, session: Session) -> Iterator[str]:
@@ -196,4 +198,4 @@ def run_lines(run: Run, session: Session) -> Iterator[str]:
         if step.result is not None:
             yield f"{safe(name)} = {value_line(step.result, 300)}"
     if run.problems:
-        yield from ("", *problem_lines(run.problems))
+        yield from ("", *problem_lines(run.problems, session.words["locale"]))

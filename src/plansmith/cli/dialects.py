@@ -10,6 +10,7 @@ from plansmith.cli.exits import Exit
 from plansmith.cli.output import load_plan, print_json, read_file
 from plansmith.cli.plans import FileCommand, names_run
 from plansmith.cli.session import Session, in_session
+from plansmith.cli.words import own_locale
 from plansmith.dialects.native import to_json, to_yaml
 from plansmith.dialects.table import DIALECTS, dialect
 from plansmith.dialects.text import read_text
@@ -18,6 +19,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.jsontext.read import read_json
 from plansmith.planner.parse import Parsed, parse_value, plan_fit
 from plansmith.review.render import problem_lines
@@ -44,7 +46,7 @@ def read_foreign(data: bytes, name: str | None) -> Parsed:
     try:
         value = _value(data)
     except UnreadableText as error:
-        hint = "give the plan as JSON or YAML"
+        hint = Sentence("hint.json_or_yaml")
         return Parsed(None, [problem("PS002", error.message, hint=hint)])
     if name is None:
         return parse_value(value)
@@ -93,7 +95,7 @@ def print_foreign(
 
 def _tell(problems: Sequence[Problem]) -> None:
     if problems:
-        sys.stderr.writelines(f"{line}\n" for line in problem_lines(problems))
+        sys.stderr.writelines(f"{line}\n" for line in problem_lines(problems, own_locale()))
         sys.stderr.flush()
 
 

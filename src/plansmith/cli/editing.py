@@ -89,7 +89,7 @@ async def _open(editor: str, path: Path) -> None:
 
 def _tell(session: Session, error: InvalidPlan) -> None:
     problems = [each for each in error.problems if isinstance(each, Problem)]
-    session.say(*problem_lines(problems))
+    session.say(*problem_lines(problems, session.words["locale"]))
 
 
 def _again(session: Session) -> bool:

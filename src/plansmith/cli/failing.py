@@ -58,7 +58,7 @@ class Output:
         else:
             sys.stderr.write(f"plansmith: {error}\n")
         problems: Sequence[Any] = getattr(error, "problems", ())
-        listed = [each.to_json() for each in problems]
+        listed = [each.shown_json() for each in problems]
         more = {"problems": listed} if listed else {}
         self.owed(code, error.message, hint=error.hint, kind=type(error).__name__, **more)
         return code

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from plansmith.cli.checking import HERE, Known, known_tools
 from plansmith.cli.exits import Exit
 from plansmith.cli.output import load_plan, print_json, print_lines, read_file
+from plansmith.cli.words import own_locale
 from plansmith.dialects.native import read_plan, schema, to_json, to_yaml
 from plansmith.errors import Misconfigured
 from plansmith.plan.diff import diff_plans
@@ -83,11 +84,11 @@ def _check(args: argparse.Namespace) -> int:
                 "hash": plan.hash if isinstance(plan, Plan) else None,
                 "checked_against": known.source,
                 "not_checked": unchecked,
-                "problems": [each.to_json() | {"name": each.name} for each in problems],
+                "problems": [each.shown_json() | {"name": each.name} for each in problems],
             }
         )
     elif problems:
-        print_lines(problem_lines(problems))
+        print_lines(problem_lines(problems, own_locale()))
     else:
         against = f" (checked against {safe(known.source)})" if known.source else " in its form"
         print_lines([f"no problems{against}"])

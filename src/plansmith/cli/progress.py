@@ -15,6 +15,7 @@ from plansmith.cli.output import print_line_json
 from plansmith.cli.words import Words
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import in_language
 from plansmith.text import clip, safe
 from plansmith.wiring import load
 
@@ -72,16 +73,20 @@ class Lines:
 
 def line_of(run: Run, event: e.Event, words: Words) -> str:
     """What a line says of an event; nothing for those that only accompany others."""
+    locale = words["locale"]
     match event.body:
         case e.StepProgressed(step=name, text=text):
             return f"{ICONS[StepStatus.RUNNING]} {name}: {clip(text, _LONGEST)}"
         case e.QuestionAsked(question=name, text=text):
             # Short enough to stay on its line: what it says stands quoted where it is answered.
-            return f"{ICONS[StepStatus.ASKING]} {name}: {clip(text, _SHORTEST)}"
+            return (
+                f"{ICONS[StepStatus.ASKING]} {name}: {clip(in_language(text, locale), _SHORTEST)}"
+            )
         case e.ReplanStarted(cause=cause):
-            return f"{words['replanning']}: {clip(cause, _LONGEST)}"
+            return f"{words['replanning']}: {clip(in_language(cause, locale), _LONGEST)}"
         case e.RunPaused(reason=reason):
-            return f"{words['paused']}: {clip(reason, _LONGEST)}" if reason else words["paused"]
+            why = clip(in_language(reason, locale), _LONGEST)
+            return f"{words['paused']}: {why}" if why else words["paused"]
         case e.RunFinished():
             return header(run, now=event.at, words=words)
         case _:
@@ -97,7 +102,7 @@ def _step_line(run: Run, event: e.Event, words: Words) -> str:
     told = f"{ICONS[state.status]} {name} {words[state.status.value]}"
     if state.program:
         told += f" ({words['by_program'].format(name=state.program)})"
-    return f"{told}: {clip(str(why), _LONGEST)}" if why else told
+    return f"{told}: {clip(in_language(str(why), words['locale']), _LONGEST)}" if why else told
 
 
 class JsonLines:
@@ -108,7 +113,7 @@ class JsonLines:
 
     def show(self, run: Run, event: e.Event) -> None:
         """Print the event, and tell of it."""
-        print_line_json(event.to_json())
+        print_line_json(event.shown_json())
         self._inner.show(run, event)
 
     def say(self, text: str) -> None:

@@ -17,6 +17,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import AgentStep, MapStep, ToolStep
 from plansmith.text import clip, safe
 
@@ -46,7 +47,7 @@ def question_lines(
     """A question with who asks it; for consent, the values, each with its size if it is long."""
     yield head_line(asked, session, run)
     if values is None:
-        yield from quoted(clip(asked.text, _LONGEST_TEXT))
+        yield from quoted(clip(in_language(asked.text, session.words["locale"]), _LONGEST_TEXT))
     else:
         yield f"  {_origin(asked, session)}"
         for name, value in values.items():

@@ -31,6 +31,7 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.schedules import Fire, FireState, Schedule
+from plansmith.plan.sentence import in_language
 from plansmith.plan.timing import Timing, next_fires
 from plansmith.planner.recurrence import recurrence
 from plansmith.runner.templates import TemplateBook
@@ -75,7 +76,7 @@ async def _next(session: Session) -> int:
             schedule.timing, after=after, anchor=schedule.created, count=max(args.count, 0)
         )
     if schedule.paused and not times:
-        session.say(f"paused: {safe(schedule.reason)}")
+        session.say(f"paused: {safe(in_language(schedule.reason, session.words['locale']))}")
     _print_times(args, times, schedule.timing)
     return Exit.OK
 
@@ -262,7 +263,11 @@ async def _keep_once(session: Session) -> int:
             if before.get(fire.key) != fire.version:
                 told.append({"schedule": schedule.name, **fire_json(fire)})
                 codes.append(await _exit_of_fire(session, fire))
-                note = f": {clip(safe(fire.note), 200)}" if fire.note else ""
+                note = (
+                    f": {clip(safe(in_language(fire.note, session.words['locale'])), 200)}"
+                    if fire.note
+                    else ""
+                )
                 session.say(f"{safe(schedule.name)}: {fire.state.value}{note}  {fire.run}".rstrip())
     if session.args.json:
         print_json(told)

@@ -9,6 +9,7 @@ from typing import Final
 Words = Mapping[str, str]
 
 ENGLISH: Final[Words] = {
+    "locale": "en",
     "waiting": "waiting",
     "ready": "ready",
     "running": "running",
@@ -86,6 +87,7 @@ ENGLISH: Final[Words] = {
 }
 
 CHINESE: Final[Words] = {
+    "locale": "zh",
     "waiting": "等待",
     "ready": "就绪",
     "running": "运行中",

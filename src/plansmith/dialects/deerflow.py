@@ -35,13 +35,16 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text
 from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
 
 REPORT: Final = "report"
 RESEARCHER: Final = "researcher"
 CODER: Final = "coder"
 AGENTS: Final = {"research": RESEARCHER, "processing": CODER, "analysis": CODER}
-_HINT: Final = 'give {"has_enough_context", "thought", "title", "steps": [{"title", …}]}'
+_HINT: Final = Sentence(
+    "hint.give_form", form='{"has_enough_context", "thought", "title", "steps": [{"title", …}]}'
+)
 _PLAN_FIELDS: Final = frozenset({"locale", "has_enough_context", "thought", "title", "steps"})
 _STEP_FIELDS: Final = frozenset(
     {"need_web_search", "title", "description", "step_type", "execution_res", "execution_status"}
@@ -137,20 +140,24 @@ def _steps(given: Sequence[Json], manner: Manner, notes: Notes) -> list[dict[str
     ids, steps = Ids(), list[dict[str, Json]]()
     for place, each in enumerate(given, start=1):
         if isinstance(each, str) and each.strip():
-            notes.say(f"step {place} is a text: it is read as its description")
+            notes.say(Sentence("shape.text_step", place=place))
             each = {"description": each}  # noqa: PLW2901 - the same step, written out
         if not isinstance(each, dict):
-            hint = "write each step as an object with a title and a description"
-            notes.drop(f"entry {place} is not a step: {str(each)[:80]!r}", hint=hint)
+            hint = Sentence("hint.title_and_description")
+            notes.drop(
+                Sentence("shape.entry_no_step", place=place, text=repr(str(each)[:80])), hint=hint
+            )
             continue
         name = ids.make(f"s{place}", place)
         fields = notes.fields(each, _STEP_FIELDS, aliases=_ALIASES, step=name)
         title, words = prose_of(fields.get("title")), prose_of(fields.get("description"))
         if not (title or words):
-            notes.drop(f"step {place} says nothing of what to do", hint="give its description")
+            notes.drop(
+                Sentence("shape.nothing_to_do", place=place), hint=Sentence("hint.give_description")
+            )
             continue
         if fields.get("execution_res") is not None:
-            notes.say("its result belongs to a run: it is left out", step=name)
+            notes.say(Sentence("shape.result_left_out"), step=name)
         step: dict[str, Json] = {
             "id": name,
             "title": title,
@@ -177,13 +184,15 @@ def _agent(fields: Mapping[str, Json], step: str, notes: Notes) -> str:
     search = notes.flag(fields.get("need_web_search"), "need_web_search", step=step)
     if kind not in AGENTS:
         guess = "research" if search else "processing"
-        told = f"the step type {kind!r} is" if kind else "there is no step type: it is"
-        notes.say(f"{told} read as {guess!r}", step=step, path=("step_type",))
+        message = Sentence("shape.no_step_type", known=guess)
+        if kind:
+            message = Sentence("shape.step_type_read_as", type=kind, known=guess)
+        notes.say(message, step=step, path=("step_type",))
         return AGENTS[guess]
     if kind == "analysis":
-        notes.say("a step of analysis is done by the coder", step=step, path=("step_type",))
+        notes.say(Sentence("shape.analysis"), step=step, path=("step_type",))
     if search is not None and search is not (kind == "research"):
-        message = f"need_web_search is {search}, and the type {kind!r} decides"
+        message = Sentence("shape.search_and_type", search=search, kind=kind)
         notes.say(message, step=step, path=("need_web_search",))
     return AGENTS[kind]
 
@@ -209,7 +218,7 @@ def write_research(plan: Plan, run: Run | None, manner: Manner, notes: Notes) ->
         elif not _is_report(step, plan, names):
             no_such_step(step, title=manner.title, notes=notes)
     if not any(_is_report(step, plan, names) for step in ordered):
-        notes.lose(f"{manner.title} ends every plan with a report of its own", path=("steps",))
+        notes.lose(Sentence("shape.own_report", title=manner.title), path=("steps",))
     return {
         "locale": plan.locale,
         "has_enough_context": plan.enough_context,
@@ -238,7 +247,7 @@ def _written(
     step_losses(step, ("title", "agent", "task", "inputs"), title=manner.title, notes=notes)
     state = run.steps.get(step.id) if run else None
     if state is not None and state.status is StepStatus.FAILED:
-        notes.lose(f"{manner.title} has no place for its error: {state.error}", step=step.id)
+        notes.lose(Sentence("shape.no_error", title=manner.title, error=state.error), step=step.id)
     return {
         "need_web_search": step.agent == RESEARCHER,
         "title": step.title,

@@ -14,6 +14,7 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import escape_text, find, literal, pieces
 from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, StepFields
 
 
@@ -51,7 +52,7 @@ class Dialect:
 
 def left_behind(message: str, *, step: str | None = None, path: Path = ()) -> Problem:
     """That something has no place in the other shape."""
-    hint = "keep the plan itself too: nothing is lost in it"
+    hint = Sentence("hint.plan_kept")
     return problem("PS017", message, hint=hint, step=step, path=path)
 
 
@@ -93,7 +94,7 @@ def order_losses(plan: Plan, steps: Sequence[AnyStep], *, title: str) -> Iterato
     graph = needs(plan)
     for first, then in pairwise(steps):
         if first.id not in upstream(graph, [then.id]):
-            told = f"{title} runs steps one after the other: {then.id!r} could run beside others"
+            told = Sentence("shape.in_turn", title=title, step=then.id)
             yield left_behind(told, step=then.id, path=("after",))
             return
 
@@ -102,7 +103,7 @@ def reference_losses(step: StepFields, *, title: str) -> Iterator[Problem]:
     """A word on references, which others take for text."""
     refs = list(dict.fromkeys(map(str, step.refs())))
     if refs:
-        told = f"{title} fills no references: {', '.join(refs)} stands as text"
+        told = Sentence("shape.no_references", title=title, refs=[*refs])
         yield left_behind(told, step=step.id)
 
 
@@ -112,16 +113,19 @@ def field_losses(
     """A word on every field that a shape has no place for."""
     for name, value in fields.items():
         if name not in held and value != "":
-            of = "a step's" if step else "the plan's"
-            yield left_behind(f"{title} has no place for {of} {name!r}", step=step, path=(name,))
+            code = "shape.no_step_field" if step else "shape.no_plan_field"
+            told = Sentence(code, title=title, name=name)
+            yield left_behind(told, step=step, path=(name,))
 
 
 def id_losses(steps: Sequence[AnyStep], *, title: str) -> Iterator[Problem]:
     """One word on ids that are not those the places give."""
     names = {step.id: place_id(place) for place, step in enumerate(steps, start=1)}
-    changed = [f"{old} is {new}" for old, new in names.items() if old != new]
+    changed = [
+        Sentence("shape.renamed", old=old, new=new) for old, new in names.items() if old != new
+    ]
     if changed:
-        told = f"{title} knows steps by their place only: {', '.join(changed)}"
+        told = Sentence("shape.by_place", title=title, changes=[*changed])
         yield left_behind(told, path=("id",))
 
 

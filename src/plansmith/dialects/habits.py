@@ -21,13 +21,14 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, Ref, pieces, value_text
 from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, StepFields
 
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _TRUE: Final = frozenset({"true", "yes", "y", "1", "on", "是"})
 _FALSE: Final = frozenset({"false", "no", "n", "0", "off", "否", ""})
-_HINT: Final = "look whether it is what was meant"
+_HINT: Final = Sentence("hint.look_meant")
 
 
 class Notes:
@@ -69,9 +70,9 @@ class Notes:
             plain = snake(name)
             field = plain if plain in known else (aliases or {}).get(plain, plain)
             if field not in known:
-                self.say(f"the field {name!r} has no place in a plan and is left out", step=step)
+                self.say(Sentence("shape.field_left_out", name=name), step=step)
             elif field in found:
-                self.say(f"the field {name!r} says {field!r} again and is left out", step=step)
+                self.say(Sentence("shape.field_twice", name=name, field=field), step=step)
             else:
                 found[field] = each
         return found
@@ -82,9 +83,10 @@ class Notes:
             return value
         word = str(value).strip().lower()
         if word in _TRUE or word in _FALSE:
-            self.say(f"{value!r} is read as {word in _TRUE}", step=step, path=(name,))
+            self._read_as(value, word in _TRUE, name, step)
             return word in _TRUE
-        self.say(f"{value!r} is neither true nor false", step=step, path=(name,))
+        message = Sentence("shape.no_flag", value=repr(value))
+        self.say(message, step=step, path=(name,))
         return None
 
     def whole(self, value: Json, name: str, *, step: str | None = None) -> int | None:
@@ -96,10 +98,15 @@ class Notes:
         except ValueError:
             number = 0.5
         if not number.is_integer():
-            self.say(f"{value!r} is not a whole number", step=step, path=(name,))
+            message = Sentence("shape.no_number", value=repr(value))
+            self.say(message, step=step, path=(name,))
             return None
-        self.say(f"{value!r} is read as {int(number)}", step=step, path=(name,))
+        self._read_as(value, int(number), name, step)
         return int(number)
+
+    def _read_as(self, value: Json, known: float, name: str, step: str | None) -> None:
+        message = Sentence("shape.read_as", value=repr(value), known=str(known))
+        self.say(message, step=step, path=(name,))
 
 
 def telling(write: Callable[[Plan, Run | None, Notes], dict[str, Json]]) -> Write:
@@ -157,7 +164,7 @@ def objects(value: Json) -> list[Json] | None:
 
 def not_a_plan(title: str, hint: str) -> tuple[Problem, ...]:
     """That a value is no plan of a shape."""
-    return (problem("PS001", f"this is not a plan of {title}", hint=hint),)
+    return (problem("PS001", Sentence("ps.not_plan_of", title=title), hint=hint),)
 
 
 def result_text(run: Run | None, step: str) -> str | None:
@@ -188,13 +195,13 @@ def inputs_loss(
 ) -> None:
     """Tell that a step would see other results than those its place in a shape gives it."""
     if inputs != implied:
-        told = f"its place gives it {', '.join(implied) or 'nothing'} as inputs, and nothing else"
+        told = Sentence("shape.inputs", names=[*implied] or Sentence("ps.nothing"))
         notes.lose(told, step=step.id, path=("inputs",))
 
 
 def no_such_step(step: AnyStep, *, title: str, notes: Notes) -> None:
     """Tell that a shape has no place for a step of this kind."""
-    notes.lose(f"{title} has no step like this {step.kind} step: it is left out", step=step.id)
+    notes.lose(Sentence("shape.no_such_kind", title=title, kind=step.kind), step=step.id)
 
 
 def seen(names: Iterable[str]) -> dict[str, Json]:
@@ -206,5 +213,5 @@ def words_of(text: str, notes: Notes, *, step: str) -> str:
     """A text as the other side reads it; references have no meaning there and are told."""
     refs = [str(piece) for piece in pieces(text) if isinstance(piece, Ref)]
     if refs:
-        notes.lose(f"references stand as text: {', '.join(refs)}", step=step)
+        notes.lose(Sentence("shape.references_as_text", refs=[*refs]), step=step)
     return plain_text(text)

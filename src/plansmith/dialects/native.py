@@ -13,20 +13,20 @@ from plansmith.plan.data import Flaw, Json, Path, flaws
 from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, PATH
+from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.plan.steps import KINDS, STEP_TYPES, MapStep, StepFields
 from plansmith.plan.timing import Timing
-from plansmith.text import did_you_mean
 
 _FLAW_CODES: Final = {"deep": "PS007", "text": "PS008", "number": "PS009", "kind": "PS005"}
 _FLAW_HINTS: Final = {
-    "deep": "flatten the value, or pass it by file",
-    "text": "remove the broken character",
-    "number": "use a finite number or null",
-    "kind": "use plain JSON: objects, lists, text, numbers, true, false, null",
+    "deep": Sentence("hint.flatten_or_file"),
+    "text": Sentence("hint.broken_character"),
+    "number": Sentence("hint.finite_number"),
+    "kind": Sentence("hint.plain_json"),
 }
 _FORMS: Final[dict[str | int, str]] = {
-    "id": "use up to 64 letters, digits, - and _",
-    "daily_at": "use hours and minutes, such as 09:30",
+    "id": Sentence("hint.id_form"),
+    "daily_at": Sentence("hint.time_form"),
 }
 _MOST_PROBLEMS: Final = 100
 
@@ -47,23 +47,23 @@ def read(value: object) -> Plan | list[Problem]:
     if found:
         return _shortened(found)
     if not isinstance(value, dict):
-        kind = type(value).__name__
-        hint = 'give an object with "goal" and "steps"'
-        return [problem("PS001", f"a plan is an object, not a {kind}", hint=hint)]
+        message = Sentence("ps.not_object", kind=type(value).__name__)
+        return [problem("PS001", message, hint=Sentence("hint.give_plan_object"))]
     return _read_object(cast("dict[str, Json]", value))
 
 
 def _read_object(value: dict[str, Json]) -> Plan | list[Problem]:
     version, steps = value.get("schema_version", SCHEMA_VERSION), value.get("steps")
     if isinstance(version, int) and version > SCHEMA_VERSION:
-        message = f"the plan language is {SCHEMA_VERSION} here and {version} in the plan"
-        return [problem("PS012", message, hint="upgrade Plansmith", path=("schema_version",))]
+        message = Sentence("ps.version", known=SCHEMA_VERSION, given=version)
+        hint = Sentence("hint.upgrade")
+        return [problem("PS012", message, hint=hint, path=("schema_version",))]
     if "steps" not in value:
-        hint = 'give the steps as a list under "steps"'
-        return [problem("PS004", "the plan has no steps", hint=hint, path=("steps",))]
+        hint = Sentence("hint.give_steps")
+        return [problem("PS004", Sentence("ps.no_steps"), hint=hint, path=("steps",))]
     if isinstance(steps, list) and len(steps) > MAX_STEPS:
-        message = f"the plan has {len(steps):,} steps, more than {MAX_STEPS:,}"
-        return [problem("PS006", message, hint="use map steps or templates", path=("steps",))]
+        message = Sentence("ps.many_steps", count=len(steps), most=MAX_STEPS)
+        return [problem("PS006", message, hint=Sentence("hint.use_maps"), path=("steps",))]
     try:
         return Plan.model_validate(value)
     except ValidationError as error:
@@ -85,7 +85,8 @@ def _shortened(problems: list[Problem]) -> list[Problem]:
     rest = len(problems) - _MOST_PROBLEMS
     if rest <= 0:
         return problems
-    last = problem("PS001", f"and {rest:,} more problems", hint="mend these first")
+    message = Sentence("ps.more_problems", count=rest)
+    last = problem("PS001", message, hint=Sentence("hint.mend_first"))
     return [*problems[:_MOST_PROBLEMS], last]
 
 
@@ -102,18 +103,20 @@ def _problem_of(detail: Mapping[str, Any], value: dict[str, Json]) -> Problem:
     match detail["type"]:
         case "extra_forbidden":
             known = _field_names(inside[:-1], in_step="steps" in path[:1])
-            other = "remove it, or put it into inputs"
+            other = Sentence("hint.remove_or_inputs")
             hint = did_you_mean(str(name), known, otherwise=other)
-            found = "PS003", f"unknown field {name!r}", hint
+            found = "PS003", Sentence("ps.unknown_field", name=str(name)), hint
         case "missing":
-            found = "PS004", f"the field {name!r} is missing", f"add {name!r}"
+            hint = Sentence("hint.add_field", name=str(name))
+            found = "PS004", Sentence("ps.missing_field", name=str(name)), hint
         case "union_tag_not_found" | "union_tag_invalid" | "model_attributes_type":
-            hint = f'give "kind" as one of {", ".join(KINDS)}'
-            found = "PS005", "this is not a step of a known kind", hint
+            hint = Sentence("hint.give_kind", kinds=[*KINDS])
+            found = "PS005", Sentence("ps.unknown_kind"), hint
         case _:
             what = str(detail["msg"]).removeprefix("Value error, ")
-            hint = _FORMS.get(name, "`plansmith schema` shows what is allowed")
-            found = "PS005", f"{name!r} does not fit: {what[:1].lower()}{what[1:]}", hint
+            hint = _FORMS.get(name, Sentence("hint.schema_command"))
+            reason = f"{what[:1].lower()}{what[1:]}"
+            found = "PS005", Sentence("ps.misfit", name=str(name), reason=reason), hint
     code, message, hint = found
     return problem(code, message, hint=hint, step=step, path=inside)
 

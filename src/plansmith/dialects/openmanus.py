@@ -29,6 +29,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.plan.refs import LITERAL, find, value_text
 from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ReplyStep, ToolStep
 from plansmith.text import clip
 
@@ -46,7 +47,7 @@ STATUSES: Final[Mapping[StepStatus, str]] = {
     StepStatus.CANCELLED: "blocked",
     StepStatus.UNKNOWN: "blocked",
 }
-_HINT: Final = 'give {"title": …, "steps": ["[agent] what to do", …]}'
+_HINT: Final = Sentence("hint.give_form", form='{"title": …, "steps": ["[agent] what to do", …]}')
 _FIELDS: Final = frozenset(
     {"command", "plan_id", "title", "steps", "step_statuses", "step_notes", "name"}
 )
@@ -104,9 +105,9 @@ def read(value: Json) -> Reading:
     if fields is None or texts is None:
         return Reading(None, not_a_plan(TITLE, _HINT))
     for name in fields.keys() - _FIELDS:
-        notes.say(f"the field {name!r} has no place in a plan: it is left out", path=(name,))
+        notes.say(Sentence("shape.no_place", name=name), path=(name,))
     if any(each != NOT_STARTED for each in objects(fields.get("step_statuses")) or ()):
-        notes.say("'step_statuses' belong to a run and not to a plan: they are left out")
+        notes.say(Sentence("shape.statuses"))
     remarks = objects(fields.get("step_notes")) or []
     document: dict[str, Json] = {"goal": prose_of(fields.get("title")), "steps": []}
     if fields.get("plan_id"):
@@ -120,7 +121,7 @@ def _texts(steps: Json, notes: Notes) -> dict[str, str] | None:
     if isinstance(steps, str):
         lines = [_NUMBERED.sub("", line).strip() for line in steps.splitlines()]
         steps = [line for line in lines if line]
-        notes.say("the steps are one text: a line is read as a step", path=("steps",))
+        notes.say(Sentence("shape.one_text"), path=("steps",))
     if not isinstance(steps, list):
         return None
     found: dict[str, str] = {}
@@ -129,7 +130,9 @@ def _texts(steps: Json, notes: Notes) -> dict[str, str] | None:
         if text.strip():
             found[place_id(place)] = text
         else:
-            notes.drop(f"step {place} says nothing", hint=_HINT, path=("steps", place - 1))
+            notes.drop(
+                Sentence("shape.empty_step", place=place), hint=_HINT, path=("steps", place - 1)
+            )
     return found
 
 
@@ -138,7 +141,7 @@ def _text_in(step: Json, place: int, notes: Notes) -> str:
         return text_of(step)
     name = next((each for each in _TEXTS if text_of(step.get(each))), None)
     if name is not None:
-        notes.say(f"step {place} is an object: its {name!r} is read", path=("steps", place - 1))
+        notes.say(Sentence("shape.object_step", place=place, name=name), path=("steps", place - 1))
     agent = text_of(step.get("agent") or step.get("agent_name"))
     return (f"[{agent}] " if agent else "") + text_of(step.get(name) if name else "")
 
@@ -218,7 +221,7 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
     """The plan as the planning tool keeps it; with a run, statuses, results and errors too."""
     steps = [step for step in in_order(plan) if not step.disabled]
     off = [step.id for step in plan.steps if step.disabled]
-    lost = [left_behind("it is switched off: the step is left out", step=name) for name in off]
+    lost = [left_behind(Sentence("shape.off_left_out"), step=name) for name in off]
     lost += order_losses(plan, steps, title=TITLE)
     lost += id_losses(steps, title=TITLE)
     head = {key: each for key, each in plan.to_json().items() if key != "steps"}
@@ -242,7 +245,7 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
 def _step_losses(step: AnyStep) -> Iterator[Problem]:
     held: tuple[str, ...] = ("id", "kind", "after", "agent", "task", "why")
     if not isinstance(step, AgentStep):
-        yield left_behind(f"a {step.kind} step becomes words for an agent", step=step.id)
+        yield left_behind(Sentence("shape.words_for_agent", kind=step.kind), step=step.id)
         held = tuple(name for name in step.to_json() if name not in ("title", "timeout_s"))
     yield from field_losses(step.to_json(), held, title=TITLE, step=step.id)
     yield from reference_losses(step, title=TITLE)

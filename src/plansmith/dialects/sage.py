@@ -31,11 +31,13 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.plan.refs import Ref, find
 from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, AskStep, ReplyStep, ToolStep
 
 TITLE: Final = "SAGE"
-_HINT: Final = (
-    'give [{"type": "tool", "name": …, "arguments": {…}}, …, {"type": "reply", "text": …}]'
+_HINT: Final = Sentence(
+    "hint.give_form",
+    form='[{"type": "tool", "name": …, "arguments": {…}}, …, {"type": "reply", "text": …}]',
 )
 _WRAPPERS: Final = ("steps", "plan")
 _OF_THE_RUN: Final = frozenset({"observations", "answer"})
@@ -81,26 +83,30 @@ def read(value: Json) -> Reading:
 def _tell_head(value: dict[str, Json], notes: Notes) -> None:
     for name in value:
         if name in _OF_THE_RUN:
-            notes.say(f"{name!r} belongs to a run and not to a plan: it is left out", path=(name,))
+            notes.say(Sentence("shape.of_run", name=name), path=(name,))
         elif name not in _WRAPPERS:
-            notes.say(f"the field {name!r} has no place in a plan: it is left out", path=(name,))
+            notes.say(Sentence("shape.no_place", name=name), path=(name,))
 
 
 def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[str, Json] | None:
     """One step, its kind told by its fields when it does not say; None with a problem."""
     path = ("steps", place - 1)
     if not isinstance(raw, dict):
-        notes.drop(f"entry {place} is not a step: {str(raw)[:80]!r}", hint=_HINT, path=path)
+        notes.drop(
+            Sentence("shape.entry_no_step", place=place, text=repr(str(raw)[:80])),
+            hint=_HINT,
+            path=path,
+        )
         return None
     kind = raw.get("type") or ("reply" if "text" in raw else "tool")
     if "type" not in raw:
-        notes.say(f"step {place} does not say its type; it is read as {kind!r}", path=path)
+        notes.say(Sentence("shape.no_type", place=place, kind=kind), path=path)
     if kind == "reply" and text_of(raw.get("text")):
         return _reply(raw, place, before)
     name, arguments = text_of(raw.get("name")), _arguments(raw.get("arguments"))
     if kind != "tool" or not name or arguments is None:
-        why = "its arguments are no object" if arguments is None else "it is neither call nor reply"
-        notes.drop(f"step {place} cannot be used: {why}", hint=_HINT, path=path)
+        why = Sentence("shape.arguments") if arguments is None else Sentence("shape.no_call")
+        notes.drop(Sentence("shape.unusable_step", place=place, why=why), hint=_HINT, path=path)
         return None
     inputs = {key: data_of(each, before) for key, each in arguments.items()}
     return {"id": place_id(place), "kind": "tool", "tool": name, "inputs": inputs}
@@ -161,7 +167,7 @@ def _kept(steps: Sequence[AnyStep]) -> tuple[list[AnyStep], list[Problem]]:
         if isinstance(step, AskStep) or why:
             gone.add(step.id)
         if why:
-            lost.append(left_behind(f"{why}: the step is left out", step=step.id))
+            lost.append(left_behind(Sentence("shape.why_left_out", why=why), step=step.id))
             continue
         kept.append(step)
         lost += _step_losses(step)
@@ -170,11 +176,11 @@ def _kept(steps: Sequence[AnyStep]) -> tuple[list[AnyStep], list[Problem]]:
 
 def _why_not(step: AnyStep, gone: set[str]) -> str:
     if step.disabled:
-        return "it is switched off"
+        return Sentence("shape.is_off")
     if refers_to(step, gone):
-        return "it needs what SAGE cannot give it"
+        return Sentence("shape.sage_cannot")
     if not isinstance(step, (ToolStep, ReplyStep, AskStep)):
-        return f"{TITLE} has no {step.kind} steps"
+        return Sentence("shape.no_kind", title=TITLE, kind=step.kind)
     return ""
 
 
@@ -182,7 +188,7 @@ def _step_losses(step: AnyStep) -> Iterator[Problem]:
     held = ("id", "kind", "after", "tool", "inputs", "instruction", "question")
     yield from field_losses(step.to_json(), held, title=TITLE, step=step.id)
     if isinstance(step, AskStep):
-        yield left_behind(f"{TITLE} asks nothing: the question is a reply", step=step.id)
+        yield left_behind(Sentence("shape.question_is_reply", title=TITLE), step=step.id)
     elif not isinstance(step, ReplyStep):
         yield from reference_losses(step, title=TITLE)
 

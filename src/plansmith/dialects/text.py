@@ -16,6 +16,7 @@ import yaml
 
 from plansmith.plan.data import MAX_DEPTH, Json, Path
 from plansmith.plan.problem import Problem, problem
+from plansmith.plan.sentence import Sentence
 
 MAX_CHARACTERS: Final = 20_000_000
 _WORDS: Final[dict[str, Json]] = {"true": True, "false": False, "null": None, "~": None, "": None}
@@ -62,14 +63,14 @@ def write_yaml(value: Json) -> str:
 
 def _decode(text: str | bytes) -> str:
     if len(text) > MAX_CHARACTERS:
-        message = f"the text has {len(text):,} characters, more than {MAX_CHARACTERS:,}"
-        raise _Refused(problem("PS006", message, hint="pass large data by file or by reference"))
+        message = Sentence("ps.long_text", size=len(text), most=MAX_CHARACTERS)
+        raise _Refused(problem("PS006", message, hint=Sentence("hint.by_file")))
     try:
         decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         decoded.encode()
     except UnicodeError as error:
-        hint = "save the text as UTF-8"
-        raise _Refused(problem("PS008", f"not valid UTF-8 text: {error}", hint=hint)) from None
+        message = Sentence("ps.not_utf8", reason=str(error))
+        raise _Refused(problem("PS008", message, hint=Sentence("hint.save_utf8"))) from None
     return decoded.removeprefix("\ufeff")
 
 
@@ -91,28 +92,29 @@ def _read_json(text: str) -> Reading:
     try:
         value = json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        message = f"not valid JSON: {error.msg} at {place}"
-        return Reading(None, [problem("PS002", message, hint="mend the text there")])
+        place = {"line": error.lineno, "column": error.colno}
+        message = Sentence("ps.not_json", reason=error.msg, **place)
+        return Reading(None, [problem("PS002", message, hint=Sentence("hint.mend_there"))])
     except RecursionError:
         return Reading(None, [_too_deep(())])
     except ValueError:
-        return Reading(None, [_bad_number("a number of thousands of digits")])
+        return Reading(None, [_bad_number(Sentence("ps.many_digits"))])
     return Reading(cast("Json", value), problems)
 
 
 def _duplicate(key: str) -> Problem:
-    message = f"the key {key!r} stands twice in one object"
-    return problem("PS010", message, hint="keep one of the two", path=(key,))
+    message = Sentence("ps.duplicate_key", key=key)
+    return problem("PS010", message, hint=Sentence("hint.keep_one"), path=(key,))
 
 
 def _bad_number(word: str) -> Problem:
-    return problem("PS009", f"{word} is not a JSON number", hint="use a finite number or null")
+    message = Sentence("json.number", number=word)
+    return problem("PS009", message, hint=Sentence("hint.finite_number"))
 
 
 def _too_deep(path: Path) -> Problem:
-    message = f"values are nested more than {MAX_DEPTH} levels deep"
-    return problem("PS007", message, hint="flatten the value", path=path[:8])
+    message = Sentence("json.deep", most=MAX_DEPTH)
+    return problem("PS007", message, hint=Sentence("hint.flatten"), path=path[:8])
 
 
 _parse_events: Any = vars(yaml)["parse"]  # yaml's own types leave its events unknown
@@ -144,19 +146,20 @@ class _Yaml:
             raise _Refused(_yaml_syntax(error)) from None
         found = self.values[0]
         if len(found) != 1:
-            what = "there is nothing in the text" if not found else "several documents in one text"
-            raise _Refused(problem("PS001", what, hint="give one plan as JSON or YAML"))
+            what = Sentence("ps.documents") if found else Sentence("ps.empty_text")
+            raise _Refused(problem("PS001", what, hint=Sentence("hint.one_plan")))
         return found[0]
 
     def _refuse_alias(self, event: Any) -> None:
-        message = f"*{event.anchor} on line {event.start_mark.line + 1} repeats another value"
-        raise _Refused(problem("PS011", message, hint="write the value out"))
+        line = event.start_mark.line + 1
+        message = Sentence("ps.yaml_alias", anchor=event.anchor, line=line)
+        raise _Refused(problem("PS011", message, hint=Sentence("hint.write_out")))
 
     def _check_plain(self, event: Any) -> None:
         if event.anchor or (event.tag and event.tag != "!"):
             mark = f"&{event.anchor}" if event.anchor else event.tag
-            message = f"{mark} on line {event.start_mark.line + 1} has no meaning in a plan"
-            raise _Refused(problem("PS011", message, hint="write the value without it"))
+            message = Sentence("ps.yaml_mark", mark=mark, line=event.start_mark.line + 1)
+            raise _Refused(problem("PS011", message, hint=Sentence("hint.write_without")))
 
     def _open(self, event: Any) -> None:
         self._check_plain(event)
@@ -173,8 +176,9 @@ class _Yaml:
         table: dict[str, Json] = {}
         for key, value in zip(items[::2], items[1::2], strict=True):
             if not isinstance(key, str):
-                message = f"a key before line {event.start_mark.line + 1} is not text: {key!r}"
-                raise _Refused(problem("PS005", message, hint="put the key in quotes"))
+                line = event.start_mark.line + 1
+                message = Sentence("ps.yaml_key", line=line, key=repr(key))
+                raise _Refused(problem("PS005", message, hint=Sentence("hint.quote_key")))
             if key in table:
                 raise _Refused(_duplicate(key))
             table[key] = value
@@ -196,15 +200,17 @@ def _plain_scalar(text: str) -> Json:
     try:
         return int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError:
-        raise _Refused(_bad_number("a number of thousands of digits")) from None
+        raise _Refused(_bad_number(Sentence("ps.many_digits"))) from None
 
 
 def _yaml_syntax(error: yaml.YAMLError) -> Problem:
     mark = getattr(error, "problem_mark", None)
-    place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-    what = getattr(error, "problem", None) or getattr(error, "reason", None) or "not readable"
-    message = f"not valid YAML: {what}{place}"
-    return problem("PS002", message, hint="give the plan as JSON or YAML")
+    what = getattr(error, "problem", None) or getattr(error, "reason", None)
+    fields: dict[str, Any] = {"reason": what or Sentence("ps.not_readable")}
+    if mark:
+        fields |= {"line": mark.line + 1, "column": mark.column + 1}
+    message = Sentence("ps.not_yaml_at" if mark else "ps.not_yaml", **fields)
+    return problem("PS002", message, hint=Sentence("hint.json_or_yaml"))
 
 
 _Dumper: Any = type("_Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})

@@ -26,6 +26,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import problem
 from plansmith.plan.refs import escape_text
 from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AskStep
 
 TITLE: Final = "ValueCell"
@@ -42,7 +43,9 @@ STATUSES: Final[Mapping[StepStatus, str]] = {
     StepStatus.CANCELLED: "cancelled",
 }
 _UNCLEAR: Final = "The request is not clear enough to be carried out. What should be done?"
-_HINT: Final = 'give {"tasks": [{"title", "query", "agent_name"}], "adequate", "reason"}'
+_HINT: Final = Sentence(
+    "hint.give_form", form='{"tasks": [{"title", "query", "agent_name"}], "adequate", "reason"}'
+)
 _PLAN_FIELDS: Final = frozenset(
     {"tasks", "adequate", "reason", "guidance_message", "plan_id", "orig_query"}
 )
@@ -142,7 +145,7 @@ def _without_run(value: Mapping[str, Json], notes: Notes) -> dict[str, Json]:
     of_run = [name for name, each in value.items() if snake(name) in _OF_THE_RUN and each]
     if of_run:
         told = ", ".join(of_run)
-        notes.say(f"left out, since it belongs to a run and not to a plan: {told}")
+        notes.say(Sentence("shape.run_fields", fields=told))
     return {name: each for name, each in value.items() if snake(name) not in _OF_THE_RUN}
 
 
@@ -153,18 +156,21 @@ def _tasks(
     ids, steps, schedules = Ids(), list[dict[str, Json]](), list[dict[str, Json]]()
     for place, task in enumerate(tasks, start=1):
         if not isinstance(task, dict):
-            hint = "write each task as an object"
-            notes.drop(f"task {place} is not a task: {str(task)[:80]!r}", hint=hint)
+            hint = Sentence("hint.task_object")
+            notes.drop(Sentence("shape.no_task", place=place, text=repr(str(task)[:80])), hint=hint)
             continue
         fields = notes.fields(_without_run(task, notes), _TASK_FIELDS, aliases=_ALIASES)
         title, query = prose_of(fields.get("title")), prose_of(fields.get("query"))
         agent, name = text_of(fields.get("agent_name")), ids.make(fields.get("task_id"), place)
         if not agent or not (query or title):
             missing = "agent_name" if not agent else "query"
-            notes.drop(f"task {place} has no {missing!r}", hint=f"give its {missing}")
+            notes.drop(
+                Sentence("shape.task_lacks", place=place, missing=missing),
+                hint=Sentence("hint.give_its", missing=missing),
+            )
             continue
         if not query:
-            notes.say("the task has no query: its title is taken", step=name, path=("query",))
+            notes.say(Sentence("shape.no_query"), step=name, path=("query",))
         steps.append(
             {"id": name, "title": title, "agent": agent, "task": escape_text(query or title)}
         )
@@ -176,13 +182,13 @@ def _schedule(fields: Mapping[str, Json], step: str, notes: Notes) -> dict[str, 
     pattern = text_of(fields.get("pattern")).lower() or "once"
     config = fields.get("schedule_config")
     if pattern not in ("once", "recurring"):
-        notes.say(f"the pattern {pattern!r} is read as 'once'", step=step, path=("pattern",))
+        notes.say(Sentence("shape.read_as_once", pattern=pattern), step=step, path=("pattern",))
     if pattern != "recurring":
         if config:
-            notes.say("a task that runs once has no schedule: it is left out", step=step)
+            notes.say(Sentence("shape.once_no_schedule"), step=step)
         return {}
     if not isinstance(config, dict) or not any(config.values()):
-        message, hint = "a recurring task has no schedule", "give interval_minutes or daily_time"
+        message, hint = Sentence("shape.no_schedule"), Sentence("hint.give_interval")
         path = ("schedule_config",)
         notes.problems.append(problem("PS004", message, hint=hint, step=step, path=path))
         return {}
@@ -198,8 +204,8 @@ def _schedule(fields: Mapping[str, Json], step: str, notes: Notes) -> dict[str, 
 def _one_schedule(schedules: Sequence[dict[str, Json]], notes: Notes) -> dict[str, Json]:
     """The one schedule of a plan; tasks that differ in it cannot be one plan."""
     if any(each != schedules[0] for each in schedules[1:]):
-        message = "the tasks run on different schedules, and a plan has one"
-        hint = "make a plan of each"
+        message = Sentence("shape.schedules")
+        hint = Sentence("hint.plan_each")
         notes.problems.append(problem("PS005", message, hint=hint, path=("tasks",)))
         return {}
     return {"schedule": schedules[0]} if schedules and schedules[0] else {}
@@ -220,7 +226,7 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
         else:
             no_such_step(step, title=TITLE, notes=notes)
     if tasks and plan.enough_context is bool(guidance):
-        notes.lose(f"{TITLE} calls a plan adequate when it has tasks", path=("enough_context",))
+        notes.lose(Sentence("shape.adequate", title=TITLE), path=("enough_context",))
     if run is not None:
         return Writing(_execution_plan(plan, run, tasks, guidance), tuple(notes.problems))
     value: dict[str, Json] = {
@@ -277,7 +283,7 @@ def _timing(plan: Plan, notes: Notes) -> dict[str, Json]:
     elif schedule.daily_at is not None:
         timing = {"daily_time": schedule.daily_at}
     else:
-        notes.lose(f"{TITLE} knows intervals and daily times only", path=("schedule",))
+        notes.lose(Sentence("shape.intervals_only", title=TITLE), path=("schedule",))
         return {}
     return timing | ({"timezone": schedule.timezone} if schedule.timezone != "UTC" else {})
 

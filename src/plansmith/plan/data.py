@@ -11,6 +11,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Self, cast
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, JsonValue, Strict
 
+from plansmith.plan.sentence import Sentence
+
 Json = JsonValue
 Flag = Annotated[bool, Strict()]
 Whole = Annotated[int, Strict()]
@@ -34,6 +36,10 @@ class Record(BaseModel):
     def to_json(self) -> dict[str, Json]:
         """The value as plain JSON, without fields that are at their default."""
         return self.model_dump(mode="json", exclude_defaults=True)
+
+    def shown_json(self, locale: str = "en") -> dict[str, Json]:
+        """As `to_json`, with sentences as text in the reader's language."""
+        return self.model_dump(mode="json", exclude_defaults=True, context={"locale": locale})
 
     def replace(self, **changes: Any) -> Self:
         """A copy with other values in some fields, validated like a new one."""
@@ -121,7 +127,7 @@ def flaws(value: object) -> Iterator[Flaw]:
         if not isinstance(node, (dict, list)):
             flaw = _scalar_flaw(node, path)
         elif len(path) >= MAX_DEPTH:
-            yield Flaw("deep", path[:8], f"values are nested more than {MAX_DEPTH} levels deep")
+            yield Flaw("deep", path[:8], Sentence("json.deep", most=MAX_DEPTH))
             return
         elif isinstance(node, list):
             children = cast("list[object]", node)
@@ -137,22 +143,24 @@ def flaws(value: object) -> Iterator[Flaw]:
 
 def _key_flaw(key: object, path: Path) -> Flaw | None:
     if not isinstance(key, str):
-        return Flaw("kind", path, f"the key {key!r} is not text")
-    return None if _is_text(key) else Flaw("text", path, f"the key {key!r} is not valid text")
+        return Flaw("kind", path, Sentence("json.key_not_text", key=repr(key)))
+    return (
+        None if _is_text(key) else Flaw("text", path, Sentence("json.key_bad_text", key=repr(key)))
+    )
 
 
 def _scalar_flaw(node: object, path: Path) -> Flaw | None:
     if node is None or isinstance(node, bool):
         return None
     if isinstance(node, str):
-        return None if _is_text(node) else Flaw("text", path, "the text has a lone surrogate")
+        return None if _is_text(node) else Flaw("text", path, Sentence("json.bad_text"))
     if isinstance(node, int):
         fits = node.bit_length() <= MAX_INTEGER_BITS
-        return None if fits else Flaw("number", path, "the number has too many digits")
+        return None if fits else Flaw("number", path, Sentence("json.digits"))
     if isinstance(node, float):
         finite = math.isfinite(node)
-        return None if finite else Flaw("number", path, f"{node} is not a JSON number")
-    return Flaw("kind", path, f"a {type(node).__name__} is not a JSON value")
+        return None if finite else Flaw("number", path, Sentence("json.number", number=str(node)))
+    return Flaw("kind", path, Sentence("json.kind", kind=type(node).__name__))
 
 
 def _is_text(text: str) -> bool:

@@ -12,6 +12,7 @@ from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json, Path, Record, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, Step, Value
 
 
@@ -215,14 +216,14 @@ def merge_plans(base: Plan, person: Plan, replan: Plan) -> Merge:
     notes: list[Problem] = []
     steps = dict(replan.by_id)
     notes += [
-        _note(gone.step.id, "changed by the replan, removed by the person")
+        _note(gone.step.id, Sentence("ps.merge_removed"))
         for gone in edits.removed
         if steps.pop(gone.step.id, gone.step) != gone.step
     ]
     for added in edits.added:
         rival = steps.get(added.step.id)
         if rival is not None and rival != added.step:
-            notes.append(_note(added.step.id, "added by both; the replan's step is left out"))
+            notes.append(_note(added.step.id, Sentence("ps.merge_added")))
         steps[added.step.id] = added.step
     for change in edits.changed:
         mine = person.by_id[change.id]
@@ -240,13 +241,13 @@ def _edited(
     notes: list[Problem],
 ) -> AnyStep:
     if theirs is None:
-        notes.append(_note(mine.id, "removed by the replan, kept since the person edited it"))
+        notes.append(_note(mine.id, Sentence("ps.merge_kept")))
         return mine
     original, wish = base.by_id[mine.id].to_json(), theirs.to_json()
     replanned = {each.path[0] for each in diff_values(original, wish)}
     edited = {each.path[0] for each in edits}
     notes += [
-        _note(mine.id, f"{field} changed by both; the person's edit is kept")
+        _note(mine.id, Sentence("ps.merge_field", field=field))
         for field in sorted(map(str, replanned & edited))
     ]
     if "kind" in replanned | edited:
@@ -302,5 +303,5 @@ def _merged_order(base: Plan, person: Plan, replan: Plan, steps: dict[str, AnySt
 
 
 def _note(step_id: str, what: str) -> Problem:
-    hint = "look at this step before you approve"
+    hint = Sentence("hint.look_before_approving")
     return problem("PS312", what, hint=hint, step=step_id)

@@ -15,6 +15,7 @@ from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import Problem
+from plansmith.plan.sentence import ShownText
 from plansmith.plan.step_events import (
     StepAdvised,
     StepCancelled,
@@ -86,7 +87,7 @@ class Triaged(Record):
 
     type: Literal["triaged"] = "triaged"
     decision: Literal["answer", "plan", "ask", "refuse"]
-    reason: str = ""
+    reason: ShownText = ""
     query: str = ""
     tokens: int = Field(default=0, ge=0)
     cost: str = ""
@@ -111,7 +112,7 @@ class PlanProposed(Record):
     plan: Plan
     problems: tuple[Problem, ...] = ()
     origin: PlanOrigin = "model"
-    cause: str = ""
+    cause: ShownText = ""
     acts: tuple[str, ...] = ()
     estimate: Estimate | None = None
     metrics: Inputs | None = None
@@ -131,8 +132,8 @@ class ReviewAsked(Record):
 
     type: Literal["review_asked"] = "review_asked"
     hash: str
-    reasons: tuple[str, ...] = ()
-    drops: tuple[str, ...] = ()
+    reasons: tuple[ShownText, ...] = ()
+    drops: tuple[ShownText, ...] = ()
 
 
 class PlanApproved(Record):
@@ -172,7 +173,7 @@ class QuestionAsked(Record):
 
     type: Literal["question_asked"] = "question_asked"
     question: str
-    text: str
+    text: ShownText
     options: tuple[str, ...] = ()
     answer_schema: Inputs | None = None
     step: str | None = None
@@ -216,7 +217,7 @@ class QuestionWithdrawn(Record):
 
     type: Literal["question_withdrawn"] = "question_withdrawn"
     question: str
-    reason: str = ""
+    reason: ShownText = ""
 
 
 class RunStarted(Record):
@@ -224,14 +225,14 @@ class RunStarted(Record):
 
     type: Literal["run_started"] = "run_started"
     hash: str
-    reason: str = ""
+    reason: ShownText = ""
 
 
 class RunPaused(Record):
     """No new step starts until the run is resumed."""
 
     type: Literal["run_paused"] = "run_paused"
-    reason: str = ""
+    reason: ShownText = ""
 
 
 class RunResumed(Record):
@@ -249,21 +250,21 @@ class RunRepaired(Record):
     type: Literal["run_repaired"] = "run_repaired"
     aside: int = Field(default=0, ge=0)
     lost: int = Field(default=0, ge=0)
-    reason: str = ""
+    reason: ShownText = ""
 
 
 class CancelAsked(Record):
     """The run is to stop."""
 
     type: Literal["cancel_asked"] = "cancel_asked"
-    reason: str = ""
+    reason: ShownText = ""
 
 
 class ReplanStarted(Record):
     """The plan is being revised while the run is under way."""
 
     type: Literal["replan_started"] = "replan_started"
-    cause: str
+    cause: ShownText
     kind: Literal["failure", "advice", "person", "iteration"] = "failure"
 
 
@@ -285,7 +286,7 @@ class RunFinished(Record):
 
     type: Literal["run_finished"] = "run_finished"
     status: Literal["done", "partly_done", "failed", "cancelled", "answered"]
-    reason: str = ""
+    reason: ShownText = ""
 
 
 AnyBody = (
@@ -357,12 +358,19 @@ class Event(Record):
 
     def to_json(self) -> dict[str, Json]:
         """The event as it is stored, streamed and hashed."""
+        return self._json(self.body.to_json())
+
+    def shown_json(self, locale: str = "en") -> dict[str, Json]:
+        """The event for a reader: sentences are text, so the hash is not that of this form."""
+        return self._json(self.body.shown_json(locale))
+
+    def _json(self, body: dict[str, Json]) -> dict[str, Json]:
         return {
             "run": self.run,
             "number": self.number,
             "at": moment(self.at),
             "by": self.by.to_json(),
-            "body": {"type": self.body.type} | self.body.to_json(),
+            "body": {"type": self.body.type} | body,
             "before": self.before,
             "hash": self.hash,
         }

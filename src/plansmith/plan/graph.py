@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush
 from plansmith.errors import InvalidPlan
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
+from plansmith.plan.sentence import Sentence
 
 Needs = Mapping[str, frozenset[str]]
 
@@ -72,13 +73,13 @@ def cycle_problems(graph: Needs) -> list[Problem]:
 
 def _cycle_problem(ring: list[str]) -> Problem:
     if len(ring) == 1:
-        hint = "remove the id from its own inputs and from its own `after`"
-        return problem("PS305", f"step {ring[0]!r} waits for itself", hint=hint, step=ring[0])
+        message = Sentence("ps.waits_for_itself", step=ring[0])
+        return problem("PS305", message, hint=Sentence("hint.own_id"), step=ring[0])
     shown = ring if len(ring) <= 8 else [*ring[:7], "…"]
     return problem(
         "PS301",
-        f"{len(ring)} steps wait for each other: {' -> '.join([*shown, ring[0]])}",
-        hint="remove one of these needs, from `after` or from a reference",
+        Sentence("ps.ring", count=len(ring), ring=" -> ".join([*shown, ring[0]])),
+        hint=Sentence("hint.cut_ring"),
         step=ring[0],
     )
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from plansmith.plan.data import Record
 from plansmith.plan.problem import Problem
+from plansmith.plan.sentence import ShownText
 
 
 class PrefetchStarted(Record):
@@ -28,7 +29,7 @@ class PrefetchEnded(Record):
     type: Literal["prefetch_ended"] = "prefetch_ended"
     key: str
     result: str = ""
-    error: str = ""
+    error: ShownText = ""
     seconds: float | None = Field(default=None, ge=0)
     tokens: int = Field(default=0, ge=0)
     cost: str = ""
@@ -38,7 +39,7 @@ class PlanningFailed(Record):
     """Planning gave no plan that could be used; `record` is what models were asked and said."""
 
     type: Literal["planning_failed"] = "planning_failed"
-    reason: str
+    reason: ShownText
     problems: tuple[Problem, ...] = ()
     tokens: int = Field(default=0, ge=0)
     cost: str = ""

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from plansmith.plan.data import Path, Record
+from plansmith.plan.sentence import ShownText, in_language
 
 
 class Severity(StrEnum):
@@ -101,8 +102,8 @@ class Problem(Record):
 
     code: str
     severity: Severity
-    message: str
-    hint: str = ""
+    message: ShownText
+    hint: ShownText = ""
     step: str | None = None
     path: Path = ()
 
@@ -111,11 +112,16 @@ class Problem(Record):
         """The readable name of the code, such as `unknown-tool`."""
         return CODES[self.code].name
 
-    def __str__(self) -> str:
+    def line(self, locale: str = "en") -> str:
+        """The problem on one line, in the reader's language."""
         place = ".".join(str(part) for part in ((self.step,) if self.step else ()) + self.path)
         where = f" {place}:" if place else ""
-        hint = f" ({self.hint})" if self.hint else ""
-        return f"{self.severity} {self.code} {self.name}:{where} {self.message}{hint}"
+        hint = f" ({in_language(self.hint, locale)})" if self.hint else ""
+        message = in_language(self.message, locale)
+        return f"{self.severity} {self.code} {self.name}:{where} {message}{hint}"
+
+    def __str__(self) -> str:
+        return self.line()
 
 
 def problem(

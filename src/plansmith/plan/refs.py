@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, cast
 
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.data import Json, Path
+from plansmith.plan.sentence import Sentence
 
 FROM: Final = "$from"
 PATH: Final = "$path"
@@ -102,7 +103,9 @@ def find_in_text(text: str) -> Iterator[Found]:
             yield Found((), piece)
     if "{{" in text:
         for braces in _BRACES.finditer(_TOKEN.sub("", text)):
-            yield Found((), None, f"{braces.group()} is not a reference such as {{{{step.name}}}}")
+            yield Found(
+                (), None, Sentence("ps.ref_braces", text=braces.group(), example="{{step.name}}")
+            )
 
 
 def pieces(text: str) -> list[str | Ref]:
@@ -175,15 +178,16 @@ def _renamed_token(token: re.Match[str], names: Mapping[str, str]) -> str:
 def lookup(ref: Ref, values: Mapping[str, Json]) -> Json:
     """The value a reference points at."""
     if ref.step not in values:
-        raise ReferenceFailed(f"{ref}: there is no result of {ref.step!r}")
+        raise ReferenceFailed(Sentence("step.no_result", ref=str(ref), step=ref.step))
     value = values[ref.step]
     for depth, key in enumerate(ref.path):
         try:
             value = _member(value, key)
         except (KeyError, IndexError, TypeError):
             here = Ref(ref.step, ref.path[:depth])
-            hint = f"{here} has {_members(value)}"
-            raise ReferenceFailed(f"{ref}: nothing at {_path_text(key)}", hint=hint) from None
+            fields = {"ref": str(ref), "key": _path_text(key), "here": str(here)}
+            parts = _members(value)
+            raise ReferenceFailed(Sentence("step.nothing_at", parts=parts, **fields)) from None
     return value
 
 
@@ -269,7 +273,7 @@ def _member(value: Json, key: str | int) -> Json:
 def _members(value: Json) -> str:
     if isinstance(value, dict):
         names = ", ".join(list(value)[:8])
-        return f"the keys {names}" if names else "no keys"
+        return Sentence("step.has_keys", names=names) if names else Sentence("step.has_no_keys")
     if isinstance(value, list):
-        return f"{len(value)} items"
-    return f"no parts: it is {value_text(value)[:40]!r}"
+        return Sentence("step.has_items", count=len(value))
+    return Sentence("step.has_no_parts", value=repr(value_text(value)[:40]))

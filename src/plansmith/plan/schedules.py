@@ -18,6 +18,7 @@ from plansmith.plan.events import Instant
 from plansmith.plan.invalid import why_invalid
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
+from plansmith.plan.sentence import ShownText
 from plansmith.plan.steps import Inputs, Text
 from plansmith.plan.timing import Timing, due, last_due
 
@@ -78,7 +79,7 @@ class Schedule(Record):
     max_failures: Whole = Field(default=3, ge=1)
     budget: BudgetLimits = BudgetLimits()
     paused: Flag = False
-    reason: str = ""
+    reason: ShownText = ""
     removed: Flag = False
     by: str = ""
     folder: str = ""
@@ -169,7 +170,7 @@ class Fire(Record):
     kind: FireKind = FireKind.DUE
     state: FireState = FireState.CLAIMED
     run: str = ""
-    note: str = ""
+    note: ShownText = ""
     at: Instant
     seen: Instant
     ended: Instant | None = None

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from plansmith.plan.data import Instant, Record
+from plansmith.plan.sentence import ShownText
 from plansmith.plan.steps import Value
 
 
@@ -41,7 +42,7 @@ class StepAdvised(Record):
     type: Literal["step_advised"] = "step_advised"
     step: str
     advice: Literal["replan", "finish"]
-    reason: str = ""
+    reason: ShownText = ""
 
 
 class StepDone(Record):
@@ -78,7 +79,7 @@ class StepFailed(Record):
 
     type: Literal["step_failed"] = "step_failed"
     step: str
-    error: str
+    error: ShownText
     again: bool = False
     kind: Literal["tool", "time", "reference", "result", "person"] = "tool"
     tokens: int = Field(default=0, ge=0)
@@ -104,7 +105,7 @@ class StepSkipped(Record):
 
     type: Literal["step_skipped"] = "step_skipped"
     step: str
-    reason: str = ""
+    reason: ShownText = ""
 
 
 class StepCancelled(Record):
@@ -112,7 +113,7 @@ class StepCancelled(Record):
 
     type: Literal["step_cancelled"] = "step_cancelled"
     step: str
-    reason: str = ""
+    reason: ShownText = ""
 
 
 class StepUnknown(Record):
@@ -120,7 +121,7 @@ class StepUnknown(Record):
 
     type: Literal["step_unknown"] = "step_unknown"
     step: str
-    reason: str = ""
+    reason: ShownText = ""
 
 
 class StepReset(Record):
@@ -128,4 +129,4 @@ class StepReset(Record):
 
     type: Literal["step_reset"] = "step_reset"
     step: str
-    reason: str = ""
+    reason: ShownText = ""

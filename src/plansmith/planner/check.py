@@ -13,6 +13,7 @@ from plansmith.plan.graph import cycle_problems, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, ITEM, PARAMS, RESERVED, Found, Ref, pieces
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     LONGEST_TIMEOUT_S,
     AgentStep,
@@ -85,16 +86,16 @@ def way_on(plan: Plan, *, done: Collection[str] = ()) -> Way:
 
 def _check_ids(plan: Plan) -> Iterator[Problem]:
     if all(step.disabled for step in plan.steps):
-        hint = "add a step, or switch one on" if plan.steps else "add a step"
-        yield problem("PS307", "the plan has no step that would run", hint=hint, path=("steps",))
+        hint = Sentence("hint.add_or_switch_on") if plan.steps else Sentence("hint.add_step")
+        yield problem("PS307", Sentence("ps.nothing_runs"), hint=hint, path=("steps",))
     seen: set[str] = set()
     for step in _all_steps(plan):
         if step.id in RESERVED:
-            message = f"{step.id!r} has a meaning of its own in references"
-            yield problem("PS306", message, hint="choose another id", step=step.id, path=("id",))
+            message, hint = Sentence("ps.reserved_id", id=step.id), Sentence("hint.other_id")
+            yield problem("PS306", message, hint=hint, step=step.id, path=("id",))
         elif step.id in seen:
-            message = f"two steps have the id {step.id!r}"
-            yield problem("PS304", message, hint="rename one of them", step=step.id, path=("id",))
+            message, hint = Sentence("ps.duplicate_id", id=step.id), Sentence("hint.rename_one")
+            yield problem("PS304", message, hint=hint, step=step.id, path=("id",))
         seen.add(step.id)
 
 
@@ -105,8 +106,8 @@ def _check_size(plan: Plan, max_steps: int | None) -> Iterator[Problem]:
         if not step.disabled and not isinstance(step, (AskStep, ReplyStep))
     ]
     if max_steps is not None and len(counted) > max_steps:
-        message = f"the plan has {len(counted)} steps, and {max_steps} are allowed"
-        hint = "join steps, use a map step, or raise the limit; nothing was cut"
+        message = Sentence("ps.too_many_steps", count=len(counted), most=max_steps)
+        hint = Sentence("hint.fewer_steps")
         yield problem("PS313", message, hint=hint, path=("steps",))
 
 
@@ -134,7 +135,7 @@ def _check_references(
         yield from _check_reference(step, found, plan, parameters)
     for position, need in enumerate(step.after):
         if need not in plan.by_id:
-            message = f"{step.id!r} comes after {need!r}, which is not a step"
+            message = Sentence("ps.after_unknown", step=step.id, name=need)
             hint = _near(need, plan.by_id)
             yield problem("PS302", message, hint=hint, step=step.id, path=("after", position))
 
@@ -145,28 +146,34 @@ def _check_reference(
     ref = found.ref
     if ref is None:
         code = "PS311" if found.flaw.startswith("{{") else "PS303"
-        hint = _TEXT_HINT if code == "PS311" else _JSON_HINT
+        hint = _text_hint() if code == "PS311" else _json_hint()
         yield problem(code, found.flaw, hint=hint, step=step.id, path=found.where)
     elif ref.step == ITEM and found.where[:1] != ("each",):
-        message = f"{ref} has a meaning only inside a map step"
-        yield problem("PS302", message, hint="name a step", step=step.id, path=found.where)
+        message, hint = Sentence("ps.item_outside", ref=str(ref)), Sentence("hint.name_step")
+        yield problem("PS302", message, hint=hint, step=step.id, path=found.where)
     elif ref.step == PARAMS:
         known = parameters or ()
         if not ref.path or ref.path[0] not in known:
-            hint = _near(str(ref.path[0]) if ref.path else "", known)
-            message = f"{ref} names no parameter of this plan"
-            yield problem("PS302", message, hint=hint, step=step.id, path=found.where)
+            near = _near(str(ref.path[0]) if ref.path else "", known)
+            message = Sentence("ps.no_parameter", ref=str(ref))
+            yield problem("PS302", message, hint=near, step=step.id, path=found.where)
     elif ref.step not in plan.by_id and ref.step != ITEM:
-        hint = f"{_near(ref.step, plan.by_id)}; {_TEXT_HINT}"
-        yield problem("PS302", f"{ref} names no step", hint=hint, step=step.id, path=found.where)
+        hint = Sentence("hint.near_or_text", near=_near(ref.step, plan.by_id), text=_text_hint())
+        message = Sentence("ps.no_such_step", ref=str(ref))
+        yield problem("PS302", message, hint=hint, step=step.id, path=found.where)
     elif ref.step in plan.by_id and plan.by_id[ref.step].disabled and not step.disabled:
-        message = f"{ref} is the output of a step that is switched off"
-        hint = f"switch {ref.step!r} on, or take the reference out"
+        message = Sentence("ps.source_off", ref=str(ref))
+        hint = Sentence("hint.switch_on", step=ref.step)
         yield problem("PS308", message, hint=hint, step=step.id, path=found.where)
 
 
-_TEXT_HINT: Final = 'braces that are meant as text are written {{"{{"}}'
-_JSON_HINT: Final = 'write {"$from": "step", "$path": ["key", 0]}; data goes into {"$literal": …}'
+def _text_hint() -> Sentence:
+    return Sentence("hint.braces", example='{{"{{"}}')
+
+
+def _json_hint() -> Sentence:
+    example = '{"$from": "step", "$path": ["key", 0]}'
+    return Sentence("hint.reference_form", example=example, literal='{"$literal": …}')
 
 
 def _near(name: str, known: Collection[str]) -> str:
@@ -177,11 +184,10 @@ def _check_map(step: AnyStep) -> Iterator[Problem]:
     if not isinstance(step, MapStep):
         return
     if not (isinstance(step.over, list) or _is_reference(step.over)):
-        message = "`over` is neither a list nor a reference to one"
-        yield problem("PS309", message, hint=_JSON_HINT, step=step.id, path=("over",))
+        message = Sentence("ps.over_no_list")
+        yield problem("PS309", message, hint=_json_hint(), step=step.id, path=("over",))
     if step.each.after:
-        message = "the inner step of a map step runs once an item and waits for nothing else"
-        hint = "put `after` on the map step"
+        message, hint = Sentence("ps.inner_after"), Sentence("hint.after_outside")
         yield problem("PS310", message, hint=hint, step=step.id, path=("each", "after"))
 
 
@@ -191,8 +197,9 @@ def _check_timeouts(step: AnyStep) -> Iterator[Problem]:
         places["each", "timeout_s"] = step.each
     for path, each in places.items():
         if each.timeout_s is not None and each.timeout_s > LONGEST_TIMEOUT_S:
-            message = f"{step.id!r} may take {each.timeout_s:g} seconds, which is more than a year"
-            hint = f"give at most {LONGEST_TIMEOUT_S:.0f} seconds, or leave it out"
+            seconds = f"{each.timeout_s:g}"
+            message = Sentence("ps.long_timeout", step=step.id, seconds=seconds)
+            hint = Sentence("hint.timeout", most=f"{LONGEST_TIMEOUT_S:.0f}")
             yield problem("PS315", message, hint=hint, step=step.id, path=path)
 
 
@@ -236,10 +243,10 @@ def agent_names(agents: Iterable[str | AgentSpec]) -> tuple[set[str], dict[str, 
 
 def _refusal(agent: AgentSpec) -> str:
     if not agent.enabled:
-        return "is switched off"
+        return Sentence("ps.agent_off", name=agent.name)
     if agent.hidden:
-        return "is hidden from planning"
-    return "takes whole requests only, never a step of a plan" if agent.passthrough else ""
+        return Sentence("ps.agent_hidden", name=agent.name)
+    return Sentence("ps.agent_passthrough", name=agent.name) if agent.passthrough else ""
 
 
 class _Names:
@@ -280,8 +287,8 @@ class _Names:
         # A hopeless plan gets few guesses, each of which costs a look at similar names.
         if key not in self.guesses:
             enough = len(self.guesses) >= _MOST_GUESSES
-            self.guesses[key] = f"choose a {what} that exists" if enough else known.hint(name)
-        message = f"there is no {what} called {name!r}"
+            self.guesses[key] = Sentence(f"hint.choose_{what}") if enough else known.hint(name)
+        message: str = Sentence(f"unknown.{what}", name=name)
         if code == "PS102" and name in self.refused:
-            message = f"the agent {name!r} {self.refused[name]}"
+            message = self.refused[name]
         yield problem(code, message, hint=self.guesses[key], step=step.id, path=(what,))

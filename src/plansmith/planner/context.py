@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from plansmith.errors import Misconfigured
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.briefing.background import HEADING, Search, investigate
 from plansmith.planner.briefing.fence import fence, indented
 from plansmith.planner.briefing.history import TITLE, Summariser, recall
@@ -198,7 +199,7 @@ async def _conversation(
     said = await recall(known.history, tokens=share, count=limits.count, summariser=model)
     if not said.text:
         number = len(known.history)
-        notes = (*said.notes, f"no room is left for the {number} messages of the conversation")
+        notes = (*said.notes, Sentence("context.no_room_history", count=number))
         return _Gathered(Part(()), notes, TITLE, said.usage)
     part = Part((ContextBlock(TITLE, said.text),), _MAY, newest_last=True)
     return _Gathered(part, said.notes, usage=said.usage)

@@ -11,6 +11,7 @@ from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.estimate import Estimate, Measured
 from plansmith.plan.graph import critical_path, needs
 from plansmith.plan.plan import Plan
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AskStep, MapStep, ReplyStep, StepFields, ToolStep
 
 
@@ -121,12 +122,12 @@ def _basis(
 ) -> tuple[str, ...]:
     inner = [step.each if isinstance(step, MapStep) else step for step in steps]
     measured = sum(_name(step) in past for step in inner)
-    lines = [f"{measured} of {len(inner)} steps from past runs, the others from rules of thumb"]
+    lines = [Sentence("estimate.measured", count=measured, total=len(inner))]
     guessed = [s for s in steps if isinstance(s, MapStep) and not isinstance(s.over, list)]
     if guessed:
-        lines.append(f"{_ITEMS_GUESS} items assumed for each list that is not known yet")
+        lines.append(Sentence("estimate.items", count=_ITEMS_GUESS))
     if price is None:
-        lines.append("price unknown")
+        lines.append(Sentence("estimate.no_price"))
     if any(isinstance(step, AskStep) for step in steps):
-        lines.append("waiting for your answers is not counted")
+        lines.append(Sentence("estimate.no_waiting"))
     return tuple(lines)

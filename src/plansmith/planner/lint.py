@@ -13,6 +13,7 @@ from plansmith.plan.graph import dependents, needs, order, upstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import RESERVED
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     AgentStep,
     AnyStep,
@@ -79,8 +80,8 @@ class _Linter:
         alive = upstream(self.graph, ends) | set(ends)
         for step in self.steps:
             if step.id not in alive:
-                message = f"nothing that replies or acts uses {step.id!r}"
-                hint = "refer to its output, or leave the step out"
+                message = Sentence("ps.dead_step", step=step.id)
+                hint = Sentence("hint.use_output")
                 yield problem("PS401", message, hint=hint, step=step.id)
 
     def hidden_serialisation(self) -> Iterator[Problem]:
@@ -90,8 +91,8 @@ class _Linter:
                 continue
             for position, before in enumerate(step.after):
                 if before in self.reading and self._is_needless(step, before):
-                    message = f"{step.id!r} waits for {before!r} and uses nothing of it"
-                    hint = f"take {before!r} out of `after`: both only read"
+                    message = Sentence("ps.needless_wait", step=step.id, earlier=before)
+                    hint = Sentence("hint.not_after", step=before)
                     place = ("after", position)
                     yield problem("PS402", message, hint=hint, step=step.id, path=place)
 
@@ -102,8 +103,8 @@ class _Linter:
             waiting = [self.by_id[each] for each in followers[step.id] if each in self.by_id]
             looked_at = step.id in self.used or any(_sees_all(each) for each in waiting)
             if step.id in self.reading and waiting and not looked_at:
-                message = f"steps wait for {step.id!r}, and none uses its output"
-                hint = "refer to its output, or leave the step out"
+                message = Sentence("ps.unused_output", step=step.id)
+                hint = Sentence("hint.use_output")
                 yield problem("PS403", message, hint=hint, step=step.id)
 
     def duplicate_work(self) -> Iterator[Problem]:
@@ -116,8 +117,8 @@ class _Linter:
                 continue
             first = seen.setdefault(key, name)
             if first != name and not self._changed_between(first, name):
-                message = f"{name!r} does the same as {first!r}"
-                hint = f"leave it out and use the output of {first!r}"
+                message = Sentence("ps.same_work", step=name, first=first)
+                hint = Sentence("hint.use_first", step=first)
                 found = problem("PS404", message, hint=hint, step=name)
                 # Who orders the second behind the first may want to look again later.
                 later = self._above[name] >> self._place[first] & 1
@@ -132,9 +133,9 @@ class _Linter:
                 continue
             acts, bounded = step.id not in self.reading, _is_bounded(flow.over(step))
             if not bounded and (acts or step.width > _WIDE):
-                what = "acts once for every item" if acts else f"runs {step.width} at a time"
-                message = f"{step.id!r} {what} of a list of unknown length"
-                hint = "take a part of the list with a bound, or ask before"
+                wide = Sentence("ps.runs_wide", step=step.id, width=step.width)
+                message = Sentence("ps.acts_for_each", step=step.id) if acts else wide
+                hint = Sentence("hint.bound_list")
                 yield problem("PS405", message, hint=hint, step=step.id, path=("over",))
 
     def writes_without_review(self) -> Iterator[Problem]:
@@ -146,9 +147,8 @@ class _Linter:
             if not self._found_out(step) or self._asked_before(step):
                 continue
             final = spec.effect is Effect.FINAL
-            what = "cannot be undone and" if final else "changes something and"
-            message = f"{step.id!r} {what} works with values nobody has seen at review"
-            hint = "put an ask step before it that shows them"
+            message = Sentence("ps.final_unseen" if final else "ps.write_unseen", step=step.id)
+            hint = Sentence("hint.ask_before")
             found = problem("PS406", message, hint=hint, step=step.id)
             yield found if final else found.model_copy(update={"severity": Severity.NOTE})
 
@@ -159,8 +159,8 @@ class _Linter:
         followers = dependents(self.graph)
         for step in self.steps:
             if step.id in self.reading and not followers[step.id]:
-                message = f"what {step.id!r} finds out is told to nobody"
-                hint = "add a reply step that refers to it"
+                message = Sentence("ps.told_nobody", step=step.id)
+                hint = Sentence("hint.add_reply")
                 yield problem("PS407", message, hint=hint, step=step.id)
                 return
 

@@ -12,6 +12,7 @@ from plansmith.plan.data import Json, Path, flaws, same
 from plansmith.plan.plan import MAX_STEPS, Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import LITERAL, RESERVED, Ref, escape_text, literal
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, StepFields, ToolStep
 from plansmith.planner.check import agent_names
 from plansmith.planner.checking.arguments import short_json
@@ -103,15 +104,14 @@ class _Mender:
         bare = without_recurrence(step.task) if self.scheduled else step.task
         if bare == step.task:
             return named
-        message = "when it runs is the plan's schedule: the words for it are taken out of the task"
-        self._note("PS013", message, step, ("task",))
+        self._note("PS013", Sentence("ps.schedule_words"), step, ("task",))
         return named.replace(task=bare)
 
     def _named(self, step: _S, field: str, name: str, known: Names) -> _S:
         right = None if name in known else known.obvious(name)
         if right is None:
             return step
-        self._note("PS206", f"{name!r} became {right!r}", step, (field,))
+        self._note("PS206", Sentence("ps.renamed", before=name, after=right), step, (field,))
         return step.replace(**{field: right})
 
     def _filled(self, step: ToolStep, spec: ToolSpec) -> ToolStep:
@@ -140,7 +140,7 @@ class _Mender:
         for wrong, right in meant.items():
             if right is not None and list(meant.values()).count(right) == 1:
                 table[wrong] = right
-                message = f"the argument {wrong!r} became {right!r}"
+                message = Sentence("ps.renamed_argument", before=wrong, after=right)
                 self._note("PS206", message, step, ("inputs", right))
         return {table.get(name, name): value for name, value in inputs.items()} if table else inputs
 
@@ -151,6 +151,8 @@ class _Mender:
             message = (
                 f"{name!r} was {short_json(change.before)} and became {short_json(change.after)}"
             )
+            before, after = short_json(change.before), short_json(change.after)
+            message = Sentence("ps.coerced", name=name, before=before, after=after)
             self._note("PS205", message, step, ("inputs", *change.path))
         return done.inputs if done.changes else inputs
 
@@ -167,7 +169,7 @@ class _Mender:
             about = _about(schema, (*fault.path, name))
             question = self._question(step, name, about)
             inputs = put(inputs, path, cast("Json", Ref(question.id).to_json()))
-            message = f"{name!r} is missing, so {question.id!r} asks for it"
+            message = Sentence("ps.asked_for", name=name, question=question.id)
             self._note("PS207", message, step, ("inputs", *path))
         return inputs
 
@@ -200,7 +202,7 @@ class _Mender:
         return name
 
     def _note(self, code: str, message: str, step: StepFields, path: Path) -> None:
-        hint = "look whether this is what was meant"
+        hint = Sentence("hint.look_meant")
         self.notes.append(problem(code, message, hint=hint, step=step.id, path=path))
 
 

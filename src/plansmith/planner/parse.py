@@ -11,6 +11,7 @@ from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import KINDS
 from plansmith.planner.jsontext.read import read_json
 from plansmith.planner.shape import Shape
@@ -122,12 +123,17 @@ def _without_bad_parts(
     plan = read(head | {"steps": kept})
     dropped = [
         problem(
-            "PS014", f"the step {name!r} cannot be read and is left out", hint=_REPAIR, step=name
+            "PS014",
+            Sentence("ps.step_left_out", name=name),
+            hint=Sentence("hint.write_step_again"),
+            step=name,
         )
         for name in sorted(map(str, bad_steps))
     ]
     left_out = [
-        problem("PS013", f"{each.message}; it is left out", hint=each.hint, path=each.path)
+        problem(
+            "PS013", Sentence("ps.left_out", problem=each.message), hint=each.hint, path=each.path
+        )
         for each in found
         if each.path[:1] and each.path[0] in bad_fields
     ]
@@ -135,10 +141,7 @@ def _without_bad_parts(
     return Parsed(plan if isinstance(plan, Plan) else None, [*notes, *left_out, *rest, *dropped])
 
 
-_REPAIR: Final = "write the step again"
-
-
 def _no_plan(text: str, why: str) -> Problem:
     excerpt = " ".join(text.split())[:_EXCERPT]
-    hint = 'answer with one JSON object {"goal": …, "steps": […]} and nothing else'
-    return problem("PS001", f"no plan could be read: {why}; the text begins {excerpt!r}", hint=hint)
+    hint = Sentence("hint.one_object", example='{"goal": …, "steps": […]}')
+    return problem("PS001", Sentence("ps.no_plan_read", reason=why, text=excerpt), hint=hint)

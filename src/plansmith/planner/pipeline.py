@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from plansmith.plan.problem import Problem, problem
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.briefing.history import Summariser
 from plansmith.planner.briefing.locales import locale_of
 from plansmith.planner.check import check_plan
@@ -151,4 +152,4 @@ def _given(request: PlanRequest, context: Context) -> str:
 
 
 def _told(note: str) -> Problem:
-    return problem("PS016", note, hint="raise context_tokens, or give the planner less")
+    return problem("PS016", note, hint=Sentence("hint.context_tokens"))

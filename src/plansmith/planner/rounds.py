@@ -8,6 +8,7 @@ from plansmith.errors import ModelBusy, ModelFailed
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.planner.briefing.fence import visible
 from plansmith.planner.briefing.profile import Profile
 from plansmith.planner.check import check_plan
@@ -176,7 +177,7 @@ class Rounds:
             self.kit.settings.fallback,
             request=self.query,
             text=self.text,
-            reason=worst[0].message if worst else "no plan",
+            reason=in_language(worst[0].message if worst else Sentence("ps.no_plan"), self.locale),
             locale=self.locale,
             agent=self.offer.agents[0].name if self.offer.agents else None,
         )
@@ -209,5 +210,5 @@ def estimate_with(plan: Plan, kit: Kit) -> Estimate:
 
 
 def _model_failed(failure: ModelFailed) -> Problem:
-    hint = failure.hint or "look at the model's settings, or try again"
-    return problem("PS015", f"the model gave no usable answer: {failure.message}", hint=hint)
+    hint = failure.hint or Sentence("hint.model_settings")
+    return problem("PS015", Sentence("ps.no_answer", reason=failure.message), hint=hint)

@@ -12,6 +12,7 @@ from plansmith.plan.data import Json, Path
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, LITERAL, PATH, STEP_ID, Ref, pieces
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import KINDS, STEP_TYPES, AgentStep, AnyStep, kind_of
 
 _ALIASES: Final = {
@@ -59,9 +60,7 @@ class Shape:
         for name, each in value.items():
             known = _PLAN_ALIASES.get(name, name)
             if known not in Plan.model_fields or known == "steps" or known in fields:
-                self._note(
-                    f"the field {name!r} is not part of a plan and is left out", path=(name,)
-                )
+                self._note(Sentence("ps.plan_field_out", name=name), path=(name,))
             elif each is not None:
                 fields[known] = each
         fields.pop("schema_version", None)
@@ -70,8 +69,8 @@ class Shape:
     def step(self, value: Json, place: int) -> dict[str, Json] | None:
         """One step in the plan language's own words, or None with a problem."""
         if not isinstance(value, dict):
-            message = f"entry {place} of the steps is not a step: {str(value)[:80]!r}"
-            hint = "write each step as an object"
+            message = Sentence("ps.entry_no_step", place=place, text=repr(str(value)[:80]))
+            hint = Sentence("hint.as_object")
             self.notes.append(problem("PS014", message, hint=hint, path=("steps", place - 1)))
             return None
         fields = self._known_fields(value, place)
@@ -96,7 +95,7 @@ class Shape:
             if each is None:
                 continue
             if known not in _FIELDS or known in fields:
-                message = f"the field {name!r} is not part of a step and is left out"
+                message = Sentence("ps.step_field_out", name=name)
                 self._note(message, step=str(value.get("id", place)), path=(name,))
             else:
                 fields[known] = each
@@ -107,7 +106,8 @@ class Shape:
         told = kind_of({name: each for name, each in fields.items() if name != "kind"})
         if told is None:
             return {}
-        self._note(f"the kind {kind!r} is read as {told!r}", step=str(fields["id"]), path=("kind",))
+        message = Sentence("ps.kind_read_as", kind=str(kind), known=told)
+        self._note(message, step=str(fields["id"]), path=("kind",))
         return {"kind": told}
 
     def _inner(self, value: Json, place: int) -> Json:
@@ -121,13 +121,13 @@ class Shape:
     def _id(self, given: Json, place: int) -> str:
         if given is None or isinstance(given, (dict, list, bool)):
             name = self._free(f"s{place}")
-            self._note(f"step {place} has no id; it is called {name!r}", step=name, path=("id",))
+            self._note(Sentence("ps.no_id", place=place, name=name), step=name, path=("id",))
             return name
         text = str(given)
         slug = _NOT_SLUG.sub("_", text).strip("_-")[:64] or f"s{place}"
         if slug != text:
             slug = self._free(slug)
-            self._note(f"the id {text!r} is written {slug!r}", step=slug, path=("id",))
+            self._note(Sentence("ps.id_written", given=text, name=slug), step=slug, path=("id",))
         self._renamed.setdefault(text, slug)
         self._taken.add(slug)
         return slug
@@ -181,7 +181,7 @@ class Shape:
             made |= {PATH: [*keys]} if keys else {}
             made |= {name: each for name, each in value.items() if name not in (FROM, PATH)}
             if made != value and inside != []:
-                self._note("a reference was written in another way", step=step, path=path)
+                self._note(Sentence("ps.ref_rewritten"), step=step, path=path)
             return made
         return value
 
@@ -194,7 +194,7 @@ class Shape:
 
         written = _FOREIGN_REF.sub(rewrite, text)
         if written != text:
-            self._note("a reference was written in another way", step=step, path=path)
+            self._note(Sentence("ps.ref_rewritten"), step=step, path=path)
         parts = pieces(written)
         if any(isinstance(part, Ref) and part.step in self._renamed for part in parts):
             return "".join(self._renamed_ref(part) for part in parts)
@@ -206,7 +206,7 @@ class Shape:
         return part.replace("{{", '{{"{{"}}')
 
     def _note(self, message: str, *, step: str | None = None, path: Path = ()) -> None:
-        hint = "look whether it is what was meant"
+        hint = Sentence("hint.look_meant")
         self.notes.append(problem("PS013", message, hint=hint, step=step, path=path))
 
 
@@ -234,7 +234,7 @@ def assigned(plan: Plan, agents: Sequence[AgentSpec], *, tags: bool = False) -> 
         first = next(iter(usable.values()))
         tag = "" if given == PRIMARY or f"[{given}]" in step.task else f"[{given}] "
         steps.append(step.replace(agent=first, task=f"{tag}{step.task}"))
-        message, hint = f"it names no agent, so {first!r} gets it", "name another one if need be"
+        message, hint = Sentence("ps.no_agent_named", name=first), Sentence("hint.other_agent")
         notes.append(problem("PS013", message, hint=hint, step=step.id, path=("agent",)))
     return Assigned(plan.replace(steps=tuple(steps)) if notes else plan, notes)
 

@@ -12,6 +12,7 @@ from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.timing import Timing
 from plansmith.planner.briefing.fence import fence, visible
 from plansmith.planner.deeds import asked_deeds
@@ -89,7 +90,7 @@ async def _asked(
     request: str, *, model: ChatModel | None, locale: str, prompts: Path | None
 ) -> Triage:
     if model is None:
-        return Triage(Decision.PLAN, "no model for triage is set", request)
+        return Triage(Decision.PLAN, Sentence("triage.no_model"), request)
     messages = [
         Message("system", render("triage", folder=prompts, locale=locale)),
         Message("user", fence("request", request)),
@@ -99,9 +100,9 @@ async def _asked(
         heard = await listen(model.stream(asked))
         decided = _decided(heard, request)
     except (ModelFailed, UnreadableText) as error:
-        return Triage(Decision.PLAN, f"triage failed: {error}", request)
+        return Triage(Decision.PLAN, Sentence("triage.failed", reason=str(error)), request)
     if decided.decision is Decision.ANSWER and asked_deeds(request):
-        reason = "words alone do not do what the request asks for"
+        reason = Sentence("triage.must_do")
         return decided._replace(decision=Decision.PLAN, reason=reason, answer="")
     return decided
 
@@ -118,14 +119,16 @@ def _fixed(
     agent = next((each for each in agents if name and each.name.lower() == name.lower()), None)
     if not query.strip():
         question = "你想做什么？" if locale.startswith("zh") else "What would you like to be done?"
-        return Triage(Decision.ASK, "the request is empty", request, question)
+        return Triage(Decision.ASK, Sentence("triage.empty"), request, question)
     if agent is not None and agent.enabled and agent.passthrough:
         plan = agent_plan(agent.name, query, locale)
-        return Triage(Decision.PLAN, f"{agent.name} takes requests as they are", query, "", plan)
+        return Triage(
+            Decision.PLAN, Sentence("triage.passthrough", agent=agent.name), query, "", plan
+        )
     if name in templates:
         step = {"id": "run", "title": f"Run {name}", "template": name, "inputs": {"request": query}}
         plan = Plan.model_validate({"goal": query, "locale": locale, "steps": [step]})
-        return Triage(Decision.PLAN, f"{name} is a template", query, "", plan)
+        return Triage(Decision.PLAN, Sentence("triage.template", name=name), query, "", plan)
     if target and agent is None:
         raise PlansmithError(f"there is no agent or template {target!r}", hint=_names(agents))
     return None
@@ -157,6 +160,6 @@ def _decided(heard: Heard, request: str) -> Triage:
     reason, answer = str(value.get("reason") or ""), str(value.get("answer") or "")
     query = value.get("query")
     if decision is not Decision.PLAN and not answer.strip():
-        return Triage(Decision.PLAN, "triage gave no answer", request, usage=heard.usage)
+        return Triage(Decision.PLAN, Sentence("triage.no_answer"), request, usage=heard.usage)
     enriched = query if isinstance(query, str) and query.strip() else request
     return Triage(decision, reason, enriched, answer, usage=heard.usage)

@@ -14,6 +14,7 @@ from plansmith.plan.data import Json, content_hash
 from plansmith.plan.graph import needs, order
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import ITEM, RESERVED, find, rename_refs
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     MAX_NESTING,
     AgentStep,
@@ -64,7 +65,7 @@ class _Scope:
     params: Mapping[str, str] = field(default_factory=dict[str, str])
     item: str = ""
     lists: tuple[str, ...] = ()
-    around: str = ""
+    around: tuple[tuple[str, str], ...] = ()
     before: tuple[str, ...] = ()
     depth: int = 0
 
@@ -132,7 +133,10 @@ class PlanCalls:
                 [[self.keys[each], self._history[each]] for each in sorted(self._before[place])]
             )
             if step.disabled:
-                keys[name], self.texts[place] = content_hash(["off", name]), f"{name} (off)"
+                keys[name], self.texts[place] = (
+                    content_hash(["off", name]),
+                    Sentence("call.off", step=name),
+                )
             else:
                 keys[name] = self._step(step, place, keys, scope)
             self.keys[place] = keys[name]
@@ -162,7 +166,9 @@ class PlanCalls:
     ) -> str:
         task = step.task if isinstance(step, AgentStep) else None
         given = self._value([task, step.inputs], keys, scope)
-        text = f"{self.texts[place]}{scope.around}"
+        text = self.texts[place]
+        for code, around in scope.around:
+            text = Sentence(code, call=text, around=around)
         for name, effect in effects(step, tools=self._tools, agents=self._agents):
             key = content_hash([step.kind, name, given, [*scope.lists]])
             self.calls.append(PlannedCall(place, name, effect, key, text))
@@ -176,7 +182,7 @@ class PlanCalls:
             prefix=f"{place}/",
             item=over,
             lists=(*scope.lists, content_hash([over, step.most])),
-            around=f" for each item of {value_line(step.over, _VALUE)}{scope.around}",
+            around=(("call.each", value_line(step.over, _VALUE)), *scope.around),
             before=self._before[place],
         )
         each = f"{place}/{step.each.id}"
@@ -190,12 +196,13 @@ class PlanCalls:
         if plan is None or scope.depth >= MAX_NESTING:
             unseen = [step.template, step.version, step.content]
             return content_hash(["plan", *unseen, dict[str, Json](given)])
+        inside = f"{safe(step.template)}({_given(step.inputs)})"
         inner = replace(
             scope,
             prefix=f"{place}/",
             params=given,
             item="",
-            around=f" in {safe(step.template)}({_given(step.inputs)}){scope.around}",
+            around=(("call.inside", inside), *scope.around),
             before=self._before[place],
             depth=scope.depth + 1,
         )
@@ -227,7 +234,7 @@ def _words(step: AnyStep) -> str:
             more = f", {_given(step.inputs)}" if step.inputs else ""
             return f"{safe(step.agent)}(task={value_line(step.task, _VALUE)}{more})"
         case AskStep():
-            return f"asks {clip(safe(step.question), _QUESTION)!r}"
+            return Sentence("call.asks", question=clip(safe(step.question), _QUESTION))
         case _:
             return step.id
 

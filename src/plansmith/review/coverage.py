@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from plansmith.plan.sentence import Sentence
 from plansmith.review.calls import PlanCalls, PlannedCall
 
 
@@ -34,11 +35,10 @@ def coverage(
     names = sorted(revision.names - approved.names - told)
     hosts = sorted(revision.hosts - approved.hosts)
     reasons = [
-        *(f"{name} was not in the plan before" for name in names),
-        *(f"{host} was not in the plan before" for host in hosts),
+        *(Sentence("coverage.new_name", name=name) for name in (*names, *hosts)),
         *match.unguarded,
         *(_new(call, instead, approved, revision) for call, instead in fresh),
-        *(f"no longer calls {call.text}, which you approved" for call in gone),
+        *(Sentence("coverage.gone", call=call.text) for call in gone),
     ]
     return Coverage(tuple(dict.fromkeys(reasons)), tuple(call.text for call in gone))
 
@@ -51,7 +51,7 @@ class _Match:
         self.open: dict[str, list[PlannedCall]] = defaultdict(list)
         for call in approved.acting:
             self.open[call.key].append(call)
-        self.unguarded: list[str] = []
+        self.unguarded: list[Sentence] = []
         self._fresh = [call for call in revision.acting if not self._is_covered(call)]
 
     def fresh(self) -> Iterator[tuple[PlannedCall, PlannedCall | None]]:
@@ -72,9 +72,9 @@ class _Match:
         pair = known.pop(index)
         if lost:
             self.unguarded += [
-                f"no longer {text} before {call.text}"
-                if text.startswith("asks ")
-                else f"no longer waits for {text} before {call.text}"
+                Sentence("coverage.not_asked", question=text.fields["question"], call=call.text)
+                if isinstance(text, Sentence) and text.code == "call.asks"
+                else Sentence("coverage.not_waited", earlier=text, call=call.text)
                 for text in self._lost(pair, call).values()
             ]
         return True
@@ -93,13 +93,14 @@ class _Match:
 
 def _new(
     call: PlannedCall, instead: PlannedCall | None, approved: PlanCalls, revision: PlanCalls
-) -> str:
+) -> Sentence:
     if instead is None:
-        return f"calls {call.text}, which you have not approved"
+        return Sentence("coverage.new_call", call=call.text)
     if instead.text != call.text:
-        return f"calls {call.text} instead of {instead.text}, which you approved"
+        return Sentence("coverage.changed", call=call.text, approved=instead.text)
     # The words are the same, so what they refer to is not.
     known = set(approved.texts.values())
     other = [text for text in revision.before(call.place).values() if text not in known]
-    why = f": {', '.join(other)} is new" if other else ""
-    return f"calls {call.text} with other values than you approved{why}"
+    if other:
+        return Sentence("coverage.other_values_from", call=call.text, sources=other)
+    return Sentence("coverage.other_values", call=call.text)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Record, content_hash
 from plansmith.plan.plan import Plan
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, ToolStep
 from plansmith.review.policy import active_steps
 
@@ -41,7 +42,7 @@ def definitions(
 def redefined(approved: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
     """Why an approval has to be given again; nothing when all is defined as it was then."""
     return tuple(
-        f"{name} is defined in another way than when you approved this plan"
+        Sentence("review.redefined", name=name)
         for name, digest in now.items()
         if approved.get(name, digest) != digest
     )

@@ -12,6 +12,7 @@ from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Record, Whole
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import find
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     MAX_NESTING,
     AgentStep,
@@ -56,52 +57,64 @@ def reasons_to_ask(
     templates: Mapping[str, Plan] | None = None,
 ) -> tuple[str, ...]:
     """Why a person has to look at a plan; nothing when it may run at once."""
-    reasons = [
-        f"{active.step.id} {_VERBS[effect]} with {name}"
-        f"{_from_data(active.step, active.plan)}{_how_often(active, policy)}"
+    reasons: list[str] = [
+        _reason(active, name, effect, policy)
         for active in _active(plan, templates or {})
         for name, effect in effects(active.step, tools=tools, agents=agents)
         if effect is not Effect.READ
         and not any(fnmatchcase(name, each) for each in policy.never_for)
     ]
     if plan.degraded:
-        reasons.append("no usable plan was made: this one only stands in")
+        reasons.append(Sentence("review.degraded"))
     if policy.ask == "always" and not reasons:
-        reasons = ["every plan is reviewed"]
+        reasons = [Sentence("review.always")]
     return tuple(reasons)
 
 
-def _from_data(step: StepFields, plan: Plan) -> str:
-    """A word on values that will only be known when the plan runs, and come out of tools."""
-    sources = dict.fromkeys(ref.step for ref in step.refs())
-    data = [name for name in sources if not isinstance(plan.by_id.get(name), AskStep)]
-    return f", given what {', '.join(data)} will bring" if data else ""
+def _reason(active: ActiveStep, tool: str, effect: Effect, policy: ReviewPolicy) -> Sentence:
+    """What a step would do, with which values, and how often."""
+    step = active.step
+    names = dict.fromkeys(ref.step for ref in step.refs())
+    found = [name for name in names if not isinstance(active.plan.by_id.get(name), AskStep)]
+    steps = [Sentence("review.step", name=name) for name in found]
+    items = [_how_often(each, plan, policy) for each, plan in active.maps]
+    fields = {
+        "step": step.id,
+        "tool": tool,
+        "sources": Sentence("review.sources", steps=steps) if steps else "",
+        "items": Sentence("review.items", items=items) if items else "",
+    }
+    if effect is Effect.FINAL:
+        return Sentence("review.final", **fields)
+    file = _file_of(step)
+    return (
+        Sentence("review.write_file", file=file, **fields)
+        if file
+        else Sentence("review.write", **fields)
+    )
 
 
-def _how_often(active: ActiveStep, policy: ReviewPolicy) -> str:
-    """A word on the lists whose every item leads to a call."""
-    words: list[str] = []
-    for step, plan in active.maps:
-        if isinstance(step.over, list):
-            words.append(f"once for each of {len(step.over)} items")
-            continue
-        most = step.most or policy.most_items
-        bound = f", at most {most}" if is_found_out(step, plan) else ""
-        words.append(f"once for each item of {value_line(step.over)}{bound}")
-    return "".join(f", {each}" for each in words)
+def _file_of(step: StepFields) -> str:
+    """The file that a step names as its target, where the plan itself says which."""
+    inputs = step.inputs if isinstance(step, ToolStep) else {}
+    named = (inputs.get(name) for name in ("path", "file", "filename"))
+    return next((each for each in named if isinstance(each, str) and not any(find(each))), "")
+
+
+def _how_often(step: MapStep, plan: Plan, policy: ReviewPolicy) -> Sentence:
+    """A list whose every item leads to a call."""
+    if isinstance(step.over, list):
+        return Sentence("review.each_of", count=len(step.over))
+    over = value_line(step.over)
+    if not is_found_out(step, plan):
+        return Sentence("review.each", list=over)
+    return Sentence("review.each_bounded", list=over, most=step.most or policy.most_items)
 
 
 def is_found_out(step: MapStep, plan: Plan) -> bool:
     """Whether a map step's list may come out of tools, and not only from the plan or a person."""
     names = {found.ref.step for found in find(step.over) if found.ref is not None}
     return any(not isinstance(plan.by_id.get(name), AskStep) for name in names)
-
-
-_VERBS = {
-    Effect.READ: "reads",
-    Effect.WRITE: "changes something",
-    Effect.FINAL: "does what cannot be undone",
-}
 
 
 def active_steps(plan: Plan, templates: Mapping[str, Plan]) -> Iterator[AnyStep]:

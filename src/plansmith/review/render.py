@@ -11,6 +11,7 @@ from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import Ref, find, pieces
+from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.plan.steps import (
     AgentStep,
     AskStep,
@@ -95,12 +96,15 @@ def _inputs(step: StepFields) -> dict[str, Json]:
     return step.inputs if isinstance(step, (ToolStep, AgentStep, PlanStep)) else {}
 
 
-def problem_lines(problems: Sequence[Problem]) -> Iterator[str]:
+def problem_lines(problems: Sequence[Problem], locale: str = "en") -> Iterator[str]:
     """Problems, one a line, with a count at the end."""
     for each in problems:
-        yield safe(str(each))
+        yield safe(each.line(locale))
     errors = sum(each.severity is Severity.ERROR for each in problems)
-    yield f"{errors} error{'s' * (errors != 1)}, {len(problems) - errors} other"
+    others = len(problems) - errors
+    one = Sentence("problem.one_error", others=others)
+    many = Sentence("problem.errors", errors=errors, others=others)
+    yield in_language(one if errors == 1 else many, locale)
 
 
 def diff_lines(diff: PlanDiff) -> Iterator[str]:
@@ -136,10 +140,11 @@ def path_text(path: Path) -> str:
     return text.removeprefix(".")
 
 
-def estimate_lines(estimate: Estimate) -> Iterator[str]:
+def estimate_lines(estimate: Estimate, locale: str = "en") -> Iterator[str]:
     """What a plan will take, on two lines: the sums, and what they are based on."""
     effects = ", ".join(f"{count} {name}" for name, count in estimate.effects.items() if count)
     cost = "price unknown" if estimate.cost_usd is None else f"${estimate.cost_usd}"
     seconds = f"about {estimate.seconds:.0f} s" if estimate.seconds >= 1 else "about a second"
     yield f"Takes {seconds}, {estimate.tokens:,} tokens, {cost}; {effects or 'no effects'}"
-    yield f"      ({'; '.join(each for each in estimate.basis if each != 'price unknown')})"
+    basis = joined([each for each in estimate.basis if each != "price unknown"])
+    yield f"      ({in_language(basis, locale)})"

@@ -21,6 +21,7 @@ from plansmith.plan.events import (
 )
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.checking.schemas import BadSchema, validator
 from plansmith.runner.answerable import Known, behind, refuses
 from plansmith.runner.labels import DATA_PREFIX, settle_data
@@ -57,15 +58,16 @@ def expired(run: Run, now: datetime) -> Iterator[list[AnyBody]]:
         if asked.expires_at is not None and asked.expires_at <= now:
             closed: list[AnyBody] = [QuestionAnswered(question=asked.question, no_answer=True)]
             if asked.step is not None:
-                error = "nobody answered in time"
+                error = Sentence("step.no_answer")
                 closed.append(StepFailed(step=asked.step, error=error, kind="person"))
             yield closed
 
 
 def _settle_no(run: Run, step: str, value: Json) -> list[AnyBody]:
     """What a no leaves out: the question's step, and all of the plan that waits for it."""
-    left = [StepSkipped(step=step, reason=f"the answer was {value_text(value)}")]
-    return [*left, *(StepSkipped(step=n, reason=f"{step} was denied") for n in behind(run, step))]
+    left = [StepSkipped(step=step, reason=Sentence("step.answered_no", answer=value_text(value)))]
+    denied = Sentence("step.denied", step=step)
+    return [*left, *(StepSkipped(step=name, reason=denied) for name in behind(run, step))]
 
 
 def _settle_unknown(step: str, value: Json) -> list[AnyBody]:
@@ -74,8 +76,8 @@ def _settle_unknown(step: str, value: Json) -> list[AnyBody]:
     if value == "done":
         return [StepDone(step=step, result=content_hash(value))]
     if value == "not_done":
-        return [StepFailed(step=step, error="a person says that it did not happen", kind="person")]
-    return [StepReset(step=step, reason="a person wants it tried again")]
+        return [StepFailed(step=step, error=Sentence("step.not_happened"), kind="person")]
+    return [StepReset(step=step, reason=Sentence("step.try_again"))]
 
 
 def _check(asked: QuestionAsked, value: Json) -> None:

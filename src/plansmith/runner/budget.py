@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.listen import total
 from plansmith.ports import Clock, Usage
 from plansmith.runner.limits import limit_question
@@ -118,13 +119,13 @@ class Budget:
     def _used_up(self, wish: Reservation, seconds: float) -> str:
         limits = times(self.limits, self._grants + 1)
         if limits.steps is not None and self.steps + 1 > limits.steps:
-            return f"{limits.steps} calls"
+            return Sentence("amount.calls", count=limits.steps)
         if limits.seconds is not None and seconds > limits.seconds:
-            return f"{limits.seconds:g} seconds"
+            return Sentence("amount.seconds", count=f"{limits.seconds:g}")
         if limits.tokens is not None and self.tokens + wish.tokens > limits.tokens:
-            return f"{limits.tokens:,} tokens"
+            return Sentence("amount.tokens", count=limits.tokens)
         if limits.money is not None and self.money + wish.money > limits.money:
-            return f"${limits.money}"
+            return Sentence("amount.money", amount=str(limits.money))
         return ""
 
 
@@ -173,6 +174,8 @@ class Purse:
 
     def question(self, refusal: Refusal) -> QuestionAsked:
         """Ask the person whether to go on."""
-        whose = "The budget of all runs" if refusal.limit == "shared_budget" else "The budget"
-        text = f"{whose}, {refusal.amount}, is used up. Go on with as much again?"
+        if refusal.limit == "shared_budget":
+            text = Sentence("question.shared_budget", amount=refusal.amount)
+        else:
+            text = Sentence("question.budget", amount=refusal.amount)
         return limit_question(self._run, refusal.limit, text)

@@ -12,6 +12,7 @@ import jsonschema_rs
 from plansmith.errors import InputNeeded, OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import LONGEST_TIMEOUT_S, AgentStep, ReplyStep, ReplyStyle, ToolStep
 from plansmith.planner.checking.names import DROPPED
 from plansmith.planner.checking.schemas import BadSchema, validator
@@ -151,7 +152,7 @@ class Callees:
             async with asyncio.timeout(seconds):
                 value = await self._make(unit, inputs, call, results)
         except TimeoutError:
-            return self.lost(unit, f"no result after {seconds:g} s", kind="time")
+            return self.lost(unit, Sentence("step.timeout", seconds=f"{seconds:g}"), kind="time")
         except OutcomeUnknown as lost:
             return self.lost(unit, said(lost))
         except InputNeeded as need:
@@ -186,11 +187,11 @@ class Callees:
             case ToolStep(tool=name):
                 if name not in self.tools:
                     hint = DROPPED.get(name, "")
-                    raise ToolFailed(f"there is no tool called {name!r}", hint=hint)
+                    raise ToolFailed(Sentence("step.no_tool", name=name), hint=hint)
                 return await self.tools[name].call(name, inputs, call)
             case AgentStep(agent=name):
                 if name not in self.agents:
-                    raise ToolFailed(f"there is no agent called {name!r}")
+                    raise ToolFailed(Sentence("step.no_agent", name=name))
                 more = cast("dict[str, Json]", inputs["inputs"])
                 return await self.agents[name].work(str(inputs["task"]), more, call)
             case ReplyStep():
@@ -205,17 +206,17 @@ class Callees:
         """Why a result does not count as one, or nothing."""
         broken = next(flaws(value), None)
         if broken is not None:
-            return f"the result is not JSON: {broken.message}"
+            return Sentence("step.not_json", reason=broken.message)
         if not isinstance(unit.step, ToolStep):
             empty = value is None or (isinstance(value, str) and not value.strip())
-            return "the result is empty" if empty else ""
+            return Sentence("step.empty_result") if empty else ""
         spec = self.specs.get(unit.step.tool)
         if spec is None or spec.output_schema is None:
             return ""
         try:
             self._validator(spec.name, spec.output_schema).validate(value)
         except jsonschema_rs.ValidationError as error:
-            return f"the result does not fit the tool's own schema: {error.message}"
+            return Sentence("step.schema_misfit", reason=error.message)
         except ValueError:
             return ""
         return ""
@@ -232,7 +233,7 @@ def said(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - also its words are its own
-        return "it cannot say why"
+        return Sentence("step.cannot_say")
     return kept_text(text)
 
 
@@ -244,6 +245,8 @@ def named(error: BaseException) -> str:
 
 def kept_text(text: object) -> str:
     """A tool's words as text that a journal can hold."""
+    if isinstance(text, Sentence):
+        return text
     words = str(text).encode("utf-8", "backslashreplace").decode()
     return words if len(words) <= LONGEST_ERROR else f"{words[:LONGEST_ERROR]}…"
 
@@ -254,13 +257,19 @@ def _asks(need: InputNeeded) -> Outcome:
     words: list[Any] = [need.message, need.link, *need.options]
     flaw = next(flaws([need.state, need.schema, *words]), None)
     if flaw is not None or not all(isinstance(each, str) for each in words):
-        why = flaw.message if flaw is not None else "its words are not text"
-        return Failed(f"it asks a question that cannot be kept: {why}")
+        why = flaw.message if flaw is not None else Sentence("step.question_not_text")
+        return Failed(Sentence("step.bad_question", reason=why))
     try:
         validator(need.schema or {})
     except BadSchema as error:
-        return Failed(f"it asks a question whose schema cannot be used: {error}")
+        return Failed(Sentence("step.bad_question_schema", reason=str(error)))
     return Asks(need)
+
+
+def _hidden(text: str, secrets: Secrets) -> str:
+    """A text without any secret; a sentence of ours stays one where it holds none."""
+    hidden = str(secrets.hide(text))
+    return text if hidden == text else hidden
 
 
 def _sealed(outcome: Outcome, secrets: Secrets) -> Outcome:
@@ -269,8 +278,8 @@ def _sealed(outcome: Outcome, secrets: Secrets) -> Outcome:
         case Done(value):
             return Done(secrets.hide(value))
         case Failed(error):
-            return replace(outcome, error=str(secrets.hide(error)))
+            return replace(outcome, error=_hidden(error, secrets))
         case Unsure(reason):
-            return replace(outcome, reason=str(secrets.hide(reason)))
+            return replace(outcome, reason=_hidden(reason, secrets))
         case Asks(need):
             return Asks(sealed_need(need, secrets))

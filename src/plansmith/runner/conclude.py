@@ -9,6 +9,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.fold import fold
 from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.sentence import Sentence, joined
 from plansmith.runner.journal import Journal
 from plansmith.runner.report import report
 from plansmith.runner.requested import missing_in
@@ -71,18 +72,17 @@ def left_over(run: Run, is_read: Callable[[str], bool]) -> Iterator[e.AnyBody]:
         if step.status not in _OPEN:
             continue
         if step.unsure or (name in calls and not is_read(name)):
-            reason = "nobody saw how the call ended: it may have taken effect"
-            yield e.StepUnknown(step=name, reason=reason)
+            yield e.StepUnknown(step=name, reason=Sentence("step.not_seen"))
         elif run.cancel_asked:
-            yield e.StepCancelled(step=name, reason="the run was cancelled")
+            yield e.StepCancelled(step=name, reason=Sentence("step.cancelled"))
         elif name in disabled:
-            yield e.StepSkipped(step=name, reason="switched off")
+            yield e.StepSkipped(step=name, reason=Sentence("step.off"))
         elif _is_met(run):
-            yield e.StepSkipped(step=name, reason="the goal is met already")
+            yield e.StepSkipped(step=name, reason=Sentence("step.goal_met"))
         elif _is_of_another_plan(name, run):
-            yield e.StepSkipped(step=name, reason="the plan was revised, and no longer has it")
+            yield e.StepSkipped(step=name, reason=Sentence("step.revised_away"))
         else:
-            yield e.StepSkipped(step=name, reason="a step it needs did not finish")
+            yield e.StepSkipped(step=name, reason=Sentence("step.need_failed"))
 
 
 def _is_of_another_plan(name: str, run: Run) -> bool:
@@ -97,21 +97,19 @@ def reason_for(run: Run, status: RunStatus, events: Sequence[e.Event]) -> str:
     asked = [event for event in events if isinstance(event.body, e.CancelAsked)]
     if status is RunStatus.CANCELLED and asked:
         told.append(_cancelled_by(asked[-1]))
-    parts = {
-        "it is not known whether they took effect": _named(run, StepStatus.UNKNOWN),
-        "failed": _named(run, StepStatus.FAILED) if run.cancel_asked is False else [],
-        "left out by a person": [
-            name
-            for name in _named(run, StepStatus.SKIPPED)
-            if run.steps[name].error_kind == "person"
-        ],
-    }
-    told += [
-        f"{what}: {', '.join(names[:_SHOWN])}{' and more' if len(names) > _SHOWN else ''}"
-        for what, names in parts.items()
-        if names
-    ]
-    return "; ".join(told)
+    if names := _named(run, StepStatus.UNKNOWN):
+        told.append(Sentence("end.unknown", steps=_first(names)))
+    if (names := _named(run, StepStatus.FAILED)) and not run.cancel_asked:
+        told.append(Sentence("end.failed", steps=_first(names)))
+    skipped = _named(run, StepStatus.SKIPPED)
+    if names := [name for name in skipped if run.steps[name].error_kind == "person"]:
+        told.append(Sentence("end.left_out", steps=_first(names)))
+    return joined(told)
+
+
+def _first(names: list[str]) -> list[str] | Sentence:
+    """The first few of many names."""
+    return names if len(names) <= _SHOWN else Sentence("text.and_more", names=names[:_SHOWN])
 
 
 def _named(run: Run, status: StepStatus) -> list[str]:
@@ -119,10 +117,11 @@ def _named(run: Run, status: StepStatus) -> list[str]:
 
 
 def _cancelled_by(event: e.Event) -> str:
-    who = {"person": "a person", "program": "a program"}.get(event.by.kind, "")
-    name = event.by.name or who
+    whose = {"person": Sentence("who.person"), "program": Sentence("who.program")}
+    name = event.by.name or whose.get(event.by.kind, "")
+    text = Sentence("end.cancelled_by", who=name) if name else Sentence("end.cancelled")
     reason = event.body.reason if isinstance(event.body, e.CancelAsked) else ""
-    return f"cancelled{f' by {name}' if name else ''}{f': {reason}' if reason else ''}"
+    return Sentence("text.with_reason", text=text, reason=reason) if reason else text
 
 
 async def conclude(
@@ -137,7 +136,7 @@ async def conclude(
 
     `is_read` tells of a step, by its name, whether its call changes nothing.
     """
-    over = "the run is over"
+    over = Sentence("step.run_over")
     rest: list[e.AnyBody] = [
         e.QuestionWithdrawn(question=name, reason=over) for name in journal.run.questions
     ]
@@ -147,8 +146,8 @@ async def conclude(
     status = verdict(run, acting=acting)
     text = report(run, status, results, events)
     reason = reason or reason_for(run, status, events)
-    reason = reason or (f"not done: {', '.join(run.dropped)}" if run.dropped else "")
-    reason = reason or "; ".join(missing_in(run.problems))
+    reason = reason or (Sentence("end.dropped", calls=[*run.dropped]) if run.dropped else "")
+    reason = reason or joined(missing_in(run.problems))
     # In one append: a crash in between would leave steps that are unknown, and nobody asked.
     await journal.append(
         *rest,

@@ -10,6 +10,7 @@ from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import find
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep
 from plansmith.review.policy import active_steps
 from plansmith.review.render import value_line
@@ -45,7 +46,7 @@ class Consent:
             return None
         sources = data_sources(unit, state.units, self.answered_by)
         if sources and self.limits.data == "deny":
-            return f"values from {', '.join(sources)} may not reach {unit.callee}"
+            return Sentence("step.data_denied", sources=[*sources], callee=unit.callee)
         return data_question(unit, inputs, sources, attempt) if sources else None
 
     def _about_items(
@@ -61,11 +62,15 @@ class Consent:
         callees = [*dict.fromkeys(self._acting(step))]
         if not callees:
             return None
-        source = value_line(step.over)
         return QuestionAsked(
             question=f"{DATA_PREFIX}{unit.name}?{attempt}",
-            text=f"{', '.join(callees)} would be called {len(items)} times, once for each item of "
-            f"{source}. At most {most} go without asking. Allow all {len(items)}?",
+            text=Sentence(
+                "question.items",
+                callees=callees,
+                count=len(items),
+                list=value_line(step.over),
+                most=most,
+            ),
             options=DATA_OPTIONS,
             step=unit.name,
             state=content_hash({"over": items}),

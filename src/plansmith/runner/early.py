@@ -16,6 +16,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
 from plansmith.plan.run import Run
 from plansmith.plan.secrets import secret_names
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, ToolStep
 from plansmith.ports import Call, Usage
 from plansmith.review.render import value_line
@@ -25,8 +26,8 @@ from plansmith.runner.journal import Journal
 from plansmith.runner.units import Unit
 
 FRESH_S: Final = 300.0  # older results are read again: the world may have moved on
-DIED: Final = "it is not known how it ended"
-NOT_NEEDED: Final = "stopped: the plan does not need it, or waits for a person"
+DIED: Final = Sentence("step.end_unknown")
+NOT_NEEDED: Final = Sentence("step.not_needed")
 Tell = Callable[[str], None]
 
 
@@ -182,7 +183,7 @@ class EarlyReads:
                 case Failed(error) | Unsure(error):
                     told["error"] = error
                 case Asks(need):
-                    told["error"] = f"it asks: {need.message}"
+                    told["error"] = Sentence("step.asks_early", question=need.message)
             told |= spending(begun.words.spent())
             bodies.append(PrefetchEnded.model_validate(told))
         if bodies:

@@ -13,6 +13,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AskStep, MapStep, PlanStep, ReplyStep
 from plansmith.ports import Call, Reply
 from plansmith.review.policy import MOST_ITEMS
@@ -208,7 +209,7 @@ class Conductor:
         if refusal is None:
             return True
         self._state.schedule.put_back(unit.name)
-        reason = f"the budget of {refusal.amount} is used up"
+        reason = Sentence("pause.budget", amount=refusal.amount)
         self._paused = SYSTEM, reason
         # In one append: a crash between the two would ask the same question twice.
         batch.bodies += [self._purse.question(refusal), e.RunPaused(reason=reason)]
@@ -246,7 +247,9 @@ class Conductor:
         except ReferenceFailed as error:
             self._state.fail(unit, str(error), batch)
         except Exception as error:  # noqa: BLE001 - one step that cannot begin must not end the run
-            self._state.fail(unit, f"it cannot begin: {type(error).__name__}: {error}", batch)
+            self._state.fail(
+                unit, Sentence("step.cannot_begin", error=f"{type(error).__name__}: {error}"), batch
+            )
         return []
 
     def _begun(self, unit: Unit, batch: Batch) -> list[Ready]:

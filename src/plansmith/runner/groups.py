@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from plansmith.plan.data import Json
 from plansmith.plan.run import StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep
 from plansmith.runner.units import Unit
 
@@ -81,9 +82,10 @@ class Group:
         """Why the group is not done, or nothing."""
         if not self.failed:
             return ""
-        names = ", ".join([*self.failed][:5])
-        what = "were left out" if self.left_out else "failed"
-        return f"{len(self.failed)} of {len(self.parts)} parts {what}: {names}"
+        count, total, parts = len(self.failed), len(self.parts), [*self.failed][:5]
+        if self.left_out:
+            return Sentence("step.parts_left_out", count=count, total=total, parts=parts)
+        return Sentence("step.parts_failed", count=count, total=total, parts=parts)
 
     def joined(self, results: Mapping[str, Json]) -> Json:
         """The results of all parts: a list for a map, a table by step for a template."""

@@ -11,6 +11,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.runner.units import named_unit, plan_units, resolved
 
 TIMES: Final = 2
@@ -39,7 +40,7 @@ def loop_in(
             continue
         times = max(tried.get(call, Counter()).values(), default=0)
         if times >= TIMES:
-            return f"{unit.callee} gave the same outcome {times} times for the same arguments"
+            return Sentence("end.circle", callee=unit.callee, count=times)
     return ""
 
 

@@ -8,10 +8,11 @@ from typing import Final, NamedTuple
 from plansmith.errors import Refused, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.runner.answerable import NOT_BEGUN, behind
 from plansmith.runner.runs import Runs
 
-_REASON: Final = "a person left it out"
+_REASON: Final = Sentence("step.left_out")
 
 
 class LeftOut(NamedTuple):
@@ -71,4 +72,4 @@ def _left_out(run: Run, step: str, with_it: tuple[str, ...]) -> Iterator[e.AnyBo
             yield e.QuestionWithdrawn(question=name, reason=_REASON)
     yield e.StepSkipped(step=step, reason=_REASON)
     for name in with_it:
-        yield e.StepSkipped(step=name, reason=f"it needs {step}, which a person left out")
+        yield e.StepSkipped(step=name, reason=Sentence("step.left_out_need", step=step))

@@ -9,6 +9,7 @@ from typing import Final
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepReplied
 from plansmith.plan.refs import RESERVED, Ref
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AskStep
 from plansmith.runner.units import Unit
 
@@ -49,8 +50,8 @@ def data_question(
     unit: Unit, inputs: Mapping[str, Json], sources: list[str], attempt: int
 ) -> QuestionAsked:
     """Show a person the very values that a call would send, and where they come from."""
-    shown = ", ".join(f"{name} = {_shown(value)}" for name, value in inputs.items())
-    text = f"{unit.callee} would be called with {shown}. This comes from {', '.join(sources)}."
+    shown = [Sentence("question.value", name=name, value=_shown(v)) for name, v in inputs.items()]
+    text = Sentence("question.values", callee=unit.callee, values=shown, sources=sources)
     return QuestionAsked(
         question=f"{DATA_PREFIX}{unit.name}?{attempt}",
         text=text,
@@ -68,7 +69,7 @@ def settle_data(asked: QuestionAsked, value: Json) -> list[AnyBody]:
     assert asked.step is not None  # noqa: S101
     if value == ALLOW:
         return [StepReplied(step=asked.step, answer=ALLOW, state=asked.state, permit=True)]
-    error = "a person refused these values"
+    error = Sentence("step.values_refused")
     return [StepFailed(step=asked.step, error=error, kind="person")]
 
 
@@ -76,4 +77,4 @@ def _shown(value: Json) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if len(text) <= _SHOWN:
         return text
-    return f"{text[:_SHOWN]}… (only the first {_SHOWN:,} of {len(text):,} characters)"
+    return Sentence("text.cut", text=text[:_SHOWN], shown=_SHOWN, size=len(text))

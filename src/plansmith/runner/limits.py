@@ -10,6 +10,7 @@ from plansmith.plan.events import AnyBody, CancelAsked, QuestionAsked, RunResume
 from plansmith.plan.fold import GO_ON, LIMITS
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
 
 STOP: Final = "stop"
 OPTIONS: Final = (GO_ON, STOP)
@@ -39,4 +40,4 @@ def settle_limit(limit: str, value: Json) -> list[AnyBody]:
     paused = [RunResumed()] if limit in ("budget", "shared_budget") else list[AnyBody]()
     if value == GO_ON or limit in ("replans", "iterations"):
         return [*paused]
-    return [*paused, CancelAsked(reason=f"the limit of {limit.replace('_', ' ')}")]
+    return [*paused, CancelAsked(reason=Sentence("cancel.limit", limit=Sentence(f"limit.{limit}")))]

@@ -14,6 +14,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.problem import Severity
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep
 from plansmith.planner.draft import OnStep
 from plansmith.planner.fallback import only_stands_in
@@ -39,7 +40,7 @@ from plansmith.runner.templates import plan_steps, runs_templates, template_prob
 
 CLARIFICATIONS: Final = 2
 RULES: Final = "rules"  # the name of the model that is none
-SEEN_FIRST: Final = "you wanted to see the plan first"
+SEEN_FIRST: Final = Sentence("review.seen_first")
 
 
 def _wait_for_the_plan(_: AnyStep) -> None:
@@ -339,11 +340,12 @@ def why_none(planned: Planned) -> str:
     if planned.plan is not None and planned.plan.degraded:
         return planned.plan.degraded
     worst = sorted(planned.problems, key=lambda each: each.severity is not Severity.ERROR)
-    return worst[0].message if worst else planned.reason or "the model gave none"
+    return worst[0].message if worst else planned.reason or Sentence("end.model_gave_none")
 
 
 def _no_plan(planned: Planned) -> e.RunFinished:
-    return e.RunFinished(status="failed", reason=f"no plan could be made: {why_none(planned)}")
+    reason = Sentence("end.no_plan", reason=why_none(planned))
+    return e.RunFinished(status="failed", reason=reason)
 
 
 def sees_first(run: Run) -> bool:

@@ -7,12 +7,13 @@ from typing import Final
 
 from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepUnknown
 from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.runner.call import Callees
 from plansmith.runner.units import Unit
 
 UNKNOWN_PREFIX: Final = "unknown:"
 UNKNOWN_OPTIONS: Final = ("done", "not_done", "retry")
-_DIED: Final = "the process ended during the call"
+_DIED: Final = Sentence("step.process_died")
 _SHOWN: Final = 500
 
 
@@ -44,7 +45,7 @@ def unknown_question(name: str, reason: str) -> QuestionAsked:
     why = reason if len(reason) <= _SHOWN else f"{reason[:_SHOWN]}…"
     return QuestionAsked(
         question=f"{UNKNOWN_PREFIX}{name}",
-        text=f"It is not known whether {name!r} took effect ({why}). Did it?",
+        text=Sentence("question.unknown", step=name, reason=why),
         options=UNKNOWN_OPTIONS,
         step=name,
         kind="unknown",

@@ -7,6 +7,7 @@ from typing import Final
 
 from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
+from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import PlanStore, RepairStore
 from plansmith.runner.journal import Journal
 
@@ -66,10 +67,7 @@ def _go_back(journal: Journal, lost: Sequence[int]) -> None:
 def _told(journal: Journal) -> e.AnyBody:
     good, read = len(journal.events), len(journal.beyond)
     lost = max(journal.last - good - read, 0)
-    reason = f"repaired: {journal.damage.message if journal.damage else ''}"
-    if lost:
-        reason += (
-            f"; {lost} events cannot be read, so that steps which are waiting may have been"
-            " called already: make sure of that before you go on"
-        )
-    return e.RunRepaired(aside=read + lost, lost=lost, reason=reason)
+    damage = journal.damage.message if journal.damage else ""
+    told = [Sentence("repair.done", damage=damage)]
+    told += [Sentence("repair.lost", count=lost)] if lost else []
+    return e.RunRepaired(aside=read + lost, lost=lost, reason=joined(told))

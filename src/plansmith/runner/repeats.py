@@ -11,6 +11,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MAX_NESTING, AgentStep, AnyStep, MapStep, PlanStep, ToolStep
 from plansmith.review.calls import PlanCalls
 from plansmith.runner.replan import LEFT_OUT, is_in_doubt
@@ -52,7 +53,7 @@ def repeated_calls(  # noqa: PLR0913 - all but the first two by name
     made = set(_made(events, templates))
     would = _resolved_calls(revision, results, templates)
     return tuple(
-        f"{call.text} was made already; this would make it again"
+        Sentence("review.repeats", call=call.text)
         for call in after.acting
         if (call.place, call.key) not in wanted
         if call.place not in begun or (old[call.place] != call.key and not names)
@@ -73,7 +74,7 @@ def calls_left_out(run: Run, *, before: PlanCalls, after: PlanCalls) -> tuple[st
     }
     keys = {call.key for call in before.acting if _is_in(call.place, out)}
     return tuple(
-        f"calls {call.text}, which you left out"
+        Sentence("review.left_out", call=call.text)
         for call in after.acting
         if call.key in keys and not _is_in(call.place, out)
     )

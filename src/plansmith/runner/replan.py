@@ -15,6 +15,7 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.schedules import ORIGIN
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.runner.limits import RunLimits, limit_question
 from plansmith.runner.rerun import affected, taken_back, unknown_steps
@@ -57,19 +58,20 @@ def cause_to_revise(run: Run, limits: RunLimits) -> Cause | None:
     failed = failed_steps(run)
     if (advised or failed) and limits.max_replans:
         full = run.replans >= limits.max_replans + run.grants.get("replans", 0)
-        text = f"failed: {', '.join(failed)}" if failed else "a step asks for another plan"
+        text = Sentence("cause.failed", steps=failed) if failed else Sentence("cause.advice")
         return Cause("failure" if failed else "advice", text, "replans" if full else "")
     if failed or run.advice is not None or limits.max_iterations < 2 or run.plan.enough_context:
         return None
     full = run.iterations + 1 >= limits.max_iterations + run.grants.get("iterations", 0)
-    return Cause("iteration", "all steps have run", "iterations" if full else "")
+    return Cause("iteration", Sentence("cause.iteration"), "iterations" if full else "")
 
 
 def ask_about(run: Run, cause: Cause) -> QuestionAsked:
     """The question of a limit on new plans."""
-    times = run.replans if cause.limit == "replans" else run.iterations + 1
-    why = "did not get there" if cause.limit == "replans" else "do not seem to be enough"
-    text = f"{times} plans {why} ({cause.text}). Make another one?"
+    if cause.limit == "replans":
+        text = Sentence("question.replans", count=run.replans, reason=cause.text)
+    else:
+        text = Sentence("question.iterations", count=run.iterations + 1, reason=cause.text)
     return limit_question(run, cause.limit, text)
 
 
@@ -139,7 +141,7 @@ def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
         other += [name for name in answer.by_id if name in behind & names and name not in other]
         answer = rename_steps(answer, _fresh(other, {*names, *answer.by_id}))
     else:
-        text = "the step is finished and stays as it was"
+        text = Sentence("ps.step_finished")
         problems = [problem("PS312", text, step=name) for name in other]
     rest = [step for step in answer.steps if step.id not in names]
     revision = run.plan.revision + 1
@@ -172,4 +174,4 @@ def resets(run: Run, plan: Plan) -> Iterator[AnyBody]:
             continue
         is_part = name != root and root in others
         if step.status in _AGAIN or (is_part and step.status is StepStatus.DONE):
-            yield StepReset(step=name, reason="the plan was revised")
+            yield StepReset(step=name, reason=Sentence("step.plan_revised"))

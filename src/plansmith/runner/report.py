@@ -13,6 +13,7 @@ from plansmith.plan.fold import fold
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded
 from plansmith.plan.refs import RESERVED
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
 from plansmith.ports import PlanStore
 from plansmith.runner.journal import load_results, whole_run
@@ -85,19 +86,19 @@ def make_report(
         made_by=_made_by(events),
         plan=run.running_hash or (plan.hash if plan else ""),
         answer=answer,
-        missing=tuple(missing_in(run.problems)),
+        missing=tuple(in_language(each, locale) for each in missing_in(run.problems)),
         notes=notes,
         evidence=_evidence(run, results),
         deviations=(*early_reads(run, words), *deviations(events, words)),
         assumptions=plan.assumptions if plan else (),
         failures=tuple(
-            Failure(name, state.status.value, state.error)
+            Failure(name, state.status.value, in_language(state.error, locale))
             for name, state in run.steps.items()
             if state.status is not StepStatus.DONE
         ),
         decisions=tuple(decisions(events, words)),
         took=_took(run, events),
-        dropped=run.dropped,
+        dropped=tuple(in_language(each, locale) for each in run.dropped),
     )
 
 
@@ -118,11 +119,11 @@ def _answer(
 ) -> tuple[Answer, tuple[str, ...]]:
     """The last reply that was composed, checked claim by claim."""
     if status is RunStatus.ANSWERED:
-        return Answer(run.report or run.reason), ()
+        return Answer(run.report or in_language(run.reason, words["locale"])), ()
     replies = [step for step in run.plan.steps if isinstance(step, ReplyStep)] if run.plan else []
     made = [step for step in replies if step.id in results]
     if run.plan is None:
-        return Answer(), (run.reason,) if run.reason else ()
+        return Answer(), (in_language(run.reason, words["locale"]),) if run.reason else ()
     if not made:
         return Answer(), (words["nothing"] if replies else words["no_reply"],)
     step = made[-1]

@@ -13,6 +13,7 @@ from plansmith.plan.diff import diff_plans
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import in_language
 from plansmith.runner.labels import ALLOW
 from plansmith.runner.report_words import Words
 from plansmith.text import clip
@@ -63,7 +64,12 @@ def _retries(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
             count, _ = failed.get(event.body.step, (0, ""))
             failed[event.body.step] = count + 1, event.body.error
     for step, (count, reason) in failed.items():
-        yield Entry(words["retried"].format(count=count + 1, reason=_short(reason)), step)
+        yield Entry(
+            words["retried"].format(
+                count=count + 1, reason=_short(in_language(reason, words["locale"]))
+            ),
+            step,
+        )
 
 
 def decisions(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
@@ -99,7 +105,7 @@ def _answered(
         key = "allowed" if body.answer == ALLOW else "refused"
     return words["no_answer" if body.no_answer else key].format(
         who=who,
-        question=_short(asked.text if asked else body.question),
+        question=_short(in_language(asked.text, words["locale"]) if asked else body.question),
         answer=_answer(body.answer),
         callee=asked and (asked.callee or asked.step),
         sources=", ".join(asked.sources) if asked else "",
@@ -125,7 +131,7 @@ def _told(event: e.Event, words: Words) -> Entry | None:
     key: str = event.body.type
     if isinstance(event.body, e.StepAdvised):
         key = f"{key}_{event.body.advice}"
-    reason = _short(detail) or words["no_reason"]
+    reason = _short(in_language(detail, words["locale"])) or words["no_reason"]
     return _entry(event, words[key].format(who=_who(event, words), reason=reason), step)
 
 

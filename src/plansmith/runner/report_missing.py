@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.sentence import in_language
 from plansmith.runner.report_words import Words
 from plansmith.runner.requested import missing_in
 
@@ -59,8 +60,10 @@ def head(run: Run, status: RunStatus, lacks: Sequence[Missing], words: Words) ->
         lines = [words["status_done_continued"].format(done=len(taken), total=total)]
     sure = [each for each in lacks if each.status != StepStatus.UNKNOWN.value]
     unsure = [each for each in lacks if each.status == StepStatus.UNKNOWN.value]
-    told = [words["dropped"].format(call=call) for call in run.dropped]
-    told += [words["left_out"].format(deed=deed) for deed in missing_in(run.problems)]
+    locale = words["locale"]
+    told = [words["dropped"].format(call=in_language(call, locale)) for call in run.dropped]
+    deeds = (in_language(each, locale) for each in missing_in(run.problems))
+    told += [words["left_out"].format(deed=deed) for deed in deeds]
     told += [words["not_known"].format(step=_named(each)) for each in unsure]
     if sure:
         each = ", ".join(f"{_named(one)} ({_state(one, words)})" for one in sure)

@@ -8,6 +8,7 @@ from typing import Final
 Words = Mapping[str, str]
 
 EN: Final[Words] = {
+    "locale": "en",
     "report": "Report",
     "answer": "Answer",
     "evidence": "Evidence",
@@ -107,6 +108,7 @@ EN: Final[Words] = {
     "These are the recorded results, as they are:",
 }
 ZH: Final[Words] = {
+    "locale": "zh",
     "report": "报告",
     "answer": "回答",
     "evidence": "依据",

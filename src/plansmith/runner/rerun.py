@@ -17,8 +17,9 @@ from plansmith.plan.events import (
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.sentence import Sentence, joined
 
-_CHANGED: Final = "the plan was changed"
+_CHANGED: Final = Sentence("step.plan_changed")
 _ENDED: Final = frozenset(
     {StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED}
 )
@@ -66,14 +67,15 @@ def done_again(old: Run, plan: Plan, kept: Collection[StepReused]) -> dict[str, 
     for name in (step.id for step in plan.steps if step.id in names and not step.disabled):
         parts = [state for each, state in old.steps.items() if each.startswith(f"{name}/")]
         done = sum(_has_acted(state) for state in parts)
-        told = f"was done in run {old.id} and is done again"
         if name in old.steps and _has_acted(old.steps[name]):
-            again[name] = f"{name} {told}"
+            again[name] = Sentence("review.done_again", step=name, run=old.id)
         elif done:
-            again[name] = f"{name} ({done} of its {len(parts)} parts) {told}"
+            again[name] = Sentence(
+                "review.parts_again", step=name, done=done, total=len(parts), run=old.id
+            )
         if name in doubts:
-            doubt = f"{doubts[name]} may have taken effect in run {old.id} and is done again"
-            again[name] = f"{again[name]}; {doubt}" if name in again else doubt
+            doubt = Sentence("review.doubt_again", step=doubts[name], run=old.id)
+            again[name] = joined([again.get(name, ""), doubt])
     return again
 
 

@@ -12,6 +12,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.sentence import Sentence, joined
 from plansmith.planner.kit import Planned, PlanRequest
 from plansmith.review.coverage import Coverage, coverage
 from plansmith.runner.budget import Purse
@@ -31,7 +32,7 @@ from plansmith.runner.replan import (
 from plansmith.runner.rerun import check_unknown, to_repeat
 from plansmith.runner.undoing import versions
 
-_NO_OTHER: Final = "this is the plan before: the planner gave no other one"
+_NO_BUDGET: Final = Sentence("pause.replan_budget")
 
 
 class Revising(Planning):
@@ -100,7 +101,7 @@ class Revising(Planning):
             raise Refused(f"run {run_id} has no plan to change: it is {run.status}")
         if run.rejections >= self.limits.max_rejections + run.grants.get("rejections", 0):
             if not any(name.startswith("rejections:") for name in run.questions):
-                words = f"{run.rejections} plans were sent back. Make another one?"
+                words = Sentence("question.rejections", count=run.rejections)
                 await journal.append(limit_question(run, "rejections", words))
             return await self.whole(journal)
         async with self.owners.owning(run_id):
@@ -119,7 +120,8 @@ class Revising(Planning):
         if planned.plan is None or planned.plan.degraded:
             assert run.plan is not None  # noqa: S101
             failed, said = failure(planned), exchanged(planned)
-            reasons = (f"{_NO_OTHER}: {failed.reason}", *await self.done_before(run, run.plan))
+            first = Sentence("review.plan_before", reason=failed.reason)
+            reasons = (first, *await self.done_before(run, run.plan))
             [review] = await self.review(run.plan, run, more=reasons, templates=run.templates)
             drops = tuple(dict.fromkeys((*run.drops, *review.drops)))
             await journal.append(failed, review.replace(drops=drops), values=said)
@@ -168,7 +170,7 @@ class Revising(Planning):
         purse = Purse(budget, run, self.clock)
         refusal = purse.reserve("replan", "replan")
         if refusal is not None:
-            await journal.append(purse.question(refusal), e.RunPaused(reason="the budget"))
+            await journal.append(purse.question(refusal), e.RunPaused(reason=_NO_BUDGET))
             return False
         if run.phase is not RunStatus.REPLANNING:
             await journal.append(e.ReplanStarted(cause=cause.text, kind=cause.kind))
@@ -179,7 +181,9 @@ class Revising(Planning):
         purse.settle("replan")
         if planned.plan is None or planned.plan.degraded:
             await journal.append(failure(planned), values=exchanged(planned))
-            return await super().end(journal, reason=f"{cause.text}; no other plan was found")
+            return await super().end(
+                journal, reason=joined([cause.text, Sentence("end.no_other_plan")])
+            )
         return await self._go_on(journal, planned, cause)
 
     async def _go_on(self, journal: Journal, planned: Planned, cause: Cause) -> bool:
@@ -196,18 +200,18 @@ class Revising(Planning):
             templates={**self.templates, **run.templates},
         )
         if kept.plan.hash == run.plan.hash:
-            circle = "planning again gave the same plan"
-        flaw = circle or ("the new plan is unusable" if has_errors(problems) else "")
+            circle = Sentence("end.same_plan")
+        flaw = circle or (Sentence("end.unusable_plan") if has_errors(problems) else "")
         if not flaw and _is_done(run, kept.plan.by_id):
-            flaw = "" if cause.kind == "iteration" else "the new plan adds nothing"
-            return await super().end(journal, reason=flaw and f"{cause.text}; {flaw}")
+            flaw = "" if cause.kind == "iteration" else Sentence("end.nothing_new")
+            return await super().end(journal, reason=flaw and joined([cause.text, flaw]))
         if flaw:
-            return await super().end(journal, reason=f"{cause.text}; {flaw}")
+            return await super().end(journal, reason=joined([cause.text, flaw]))
         # The goal is the person's: another way to it is no other goal.
         plan = kept.plan.replace(goal=run.plan.goal, schedule=run.plan.schedule)
         planned = replace(planned, plan=plan, problems=tuple(problems))
         found = await self._uncovered(journal, plan)
-        next_: e.AnyBody = e.RunStarted(hash=plan.hash, reason="nothing new is touched")
+        next_: e.AnyBody = e.RunStarted(hash=plan.hash, reason=Sentence("start.nothing_new"))
         if found.reasons:
             next_ = e.ReviewAsked(hash=plan.hash, reasons=found.reasons, drops=found.drops)
         again = list(resets(run, plan))

@@ -20,6 +20,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import Closing
 from plansmith.review.definitions import redefined
 from plansmith.runner.answerable import ONLY_PERSONS, why_not
@@ -100,7 +101,7 @@ class Runs(Desk):
             tools = await self.definitions(run.plan, run.templates)
             bodies = [e.PlanApproved(hash=run.plan.hash, tools=tools)]
         if reject:
-            ending = e.RunFinished(status="cancelled", reason="the plan was rejected")
+            ending = e.RunFinished(status="cancelled", reason=Sentence("end.rejected"))
             open_ = [e.QuestionWithdrawn(question=name) for name in run.questions]
             bodies = [e.PlanRejected(), *open_, ending]
         await self._decided(journal, *bodies, by=by)

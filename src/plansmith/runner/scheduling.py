@@ -24,6 +24,7 @@ from plansmith.plan.schedules import (
     make_schedule,
     passed_over,
 )
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.timing import Timing, check_timing, due, next_fires
 from plansmith.planner.recurrence import without_recurrence
 from plansmith.runner.requested import refuse_missing
@@ -165,7 +166,7 @@ class Scheduling(Firing):
         """End a run that was planned only to become a schedule."""
         journal = await self.journal(run)
         if journal.run.status in (RunStatus.PLANNING, RunStatus.REVIEWING):
-            reason = f"it runs as the schedule {schedule.name}"
+            reason = Sentence("end.as_schedule", schedule=schedule.name)
             ending = e.RunFinished(status="cancelled", reason=reason)
             await journal.append(ending, by=e.actor(by))
 
@@ -233,7 +234,7 @@ class Scheduling(Firing):
         """Fire nothing more until `resume_schedule`; runs under way go on."""
         schedule = await self.get_schedule(name)
         who = e.actor(by).name
-        words = reason or (f"paused by {who}" if who else "paused")
+        words = reason or Sentence("schedule.paused_by", who=who or Sentence("who.person"))
         return await self.changed(schedule, paused=True, reason=words)
 
     async def resume_schedule(self, name: str) -> Schedule:

@@ -31,6 +31,7 @@ from plansmith.plan.schedules import (
     failures_in_a_row,
     pending,
 )
+from plansmith.plan.sentence import Sentence, joined
 from plansmith.planner.kit import Planned
 from plansmith.ports import ScheduleStore
 from plansmith.review.definitions import redefined
@@ -291,14 +292,17 @@ class Firing(Repeating):
         if plan.hash == schedule.approved and not others:
             given = e.PlanApproved(hash=plan.hash, tools=schedule.tools)
             approved = given, e.actor(schedule.approved_by)
-            why = f"schedule {schedule.name}: this plan was approved for every fire"
+            why = Sentence("start.schedule", schedule=schedule.name)
             return [approved, e.RunStarted(hash=plan.hash, reason=why)]
-        another = "another plan was approved" if schedule.approved else "no plan is approved yet"
-        another = "; ".join(others) if plan.hash == schedule.approved else another
+        if plan.hash == schedule.approved:
+            first = Sentence("review.schedule_redefined", schedule=schedule.name, changes=others)
+        elif schedule.approved:
+            first = Sentence("review.schedule_other", schedule=schedule.name)
+        else:
+            first = Sentence("review.schedule_none", schedule=schedule.name)
         asked = await self.review(plan)
         more = asked[0].reasons if asked else ()
-        reasons = (f"for schedule {schedule.name} {another}", *more)
-        return [e.ReviewAsked(hash=plan.hash, reasons=reasons)]
+        return [e.ReviewAsked(hash=plan.hash, reasons=(first, *more))]
 
     async def propose_made(
         self, journal: Journal, planned: Planned, *, cause: str = "", **entries: Sequence[Entry]
@@ -319,8 +323,7 @@ class Firing(Repeating):
         run = journal.run
         failed = failed_steps(run) if run.origin.startswith(ORIGIN) and self._model else []
         if failed and not reason and not run.cancel_asked:
-            only = "a schedule runs the plan that was approved and no other"
-            reason = f"failed: {', '.join(failed[:5])}; {only}"
+            reason = Sentence("end.only_approved", steps=failed[:5])
         return await super().end(journal, reason=reason, results=results)
 
     async def _ended(self, schedule: Schedule, hold: Hold, run: Run) -> Fire:
@@ -343,8 +346,9 @@ class Firing(Repeating):
         if count < schedule.max_failures:
             return False
         notes = [fire.note for fire in recent if fire.state is FireState.FAILED and fire.note]
-        last = f"; the last: {notes[0]}" if notes else ""
-        await self.pause_for(schedule, f"{count} fires in a row failed{last}")
+        failed = Sentence("schedule.failures", count=count)
+        last = Sentence("schedule.last_failure", note=notes[0]) if notes else ""
+        await self.pause_for(schedule, joined([failed, last]))
         return True
 
     async def pause_for(self, schedule: Schedule, reason: str) -> None:

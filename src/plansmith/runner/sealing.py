@@ -11,6 +11,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.secrets import put_secrets, secret_names
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, StepFields, ToolStep
 from plansmith.ports import Advice, Call, Secrets, Usage
 from plansmith.runner.units import Unit, resolved
@@ -65,11 +66,13 @@ def secret_problems(plan: Plan, secrets: Secrets | None) -> Iterator[Problem]:
         inner: StepFields = step.each if isinstance(step, MapStep) else step
         for name in secret_names(step.to_json()):
             if isinstance(inner, ToolStep) and name in secret_names(inner.inputs):
-                flaw = secrets.flaw(name, inner.tool) if secrets else f"there is no secret {name!r}"
-            else:
                 flaw = (
-                    f"the secret {name!r} stands where it would be read: only inputs may name one"
+                    secrets.flaw(name, inner.tool)
+                    if secrets
+                    else Sentence("ps.no_secret", name=name)
                 )
+            else:
+                flaw = Sentence("ps.secret_shown", name=name)
             if flaw:
-                hint = f"set [secrets.{name}], and the tools it is for"
+                hint = Sentence("hint.set_secret", name=name)
                 yield problem("PS501", flaw, hint=hint, step=step.id, path=("inputs",))

@@ -12,6 +12,7 @@ from plansmith.plan.data import Json, content_of
 from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Made, Run, StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MAX_NESTING, PlanStep
 from plansmith.ports import Reply
 from plansmith.runner.batch import Batch, spending
@@ -106,7 +107,7 @@ class State:
     def open(self, unit: Unit, inputs: Mapping[str, Json], batch: Batch, *, key: str) -> None:
         """Put the parts of a map or plan step that may begin into the schedule."""
         if unit.depth >= MAX_NESTING:
-            raise ReferenceFailed(f"{unit.name} is nested more than {MAX_NESTING} levels deep")
+            raise ReferenceFailed(Sentence("step.too_deep", step=unit.name, most=MAX_NESTING))
         parts = self._parts(unit, inputs)
         if unit.name not in self.opened:
             batch.open(unit, key=key)
@@ -119,14 +120,15 @@ class State:
             return map_units(unit, inputs["over"], self._known(unit.name, inputs["over"]))
         plan = self._templates.get(unit.step.template)
         if plan is None:
-            raise ReferenceFailed(f"there is no template {unit.step.template!r}")
+            raise ReferenceFailed(Sentence("unknown.template", name=unit.step.template))
         if unit.step.content not in (None, self._content(unit.step.template, plan)):
-            raise ReferenceFailed(f"{unit.step.template!r} is not what was approved")
+            raise ReferenceFailed(Sentence("step.other_template", name=unit.step.template))
         parts = template_units(unit, plan, inputs)
         for part in parts.values():
             strange = sorted(part.needs() - parts.keys())
             if strange:
-                raise ReferenceFailed(f"{part.name} waits for {strange[0]}, which is not there")
+                missing = Sentence("step.need_missing", step=part.name, need=strange[0])
+                raise ReferenceFailed(missing)
         return parts
 
     def _known(self, name: str, items: Json) -> dict[str, str]:

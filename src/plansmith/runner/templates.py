@@ -15,6 +15,7 @@ from plansmith.plan.data import Json, Record, Whole, canonical_json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MAX_NESTING, Inputs, MapStep, PlanStep, Text, ToolStep
 from plansmith.planner.check import check_plan
 from plansmith.planner.checking.arguments import argument_problems
@@ -204,7 +205,9 @@ class TemplateBook:
         )
         unused = sorted(template.properties.keys() - parameter_names(template.plan))
         found += [
-            problem("PS302", f"no step uses the parameter {name!r}", hint="take it out")
+            problem(
+                "PS302", Sentence("ps.unused_parameter", name=name), hint=Sentence("hint.take_out")
+            )
             for name in unused
         ]
         return [*found, *template_problems(template.plan, known | {template.name: template})]
@@ -268,8 +271,8 @@ def template_problems(plan: Plan, templates: Mapping[str, Template]) -> list[Pro
         if template is not None:
             problems += input_problems(template, step.inputs, step=step.id)
         elif step.template in templates:
-            message = f"the template {step.template!r} has no version {step.version}"
-            hint = f"the newest is {templates[step.template].version}"
+            message = Sentence("ps.no_version", name=step.template, version=str(step.version))
+            hint = Sentence("hint.newest", version=str(templates[step.template].version))
             problems.append(problem("PS103", message, hint=hint, step=step.id, path=("version",)))
         problems += _nesting(step, templates, outer)
     return problems
@@ -297,12 +300,12 @@ def _nesting(step: PlanStep, templates: Mapping[str, Template], outer: int) -> I
         inner, depth, above = way.pop()
         if inner.template in above:
             ring = " > ".join((*above[above.index(inner.template) :], inner.template))
-            message, hint = f"templates run each other in a ring: {ring}", "take one of them out"
+            message, hint = Sentence("ps.template_ring", ring=ring), Sentence("hint.take_one_out")
             yield problem("PS301", message, hint=hint, step=step.id, path=("template",))
             return
         if depth >= MAX_NESTING:
-            message = f"templates and maps are nested more than {MAX_NESTING} levels deep"
-            hint = "make fewer of them run each other"
+            message = Sentence("ps.template_depth", most=MAX_NESTING)
+            hint = Sentence("hint.fewer_templates")
             yield problem("PS007", message, hint=hint, step=step.id, path=("template",))
             return
         template = template_of(inner, templates)

@@ -13,6 +13,7 @@ from plansmith.plan.data import Json, content_hash
 from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import ITEM, PARAMS, RESERVED, fill, fill_text, lookup
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, MapStep, PlanStep, ReplyStep, ToolStep
 
 
@@ -122,7 +123,7 @@ def map_units(unit: Unit, items: Json, known: Mapping[str, str]) -> dict[str, Un
     step = unit.step
     if not isinstance(step, MapStep) or not isinstance(items, list):
         kind = type(items).__name__
-        raise ReferenceFailed(f"{unit.name} goes over a list, and this is a {kind}")
+        raise ReferenceFailed(Sentence("step.no_list", step=unit.name, kind=kind))
     return {
         name: Unit(
             name,

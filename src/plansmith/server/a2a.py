@@ -43,6 +43,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, QuestionAsked
 from plansmith.plan.ids import Ids
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import in_language
 from plansmith.runner.answerable import ONLY_PERSONS
 from plansmith.runner.templates import Template, TemplateBook, keeps_templates
 from plansmith.server.delegate import Delegate, program, rests
@@ -272,7 +273,7 @@ class RunExecutor(AgentExecutor):
             await self._end(run, desk)
         else:
             await desk.requires_input(
-                desk.new_agent_message([*_asked(await delegate.answerable(run))])
+                desk.new_agent_message([*_asked(await delegate.answerable(run), run.locale)])
             )
 
     async def _end(self, run: Run, desk: TaskUpdater) -> None:
@@ -280,7 +281,7 @@ class RunExecutor(AgentExecutor):
             report = str(await self._office.smith.store.get(run.report_hash))
             part = Part(text=report, media_type="text/markdown")
             await desk.add_artifact([part], artifact_id="report", name="report")
-        words = run.reason or run.status.value
+        words = in_language(run.reason, run.locale) or run.status.value
         await desk.update_status(_state(run), desk.new_agent_message([Part(text=words)]))
 
 
@@ -290,12 +291,12 @@ def _progress(run: Run) -> str:
     return f"{run.status.value}: {done} of {len(run.steps)} steps done"
 
 
-def _asked(open_: Mapping[str, QuestionAsked]) -> Iterator[Part]:
+def _asked(open_: Mapping[str, QuestionAsked], locale: str) -> Iterator[Part]:
     """What a task waits for: its questions, or the word that a person has to decide."""
     if not open_:
         yield Part(text=f"{ONLY_PERSONS}. Send any message to look again.")
     for asked in open_.values():
-        yield Part(text=asked.text)
+        yield Part(text=in_language(asked.text, locale))
         yield _form(asked)
 
 

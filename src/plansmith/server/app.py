@@ -22,7 +22,7 @@ from plansmith.server.gate import Gate, GateRules
 from plansmith.server.heeding import heed
 from plansmith.server.keys import Keys
 from plansmith.server.office import Office
-from plansmith.server.problems import HttpProblem, of_error
+from plansmith.server.problems import HttpProblem, of_error, wanted_language
 from plansmith.server.repeats import Repeats
 from plansmith.server.route import Ask, Route
 from plansmith.server.table import PAGES, ROUTES
@@ -150,9 +150,9 @@ class _Desk:
             "refused", method=scope["method"], path=scope["path"], status=status
         )
 
-    async def problem(self, _: Request, error: Exception) -> Response:
+    async def problem(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HttpProblem)  # noqa: S101 - starlette asks by this type
-        return error.response()
+        return error.response(wanted_language(request.headers.get("accept-language", "")))
 
     async def refused(self, _: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101 - starlette asks by this type
@@ -165,7 +165,8 @@ class _Desk:
         assert isinstance(error, PlansmithError)  # noqa: S101 - starlette asks by this type
         if isinstance(error, JournalDamaged):
             self.office.log.failure("journal_damaged", path=request.url.path, error=str(error))
-        return of_error(error).response()
+        language = wanted_language(request.headers.get("accept-language", ""))
+        return of_error(error).response(language)
 
 
 class _Watched:

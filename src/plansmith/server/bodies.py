@@ -135,9 +135,10 @@ class AfterQuery(Input):
 
 
 class StreamQuery(Input):
-    """Which run, or all; behind which position."""
+    """Which run, or all; behind which position; in which language, else by Accept-Language."""
 
     run: Cursor = ""
+    lang: Annotated[str, StringConstraints(max_length=35)] = ""
     after: int | None = Field(default=None, ge=0, le=2**53)
 
 

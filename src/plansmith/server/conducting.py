@@ -19,6 +19,7 @@ from plansmith.errors import (
 )
 from plansmith.plan import events as e
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.kit import PlanRequest
 from plansmith.runner.conclude import goes_on
 from plansmith.runner.journal import SYSTEM
@@ -113,7 +114,9 @@ class Conducting:
     async def _hold(self, run_id: str, error: Exception) -> None:
         """Pause a run that broke here, with the reason: nobody must take it for running."""
         try:
-            await self._smith.pause(run_id, by=SYSTEM, reason=f"it broke: {error!r}")
+            await self._smith.pause(
+                run_id, by=SYSTEM, reason=Sentence("pause.broke", error=repr(error))
+            )
         except PlansmithError as more:
             self._log.warning("run_not_paused", run=run_id, error=str(more))
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import language_of
 from plansmith.planner.kit import PlanRequest
 from plansmith.runner.answerable import ONLY_PERSONS, answerable
 from plansmith.runner.runs import Runs
 from plansmith.runner.templates import TemplateBook
 from plansmith.server.office import Office
+from plansmith.server.problems import in_reader_language
 from plansmith.server.telling import awaits_review, moment, question_view
 
 _GOES_ON: Final[dict[str, Json]] = {"mode": "read_only"}
@@ -108,7 +110,7 @@ class Delegate:
         run = await self.office.run(run_id)
         waits = awaits_review(run)
         free = await self.answerable(run)
-        return {
+        status: dict[str, Any] = {
             "run": run.id,
             "status": run.status.value,
             "request": run.request,
@@ -119,6 +121,7 @@ class Delegate:
             "for_a_person": ONLY_PERSONS if waits or len(free) < len(run.questions) else "",
             "updated_at": moment(run.updated_at),
         }
+        return cast("dict[str, Any]", in_reader_language(status, language_of(run.locale)))
 
 
 def rests(run: Run) -> bool:

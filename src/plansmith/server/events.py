@@ -40,7 +40,7 @@ async def stream(ask: Ask, given: b.StreamQuery) -> Answer:
         after = int(resumed[:18])
     keys: Keys = ask.request.app.state.keys
     allowed = partial(keys.is_good, ask.grant)
-    body = _Stream(office, given.run, allowed).lines(after)
+    body = _Stream(office, given.run, allowed, given.lang or ask.language).lines(after)
     return _Counted(office, body)
 
 
@@ -68,8 +68,11 @@ class _Counted(StreamingResponse):
 class _Stream:
     """What one client is sent."""
 
-    def __init__(self, office: Office, run: str, allowed: Callable[[], bool]) -> None:
+    def __init__(
+        self, office: Office, run: str, allowed: Callable[[], bool], language: str
+    ) -> None:
         self._office = office
+        self._language = language
         self._allowed = allowed
         self._store = office.smith.store
         self._run = run
@@ -146,7 +149,7 @@ class _Stream:
             event = found.get((each.run, each.number))
             if event is not None:  # a run that was removed meanwhile has none
                 self._office.meters.events += 1
-                data = event.to_json() | {"position": each.position}
+                data = event.shown_json(self._language) | {"position": each.position}
                 yield _text("run_event", data, at=each.position)
 
     async def _events(self, news: Sequence[News]) -> Mapping[tuple[str, int], Event]:

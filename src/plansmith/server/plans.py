@@ -16,7 +16,7 @@ from plansmith.server.origins import plan_origins, run_origins
 from plansmith.server.problems import HttpProblem, problem_json
 from plansmith.server.route import Answer, Ask, Nothing
 from plansmith.server.runs import EDITED, plan_of
-from plansmith.server.telling import effects_view, moment, run_view
+from plansmith.server.telling import effects_view, estimate_view, moment, run_view
 
 
 async def show(ask: Ask, _: Nothing) -> Answer:
@@ -64,7 +64,7 @@ async def check(ask: Ask, given: b.PlanBody) -> Answer:
         "plan": plan.to_json(),
         "hash": plan.hash,
         "problems": [problem_json(each) for each in await smith.check(plan)],
-        "estimate": expected.to_json(),
+        "estimate": estimate_view(expected),
         "effects": await effects_view(smith, plan, await smith.contents(plan)),
         "origins": {step: dict(places) for step, places in marks.items()},
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 from pydantic import BaseModel, ValidationError
 from starlette.responses import JSONResponse
@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse
 from plansmith import errors as err
 from plansmith.plan.data import Json
 from plansmith.plan.problem import Problem
+from plansmith.plan.sentence import LANGUAGES, in_language, language_of
 
 MEDIA_TYPE: Final = "application/problem+json"
 _STATUSES: Final[Mapping[type[err.PlansmithError], int]] = {
@@ -86,8 +87,8 @@ class HttpProblem(Exception):
         self.headers = dict(headers or {})
         self.digest = digest
 
-    def response(self) -> JSONResponse:
-        """The response that tells it."""
+    def response(self, language: str = "en") -> JSONResponse:
+        """The response that tells it, with the problems of a plan in the client's language."""
         body = ProblemBody(
             type=f"urn:plansmith:{self.code}",
             title=_TITLES.get(self.status, "Not possible"),
@@ -95,11 +96,42 @@ class HttpProblem(Exception):
             detail=self.detail,
             code=self.code,
             hint=self.hint,
-            problems=[dict(each) for each in self.problems],
+            problems=[dict(in_reader_language(each, language)) for each in self.problems],
             hash=self.digest,
         )
         content = body.model_dump(mode="json", exclude_defaults=True)
         return JSONResponse(content, self.status, self.headers, MEDIA_TYPE)
+
+
+def wanted_language(accepted: str) -> str:
+    """The language of an Accept-Language header that the client likes best."""
+    ranked: list[tuple[float, str]] = []
+    for each in accepted[:1000].split(","):
+        name, _, quality = each.partition(";q=")
+        try:
+            ranked.append((-float(quality or 1), name.strip()))
+        except ValueError:
+            continue
+    known = [
+        name
+        for _, name in sorted(ranked, key=lambda each: each[0])
+        if name[:2].lower() in LANGUAGES
+    ]
+    return language_of(known[0] if known else "")
+
+
+def in_reader_language(value: Any, language: str) -> Any:
+    """A JSON value whose sentences are texts in the reader's language."""
+    if language == "en":  # a sentence as a string is its English text
+        return value
+    if isinstance(value, str):
+        return in_language(value, language)
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[str, Any]", value)
+        return {name: in_reader_language(each, language) for name, each in fields.items()}
+    if isinstance(value, (list, tuple)):
+        return [in_reader_language(each, language) for each in cast("list[Any]", value)]
+    return value
 
 
 def not_found(what: str, name: str) -> HttpProblem:

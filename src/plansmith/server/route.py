@@ -15,7 +15,12 @@ from plansmith.plan.data import Json, flaws
 from plansmith.plan.events import Actor
 from plansmith.server.keys import Grant, grant_of
 from plansmith.server.office import Office
-from plansmith.server.problems import HttpProblem, of_validation
+from plansmith.server.problems import (
+    HttpProblem,
+    in_reader_language,
+    of_validation,
+    wanted_language,
+)
 
 Given = TypeVar("Given", bound=BaseModel)
 
@@ -60,6 +65,11 @@ class Ask:
         """A header, or nothing."""
         return self.request.headers.get(name, "")
 
+    @property
+    def language(self) -> str:
+        """The language that the client asks for, of those there are texts in."""
+        return wanted_language(self.header("accept-language"))
+
 
 Answer = Mapping[str, Json] | Sequence[Json] | Response
 Handler = Callable[[Ask, Any], Awaitable[Answer]]
@@ -96,7 +106,9 @@ class Route:
     async def __call__(self, ask: Ask) -> Response:
         """Read the request, do it, write the response."""
         answer = await self.handler(ask, await self._read(ask.request))
-        return answer if isinstance(answer, Response) else JSONResponse(answer, self.status)
+        if isinstance(answer, Response):
+            return answer
+        return JSONResponse(in_reader_language(answer, ask.language), self.status)
 
     async def _read(self, request: Request) -> BaseModel:
         if not self.has_body:

@@ -23,7 +23,7 @@ from plansmith.server.conducting import may_go_on
 from plansmith.server.inspecting import inspected
 from plansmith.server.problems import HttpProblem
 from plansmith.server.route import Answer, Ask, Nothing
-from plansmith.server.telling import event_json, is_undecided, run_view
+from plansmith.server.telling import is_undecided, run_view
 
 EDITED: Final = "the plan was changed by hand"
 
@@ -109,7 +109,7 @@ async def remove(ask: Ask, _: Nothing) -> Answer:
 async def events(ask: Ask, given: b.AfterQuery) -> Answer:
     """The events of a run behind a number."""
     journal = await ask.office.journal(ask.run)
-    return {"items": [event_json(each) for each in journal.events[given.after :]]}
+    return {"items": [each.shown_json(ask.language) for each in journal.events[given.after :]]}
 
 
 async def step(ask: Ask, _: Nothing) -> Answer:

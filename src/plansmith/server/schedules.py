@@ -113,21 +113,21 @@ async def run_now(ask: Ask, _: Nothing) -> Answer:
     with suppress(TimeoutError):
         async with asyncio.timeout(_BEGINS_S):
             await smith.store.wait(fire.run)
-    return _fire(fire)
+    return _fire(ask, fire)
 
 
 async def backfill(ask: Ask, given: s.Backfill) -> Answer:
     """A fire for every past instant that had none."""
     schedule = await _found(ask)
     fires = await ask.office.smith.backfill(schedule.id, since=given.from_, until=given.to)
-    return {"items": [_fire(each) for each in fires]}
+    return {"items": [_fire(ask, each) for each in fires]}
 
 
 async def history(ask: Ask, given: s.HistoryQuery) -> Answer:
     """What came of the fires, newest first."""
     schedule = await _found(ask)
     fires = await ask.office.smith.fire_history(schedule.id, limit=given.limit)
-    return {"items": [_fire(each) for each in fires]}
+    return {"items": [_fire(ask, each) for each in fires]}
 
 
 async def preview(ask: Ask, given: s.Preview) -> Answer:
@@ -148,7 +148,8 @@ async def _found(ask: Ask) -> Schedule:
 
 
 async def _view(ask: Ask, schedule: Schedule) -> dict[str, Json]:
-    value: dict[str, Any] = schedule.model_dump(mode="json", exclude={"plan"})
+    shown = {"locale": ask.language}
+    value: dict[str, Any] = schedule.model_dump(mode="json", exclude={"plan"}, context=shown)
     return {
         **value,
         "state": schedule.state,
@@ -158,8 +159,8 @@ async def _view(ask: Ask, schedule: Schedule) -> dict[str, Json]:
     }
 
 
-def _fire(fire: Fire) -> dict[str, Json]:
-    value: dict[str, Any] = fire.model_dump(mode="json")
+def _fire(ask: Ask, fire: Fire) -> dict[str, Json]:
+    value: dict[str, Any] = fire.model_dump(mode="json", context={"locale": ask.language})
     return value
 
 

@@ -13,8 +13,10 @@ from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, canonical_json
+from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, PlanStep
 from plansmith.review.policy import active_steps, effects
 from plansmith.runner.journal import load_results
@@ -41,7 +43,7 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
         "plan": run.plan.to_json() if run.plan else None,
         "hash": run.plan.hash if run.plan else None,
         "problems": [problem_json(each) for each in run.problems],
-        "estimate": run.estimate.to_json() if run.estimate else None,
+        "estimate": estimate_view(run.estimate) if run.estimate else None,
         "effects": await effects_view(
             smith,
             run.plan,
@@ -121,6 +123,11 @@ def _head(run: Run) -> dict[str, Json]:
     }
 
 
+def estimate_view(estimate: Estimate) -> dict[str, Json]:
+    """What a plan will take; the basis is put into the reader's language on the way out."""
+    return {**estimate.to_json(), "basis": [*estimate.basis]}
+
+
 def _plain(found: Mapping[str, Mapping[str, str]]) -> dict[str, Json]:
     return {step: dict(places) for step, places in found.items()}
 
@@ -133,7 +140,7 @@ def _review(run: Run, events: Sequence[e.Event]) -> Json:
     asked = [each.body for each in events if isinstance(each.body, e.ReviewAsked)]
     current = [each for each in asked if each.hash == digest]
     if not current and is_undecided(run):
-        return {"asked": True, "hash": digest, "reasons": ["nobody has decided on this plan yet"]}
+        return {"asked": True, "hash": digest, "reasons": [Sentence("review.undecided")]}
     if not current:
         return None
     return {"asked": awaits_review(run), "hash": digest, "reasons": list(current[-1].reasons)}
@@ -270,11 +277,6 @@ def run_row(run: Run, events: Sequence[e.Event] = ()) -> dict[str, Json]:
         "running_seconds": times.running,
         "waiting_seconds": times.waiting,
     }
-
-
-def event_json(event: e.Event) -> dict[str, Json]:
-    """An event as it is stored."""
-    return event.to_json()
 
 
 def moment(at: datetime | None) -> str | None:

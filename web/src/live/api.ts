@@ -2,6 +2,7 @@
 
 import { parseExactly } from "../data/json";
 import type { Json, Problem } from "../data/types";
+import { currentLocale } from "../words/words";
 
 export class ApiError extends Error {
   constructor(
@@ -18,7 +19,7 @@ export class ApiError extends Error {
 interface Options { body?: unknown; headers?: Record<string, string>; accept?: string }
 
 export async function request(method: string, path: string, options: Options = {}): Promise<Response> {
-  const headers: Record<string, string> = { Accept: options.accept ?? "application/json", ...options.headers };
+  const headers: Record<string, string> = { Accept: options.accept ?? "application/json", "Accept-Language": currentLocale(), ...options.headers };
   const init: RequestInit = { method, headers, credentials: "same-origin", cache: "no-store" };
   if (method !== "GET" && method !== "DELETE") {
     headers["Content-Type"] = "application/json";

@@ -3,6 +3,7 @@
 // next in line goes on from the position it has itself, so nothing is missed.
 
 import type { Draft, Event } from "../data/types";
+import { currentLocale } from "../words/words";
 
 export type Message =
   | { kind: "event"; before: number; position: number; event: Event }
@@ -68,8 +69,8 @@ export class LiveStream {
 
   private connect(): void {
     this.source?.close();
-    const after = this.position >= 0 ? `?after=${this.position}` : "";
-    const source = new EventSource(this.path + after);
+    const after = this.position >= 0 ? `&after=${this.position}` : "";
+    const source = new EventSource(`${this.path}?lang=${currentLocale()}${after}`);
     this.source = source;
     source.onopen = () => {
       this.wait = FIRST_WAIT;

@@ -24,7 +24,7 @@ export function SettingsView(): JSX.Element {
   const version = useResource<Record<string, Json>>("/version");
   const leaving = useAction();
   const choose = (next: Theme): void => { applyTheme(next); setTheme(next); };
-  const say = (next: Locale): void => { void speak(next, true).then(() => dispatchEvent(new Event("plansmith-locale"))); };
+  const say = (next: Locale): void => { void speak(next, true).then(() => location.reload()); };
   return (
     <>
       <Head title={t("settings.title")} />

@@ -29,6 +29,7 @@ from plansmith.plan.events import ReviewAsked
 from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStep
 from plansmith.planner.check import Way, way_on
 from plansmith.planner.kit import Planned
@@ -93,8 +94,7 @@ class ResearchSmith(Plansmith):
         asked = await super().review(plan, run, more=more, templates=templates)
         if asked or self.auto_accepted or way_on(plan) is not Way.REVIEW:
             return asked
-        reason = "the plan says that it has not enough context"
-        return [ReviewAsked(hash=plan.hash, reasons=(reason,))]
+        return [ReviewAsked(hash=plan.hash, reasons=(Sentence("review.no_context"),))]
 
     async def end(
         self, journal: Journal, *, reason: str = "", results: Mapping[str, Json] | None = None
@@ -102,7 +102,7 @@ class ResearchSmith(Plansmith):
         """End a run; its last round ends it too."""
         cause = cause_to_revise(journal.run, self.limits)
         if cause is not None and cause.limit == "iterations":
-            reason = f"the limit of {self.limits.max_iterations} plan iterations"
+            reason = Sentence("end.iterations", count=self.limits.max_iterations)
         return await super().end(journal, reason=reason, results=results)
 
     async def _go_on(self, journal: Journal, planned: Planned, cause: Cause) -> bool:

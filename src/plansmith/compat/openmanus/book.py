@@ -12,13 +12,14 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, PlanStore
 from plansmith.runner.journal import Journal, whole_run
 
 ORIGIN: Final = "planning"
 _PREFIX: Final = "openmanus"
-_DELETED: Final = "the plan was deleted"
-_ACTIVE: Final = "an agent keeps this plan and marks its steps by itself"
+_DELETED: Final = Sentence("end.deleted")
+_ACTIVE: Final = Sentence("pause.kept_by_agent")
 AGENT: Final = e.Actor(kind="model", name="planning")
 _OPEN: Final = frozenset({StepStatus.RUNNING, StepStatus.ASKING})
 
@@ -191,8 +192,8 @@ def _way(step: str, state: StepState, status: str, *, key: str) -> Iterator[e.An
     started = state.status in _OPEN
     if state.status is not StepStatus.WAITING and not (started and status != "not_started"):
         if started:
-            yield e.StepCancelled(step=step, reason="it was set back")
-        yield e.StepReset(step=step, reason="it was set back")
+            yield e.StepCancelled(step=step, reason=Sentence("step.set_back"))
+        yield e.StepReset(step=step, reason=Sentence("step.set_back"))
         started = False
     if status in ("in_progress", "completed") and not started:
         yield e.StepStarted(step=step, key=key)

@@ -22,6 +22,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.planner.check import check_plan
 from plansmith.planner.jsontext.read import read_json
@@ -183,8 +184,9 @@ class PlanExecutorNode:
         try:
             value = read_json(output) if isinstance(output, str) else None
         except UnreadableText as error:
-            message = f"this is not a plan of {TITLE}: {error.message}"
-            return Reading(None, (problem("PS001", message, hint="write the plan again"),))
+            message = Sentence("ps.not_plan_because", title=TITLE, reason=error.message)
+            hint = Sentence("hint.write_plan_again")
+            return Reading(None, (problem("PS001", message, hint=hint),))
         reading = read(value)
         if reading.plan is None:
             return reading
@@ -200,8 +202,8 @@ def _strangers(plan: Plan) -> list[ToolStep]:
 
 
 def _unsupported(step: ToolStep) -> Problem:
-    message = f"there is no tool {step.tool!r}"
-    hint = f"use one of {', '.join(TOOLS)}"
+    message = Sentence("unknown.tool", name=step.tool)
+    hint = Sentence("hint.one_tool_of", tools=[*TOOLS])
     return problem("PS101", message, hint=hint, step=step.id, path=("tool_to_use",))
 
 

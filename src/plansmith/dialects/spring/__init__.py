@@ -13,6 +13,7 @@ from plansmith.dialects.spring import jmanus, nl2sql, research
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep
 
 TITLE: Final = "Spring AI Alibaba"
@@ -31,7 +32,7 @@ SHAPES: Final = {
     "jmanus": Shape(jmanus.recognises, jmanus.read, jmanus.DIALECT.write),
     "deepresearch": Shape(research.recognises, research.read, research.DIALECT.write),
 }
-_HINT: Final = "give a plan of NL2SQL (execution_plan), JManus (stepRequirement) or deepresearch"
+_HINT: Final = Sentence("hint.spring_shapes")
 
 
 def shape_of(value: Json) -> str | None:

@@ -35,6 +35,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import PARAMS, Ref, escape_text, pieces
 from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
 
 TITLE: Final = "JManus"
@@ -42,7 +43,9 @@ DEFAULT_AGENT: Final = "DEFAULT_AGENT"
 COLUMNS: Final = "terminate_columns"
 PLACE: Final = re.compile(r"<<\s*([A-Za-z_]\w{0,63})\s*>>", re.ASCII)
 _TAG: Final = re.compile(r"\s*[\[【]\s*([^\[\]【】]{1,80}?)\s*[\]】] ?(.*)", re.DOTALL)
-_HINT: Final = 'give {"title", "steps": [{"stepRequirement": "[AGENT] what to do"}]}'
+_HINT: Final = Sentence(
+    "hint.give_form", form='{"title", "steps": [{"stepRequirement": "[AGENT] what to do"}]}'
+)
 _PLAN_FIELDS: Final = frozenset(
     {"title", "steps", "plan_id", "thought", "user_request", "direct_response", "response"}
 )
@@ -105,7 +108,7 @@ def read(value: Json) -> Reading:
         "steps": [*steps],
     }
     if head.get("title") and head.get("user_request"):
-        notes.say("the title is the goal: 'userRequest' is left out")
+        notes.say(Sentence("shape.title_is_goal"))
     if head.get("plan_id"):
         document["id"] = text_of(head["plan_id"])
     return notes.reading(document)
@@ -117,7 +120,7 @@ def _shown(
     """The known fields; what JManus keeps beside them is told in one note."""
     aside = [name for name, each in value.items() if snake(name) in _ASIDE and each]
     if aside:
-        notes.say(f"left out, since a plan is the same without it: {', '.join(aside)}", step=step)
+        notes.say(Sentence("shape.needless", fields=[*aside]), step=step)
     rest = {name: each for name, each in value.items() if snake(name) not in _ASIDE | _FORM}
     return notes.fields(rest, known, aliases=_ALIASES, step=step)
 
@@ -141,10 +144,12 @@ def _steps(given: Sequence[Json], notes: Notes) -> list[dict[str, Json]]:
         # An agent that is named beside the text leaves a tag in it as it is.
         task = tag[2] if tag and tag[1] == agent else words
         if not task.strip():
-            notes.drop(f"step {place} says nothing of what to do", hint="write what is to be done")
+            notes.drop(
+                Sentence("shape.nothing_to_do", place=place), hint=Sentence("hint.write_deed")
+            )
             continue
         if not agent:
-            notes.say(f"no agent is named: {DEFAULT_AGENT} takes the step", step=f"s{place}")
+            notes.say(Sentence("shape.default_agent", agent=DEFAULT_AGENT), step=f"s{place}")
         before = [str(step["id"]) for step in steps]
         inputs = seen(before)
         if text_of(fields.get(COLUMNS)):
@@ -214,7 +219,7 @@ def _for_agent(step: AgentStep, before: Sequence[str], notes: Notes) -> dict[str
 
 def _call(step: AnyStep, notes: Notes) -> dict[str, Json]:
     """A call or a question: its agents have tools, so one of them is told to make it."""
-    notes.lose(f"a {step.kind} step becomes words for {DEFAULT_AGENT}", step=step.id)
+    notes.lose(Sentence("shape.words_for", kind=step.kind, agent=DEFAULT_AGENT), step=step.id)
     words = _words(in_words(step), step.id, notes)
     return {"stepRequirement": f"[{DEFAULT_AGENT}] {words}"}
 
@@ -228,7 +233,7 @@ def _words(text: str, step: str, notes: Notes) -> str:
         elif piece.step == PARAMS and len(piece.path) == 1:
             parts.append(f"<<{piece.path[0]}>>")
         else:
-            notes.lose(f"references stand as text: {piece}", step=step)
+            notes.lose(Sentence("shape.reference_as_text", piece=piece), step=step)
             parts.append(str(piece))
     return "".join(parts)
 

@@ -25,6 +25,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import problem
 from plansmith.plan.refs import escape_text, literal
 from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
 
 TITLE: Final = "Spring AI Alibaba's NL2SQL"
@@ -39,7 +40,9 @@ PARAMETERS: Final = {
     REPORT: "summary_and_recommendations",
 }
 _NODES: Final = {agent: node for node, agent in AGENTS.items()}
-_HINT: Final = 'give {"thought_process", "execution_plan": [{"step", "tool_to_use", …}]}'
+_HINT: Final = Sentence(
+    "hint.give_form", form='{"thought_process", "execution_plan": [{"step", "tool_to_use", …}]}'
+)
 _PLAN_FIELDS: Final = frozenset({"thought_process", "execution_plan"})
 _STEP_FIELDS: Final = frozenset({"step", "tool_to_use", "tool_parameters"})
 _ALIASES: Final = {
@@ -94,15 +97,17 @@ def _by_number(given: Sequence[Json], notes: Notes) -> list[Json]:
         return list(given)
     ranked = sorted(range(len(given)), key=lambda place: (numbers[place] or 0, place))
     if ranked != list(range(len(given))):
-        notes.say("the steps are put in the order of their numbers", path=("execution_plan",))
+        notes.say(Sentence("shape.by_number"), path=("execution_plan",))
     return [given[place] for place in ranked]
 
 
 def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[str, Json] | None:
     name = f"s{place}"
     if not isinstance(value, dict):
-        hint = "write each step as an object"
-        notes.drop(f"entry {place} is not a step: {str(value)[:80]!r}", hint=hint)
+        hint = Sentence("hint.as_object")
+        notes.drop(
+            Sentence("shape.entry_no_step", place=place, text=repr(str(value)[:80])), hint=hint
+        )
         return None
     fields = notes.fields(value, _STEP_FIELDS, aliases=_ALIASES, step=name)
     node = _node(text_of(fields.get("tool_to_use")), name, notes)
@@ -135,20 +140,25 @@ def _node(name: str, step: str, notes: Notes) -> str:
     word = name.upper()
     near = next((node for node in TOOLS if node.partition("_")[0] == word.partition("_")[0]), name)
     if near != name:
-        notes.say(f"the tool {name!r} is read as {near!r}", step=step, path=("tool_to_use",))
+        notes.say(
+            Sentence("shape.tool_read_as", name=name, known=near), step=step, path=("tool_to_use",)
+        )
     return near
 
 
 def _missing(field: str, step: str, notes: Notes) -> None:
     path = ("tool_parameters", field)
-    message, hint = f"the field {field!r} of tool_parameters is missing", f"add {field!r}"
+    message, hint = (
+        Sentence("shape.no_tool_parameter", field=field),
+        Sentence("hint.add_parameter", field=field),
+    )
     notes.problems.append(problem("PS004", message, hint=hint, step=step, path=path))
 
 
 def _report_last(steps: Sequence[Mapping[str, Json]], notes: Notes) -> None:
     early = [str(step["id"]) for step in steps[:-1] if step.get("kind") == "reply"]
     for name in early:
-        message, hint = f"{REPORT} is not the last step", "put the report behind all other steps"
+        message, hint = Sentence("shape.report_not_last", tool=REPORT), Sentence("hint.report_last")
         path = ("tool_to_use",)
         notes.problems.append(problem("PS005", message, hint=hint, step=name, path=path))
 
@@ -184,7 +194,9 @@ def _parameters(step: AnyStep, before: Sequence[str], notes: Notes) -> dict[str,
         results = _REST + "\n".join("{{" + each + "}}" for each in before)
         words = step.instruction.removesuffix(results) if before else step.instruction
         if before and words == step.instruction:
-            notes.lose(f"{TITLE} reports on every step before", step=step.id, path=("instruction",))
+            notes.lose(
+                Sentence("shape.reports_all", title=TITLE), step=step.id, path=("instruction",)
+            )
         return {PARAMETERS[REPORT]: words_of(words, notes, step=step.id)}
     assert isinstance(step, AgentStep)  # noqa: S101 - `node_of` knows no other
     statement = step.inputs.get("sql_query")

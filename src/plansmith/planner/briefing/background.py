@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.briefing.fence import label
 from plansmith.planner.briefing.timeouts import Failed, attempt
 from plansmith.planner.briefing.token_budget import Count, clipped
@@ -46,7 +47,7 @@ async def investigate(
     start = clock.monotonic()
     listed = await attempt(_listed(search.tools), seconds=search.seconds, clock=clock)
     if isinstance(listed, Failed):
-        return Investigated((), (f"no background investigation: {listed.reason}",))
+        return Investigated((), (Sentence("context.no_search_because", reason=listed.reason),))
     chosen, notes = _choose(listed, request, search.calls)
     left = search.seconds - (clock.monotonic() - start)
     room = min(tokens, search.tokens) // max(len(chosen), 1)
@@ -59,7 +60,9 @@ async def investigate(
     blocks: list[ContextBlock] = []
     for (tool, _), block in zip(chosen, found, strict=True):
         if isinstance(block, Failed):
-            notes.append(f"background search with {label(tool.name)} failed: {block.reason}")
+            notes.append(
+                Sentence("context.search_failed", tool=label(tool.name), reason=block.reason)
+            )
         elif block.text:
             blocks.append(block)
     return Investigated(tuple(blocks), tuple(notes))
@@ -80,13 +83,13 @@ def _choose(
         key = query_argument(tool.input_schema)
         if tool.effect is not Effect.READ:
             # Nothing is approved yet, so nothing that might change the world is called.
-            notes.append(f"{name} is marked as search but may write: not called before approval")
+            notes.append(Sentence("context.search_writes", name=name))
         elif key is None:
-            notes.append(f"{name} is marked as search but takes no single text: not called")
+            notes.append(Sentence("context.search_form", name=name))
         elif len(chosen) < calls:
             chosen.append((tool, {key: visible(request)}))
     if not tools:
-        notes.append("no background investigation: no tool is marked as search")
+        notes.append(Sentence("context.no_search"))
     return chosen, notes
 
 

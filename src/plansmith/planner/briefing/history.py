@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.briefing.fence import fence, indented, label
 from plansmith.planner.briefing.timeouts import Failed, attempt
 from plansmith.planner.briefing.token_budget import Count, clipped
@@ -52,7 +53,7 @@ async def recall(
     if not newest:
         older, last = lines[:-1], lines[-1]
         kept = [clipped(last, tokens=tokens - for_older, count=count)]
-        notes = ["the newest message of the conversation was clipped"]
+        notes = [Sentence("context.newest_clipped")]
     else:
         kept, notes = lines[len(lines) - newest :], []
     said = await _in_short(older, tokens=for_older, count=count, summariser=summariser)
@@ -82,11 +83,11 @@ async def _in_short(
     heard = await _summary(read, tokens // 2, summariser)
     if isinstance(heard, Failed):
         excerpts = _excerpts(older, tokens, count)
-        failed = f"{number} could not be summarised: {heard.reason}"
+        failed = Sentence("context.no_summary", messages=number, reason=heard.reason)
         return Recalled(excerpts.text, (failed, *excerpts.notes))
-    notes = [f"{number} of the conversation summarised by {label(summariser.model.name)}"]
+    notes = [Sentence("context.summarised", messages=number, model=label(summariser.model.name))]
     if read != whole:
-        notes.append(f"the summary covers only the last {len(read):,} characters of them")
+        notes.append(Sentence("context.summary_part", size=len(read)))
     said = f"[{number}, in short] {indented(heard.text)}"
     return Recalled(clipped(said, tokens=tokens, count=count), tuple(notes), heard.usage)
 
@@ -122,10 +123,12 @@ def _excerpts(older: Sequence[str], tokens: int, count: Count) -> Recalled:
             kept.pop(0)
             break
     gone = len(older) - len(kept)
-    notes = [f"{_messages(gone)} of the conversation left out"] if gone else []
-    notes += [f"{_messages(len(kept))} of the conversation clipped to a line each"] if kept else []
+    notes = [Sentence("context.left_out", messages=_messages(gone))] if gone else []
+    notes += [Sentence("context.clipped", messages=_messages(len(kept)))] if kept else []
     return Recalled(text(), tuple(notes))
 
 
 def _messages(number: int) -> str:
-    return f"{number} earlier message{'s' * (number != 1)}"
+    if number == 1:
+        return Sentence("context.one_message")
+    return Sentence("context.messages", count=number)

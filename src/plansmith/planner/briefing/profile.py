@@ -12,9 +12,9 @@ from pydantic import BeforeValidator, ValidationError
 from plansmith.dialects.text import read_text
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Record
+from plansmith.plan.sentence import did_you_mean
 from plansmith.plan.steps import Text
 from plansmith.planner.briefing.fence import indented
-from plansmith.text import did_you_mean
 
 _LARGEST: Final = 1_000_000
 _ADDED: Final = ("hard_constraints", "soft_constraints")

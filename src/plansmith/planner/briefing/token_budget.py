@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from plansmith.plan.sentence import Sentence
 from plansmith.planner.briefing.fence import RULE, fence, label
 from plansmith.ports import ContextBlock
 
@@ -55,7 +56,7 @@ def fit(parts: Sequence[Part], *, tokens: int, count: Count, missing: Sequence[s
             return Fitted(sharing.blocks, text, tuple(sharing.notes))
         # A joined text may count for more than its parts: try again with less.
         slack = max(2 * slack, slack + over)
-    notes = (f"the whole context was left out: {tokens} tokens are no room for it",)
+    notes = (Sentence("context.no_room", tokens=tokens),)
     return Fitted((), "", notes if blocks else ())
 
 
@@ -143,10 +144,12 @@ class _Sharing:
             text = clipped(block.text, tokens=room - marks, count=self.count, keep_end=keep_end)
         if not text:
             self.cut.append(name)
-            self.notes.append(f"left out for lack of room: {label(name)}")
+            self.notes.append(Sentence("context.lack_of_room", name=label(name)))
             return None
         self.notes.append(
-            f"clipped to {len(text):,} of {len(block.text):,} characters: {label(name)}"
+            Sentence(
+                "context.block_clipped", shown=len(text), size=len(block.text), name=label(name)
+            )
         )
         return replace(block, text=text)
 

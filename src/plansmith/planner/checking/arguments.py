@@ -10,35 +10,30 @@ from typing import Final
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, Path
 from plansmith.plan.problem import Problem, Severity, problem
+from plansmith.plan.sentence import Sentence, did_you_mean, joined
 from plansmith.plan.steps import ToolStep
 from plansmith.planner.checking.certain_errors import Fault, certain_errors
 from plansmith.planner.checking.names import Names
 from plansmith.planner.checking.placeholders import Placeholders, at, objects
 from plansmith.planner.checking.schemas import Schema, Shape, Unusable, compiled, inside
-from plansmith.text import clip, did_you_mean
+from plansmith.text import clip
 
-_TYPE_WORDS: Final = {
-    "string": "a text",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "null": "null",
-    "array": "a list",
-    "object": "an object",
-}
-_BOUNDS: Final = {
-    "minimum": "at least {}",
-    "maximum": "at most {}",
-    "exclusiveMinimum": "more than {}",
-    "exclusiveMaximum": "less than {}",
-    "minLength": "at least {} characters long",
-    "maxLength": "at most {} characters long",
-    "minItems": "a list of at least {} items",
-    "maxItems": "a list of at most {} items",
-    "minProperties": "an object of at least {} keys",
-    "maxProperties": "an object of at most {} keys",
-    "additionalItems": "a list of at most {} items",
-}
+_TYPES: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
+_BOUNDS: Final = frozenset(
+    {
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "minProperties",
+        "maxProperties",
+        "additionalItems",
+    }
+)
 _LOOSE_TIME: Final = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?"
     r"|\d{1,2}:\d{2}(?::\d{2})?"
@@ -62,16 +57,15 @@ def schema_problems(spec: ToolSpec, step: str) -> Iterator[Problem]:
     """The warnings that a tool's own schemas are not valid; the tool itself stays usable."""
     usable = compiled(spec.input_schema)
     if usable.flaw:
-        lost = "this part of it" if usable.validator is not None else "its arguments"
-        message = f"the input schema of {spec.name!r} is not valid, so {lost} cannot be checked"
-        reason = usable.flaw.splitlines()[0][:160]
-        hint = "mend the schema of the tool"
-        yield problem("PS209", f"{message}: {reason}", hint=hint, step=step, path=("tool",))
+        code = "ps.bad_input_part" if usable.validator is not None else "ps.bad_input_schema"
+        message = Sentence(code, tool=spec.name, reason=usable.flaw.splitlines()[0][:160])
+        hint = Sentence("hint.mend_schema")
+        yield problem("PS209", message, hint=hint, step=step, path=("tool",))
     flaw = compiled(spec.output_schema).flaw if spec.output_schema is not None else ""
     if flaw:
-        message = f"the output schema of {spec.name!r} is not valid, so its results go unchecked"
-        reason, hint = flaw.splitlines()[0][:160], "mend the schema of the tool"
-        yield problem("PS209", f"{message}: {reason}", hint=hint, step=step, path=("tool",))
+        reason, hint = flaw.splitlines()[0][:160], Sentence("hint.mend_schema")
+        message = Sentence("ps.bad_output_schema", tool=spec.name, reason=reason)
+        yield problem("PS209", message, hint=hint, step=step, path=("tool",))
 
 
 class _Teller:
@@ -91,12 +85,13 @@ class _Teller:
         elif fault.keyword == "falseSchema":
             yield self._stranger(fault.path, Severity.ERROR)
         elif fault.keyword == "type":
-            wanted = " or ".join(_TYPE_WORDS[str(each)] for each in fault.detail["types"])
+            wanted = _types(fault.detail["types"])
             yield self._wrong("PS201", fault.path, wanted, _type_hint(fault.detail["types"]))
         elif fault.choices and all(_is_missing(branch, fault.path) for branch in fault.choices):
             names = sorted({each.detail["property"] for one in fault.choices for each in one})
-            message = f"{self._name(fault.path)} needs one of {', '.join(map(repr, names))}"
-            yield self._problem("PS202", message, "give one of them", fault.path)
+            listed = [Sentence("ps.quoted", text=each) for each in names]
+            message = Sentence("ps.needs_one_of", place=self._name(fault.path), names=listed)
+            yield self._problem("PS202", message, Sentence("hint.give_one"), fault.path)
         else:
             wanted, hint = self._wanted(fault)
             found = self._wrong("PS204", fault.path, wanted, hint)
@@ -117,9 +112,11 @@ class _Teller:
     def _missing(self, path: Path, name: str) -> Problem:
         about = _first(inside(self.shape, (*path, name)))
         note = str(about.get("description") or "").strip()
-        words = f": {note[:120]}" if note else ""
-        message = f"the argument {name!r} is missing{words}"
-        return self._problem("PS202", message, f"give {_expected(about)}", (*path, name))
+        message = Sentence("ps.argument_missing", name=name)
+        if note:
+            message = Sentence("ps.argument_missing_about", name=name, about=note[:120])
+        hint = Sentence("hint.give", wanted=_expected(about))
+        return self._problem("PS202", message, hint, (*path, name))
 
     def _stranger(self, path: Path, severity: Severity) -> Problem:
         around = inside(self.shape, path[:-1])
@@ -127,13 +124,14 @@ class _Teller:
         taken = present if isinstance(present, dict) else dict[str, Json]()
         known = [name for name in _property_names(around) if name not in taken]
         name = path[-1]
-        message = f"the tool has no argument {name!r}"
-        near = Names(known).hint(str(name)) if known else "leave it out"
+        message = Sentence("ps.no_argument", name=str(name))
+        near = Names(known).hint(str(name)) if known else Sentence("hint.leave_out")
         found = self._problem("PS203", message, near, path)
         return found.model_copy(update={"severity": severity})
 
     def _wrong(self, code: str, path: Path, wanted: str, hint: str) -> Problem:
-        message = f"{self._name(path)} should be {wanted}, not {self._shown(path)}"
+        fields = {"place": self._name(path), "wanted": wanted, "given": self._shown(path)}
+        message = Sentence("ps.should_be", **fields)
         return self._problem(code, message, hint, path)
 
     def _wanted(self, fault: Fault) -> tuple[str, str]:
@@ -142,31 +140,38 @@ class _Teller:
             case "enum":
                 return _one_of(detail["options"], value)
             case "const":
-                return short_json(detail["expected_value"]), "use exactly this value"
+                return short_json(detail["expected_value"]), Sentence("hint.exact_value")
             case "pattern":
-                return f"a text like {detail['pattern']}", "see the pattern of the tool's schema"
+                pattern = Sentence("want.pattern", pattern=detail["pattern"])
+                return pattern, Sentence("hint.pattern")
             case "format":
-                return f"a valid {detail['format']}", f"write it as a {detail['format']}"
+                form = detail["format"]
+                return Sentence("want.format", format=form), Sentence("hint.format", format=form)
             case "multipleOf":
-                return f"a multiple of {detail['multiple_of']}", "choose another number"
+                multiple = Sentence("want.multiple", number=str(detail["multiple_of"]))
+                return multiple, Sentence("hint.other_number")
             case "uniqueItems":
-                return "a list without repetition", "take out what stands twice"
+                return Sentence("want.unique"), Sentence("hint.no_repetition")
             case keyword if keyword in _BOUNDS:
-                return _BOUNDS[keyword].format(detail["limit"]), "keep to the bounds of the tool"
+                bound = Sentence(f"bound.{keyword}", limit=str(detail["limit"]))
+                return bound, Sentence("hint.bounds")
             case _:
-                reason = fault.message[:160]
-                return "what the schema allows", f"the schema says: {reason}"
+                hint = Sentence("hint.schema_says", reason=fault.message[:160])
+                return Sentence("want.schema"), hint
 
     def _shown(self, path: Path) -> str:
         if path in self.holes.texts:
-            return "a text with a reference"
+            return Sentence("given.reference")
         if self.holes.has_placeholders(path):
-            return "what stands there"
+            return Sentence("given.unknown")
         value = at(self.holes.value, path)
-        return f"the text {short_json(value)}" if isinstance(value, str) else short_json(value)
+        text = short_json(value)
+        return Sentence("given.text", value=text) if isinstance(value, str) else text
 
     def _name(self, path: Path) -> str:
-        return repr(".".join(map(str, path))) if path else "the whole of the arguments"
+        if not path:
+            return Sentence("ps.all_arguments")
+        return Sentence("ps.quoted", text=".".join(map(str, path)))
 
     def _problem(self, code: str, message: str, hint: str, path: Path) -> Problem:
         where = ("inputs", *self.holes.real(path))
@@ -207,20 +212,26 @@ def _expected(form: Schema) -> str:
         return _one_of(options, None)[0]
     named = form.get("type")
     types = named if isinstance(named, list) else [named]
-    words = [_TYPE_WORDS[each] for each in types if isinstance(each, str) and each in _TYPE_WORDS]
-    return " or ".join(words) or "a value"
+    return _types([each for each in types if isinstance(each, str) and each in _TYPES])
+
+
+def _types(names: list[str]) -> str:
+    words = [Sentence(f"type.{each}") for each in names]
+    return joined(words, "text.or") or Sentence("want.value")
 
 
 def _type_hint(types: list[str]) -> str:
-    return "write it with quotes" if types == ["string"] else "change the value"
+    return Sentence("hint.with_quotes" if types == ["string"] else "hint.change_value")
 
 
 def _one_of(options: list[Json], value: Json) -> tuple[str, str]:
-    shown = ", ".join(short_json(each) for each in options[:8])
-    more = f" or {len(options) - 8} others" if len(options) > 8 else ""
+    shown = [short_json(each) for each in options[:8]]
+    wanted = Sentence("want.one_of", options=shown)
+    if len(options) > 8:
+        wanted = Sentence("want.one_of_more", options=shown, more=len(options) - 8)
     texts = [each for each in options if isinstance(each, str)]
     name = value if isinstance(value, str) else ""
-    return f"one of {shown}{more}", did_you_mean(name, texts, otherwise="choose one of them")
+    return wanted, did_you_mean(name, texts, otherwise=Sentence("hint.choose_one"))
 
 
 def short_json(value: Json) -> str:

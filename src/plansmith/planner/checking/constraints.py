@@ -13,6 +13,7 @@ from plansmith.plan.capability import Effect
 from plansmith.plan.data import Flag, Json, Path, Record, Whole
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, MapStep, StepFields, ToolStep
 from plansmith.planner.checking.names import Catalogue
 
@@ -96,9 +97,9 @@ def _with_inner(step: StepFields) -> list[StepFields]:
 
 
 def _to_judge(rule: Constraint) -> Problem:
-    kind = "must be kept" if rule.hard else "should be kept"
-    message = f"a constraint that only a person can judge {kind}: {rule.text or 'no text'}"
-    return problem("PS503", message, hint="look whether the plan keeps it")
+    text = rule.text or Sentence("ps.no_text")
+    message = Sentence("ps.judge_hard" if rule.hard else "ps.judge_soft", rule=text)
+    return problem("PS503", message, hint=Sentence("hint.keeps_rule"))
 
 
 def _of_step(rule: Constraint, step: StepFields, tools: Catalogue) -> Iterator[Problem]:
@@ -109,18 +110,18 @@ def _of_step(rule: Constraint, step: StepFields, tools: Catalogue) -> Iterator[P
         for path, text in _texts(step):
             for word in banned:
                 if word.lower() in text.lower():
-                    message = f"{word!r} must not stand in what the step is given"
-                    yield _broken(rule, message, "take it out", step.id, path)
+                    message = Sentence("ps.banned_word", word=word)
+                    yield _broken(rule, message, Sentence("hint.take_out"), step.id, path)
 
 
 def _of_tool(rule: Constraint, step: ToolStep, tools: Catalogue) -> Iterator[Problem]:
     if any(fnmatchcase(step.tool.lower(), pattern.lower()) for pattern in rule.forbid_tools):
-        message = f"the tool {step.tool!r} is not allowed"
-        yield _broken(rule, message, "use another tool", step.id, ("tool",))
+        message = Sentence("ps.banned_tool", tool=step.tool)
+        yield _broken(rule, message, Sentence("hint.other_tool"), step.id, ("tool",))
     spec = tools.get(step.tool)
     if spec is not None and spec.effect in rule.forbid_effects:
-        message = f"the tool {step.tool!r} has the effect {spec.effect.value!r}, not allowed"
-        yield _broken(rule, message, "use a tool with less effect", step.id, ("tool",))
+        message = Sentence("ps.banned_effect", tool=step.tool, effect=spec.effect.value)
+        yield _broken(rule, message, Sentence("hint.less_effect"), step.id, ("tool",))
 
 
 def _texts(step: StepFields) -> Iterator[tuple[Path, str]]:
@@ -140,17 +141,18 @@ def _of_plan(rule: Constraint, steps: list[StepFields]) -> Iterator[Problem]:
     used += [step.agent.lower() for step in steps if isinstance(step, AgentStep)]
     for pattern in rule.require_tools:
         if not any(fnmatchcase(name, pattern.lower()) for name in used):
-            message = f"the plan does not use {pattern!r}, which it has to"
-            yield _broken(rule, message, f"add a step with {pattern!r}", None, ("steps",))
+            message = Sentence("ps.required_tool", tool=pattern)
+            hint = Sentence("hint.add_tool_step", tool=pattern)
+            yield _broken(rule, message, hint, None, ("steps",))
     if rule.max_steps is not None and len(steps) > rule.max_steps:
-        message = f"the plan has {len(steps)} steps, more than {rule.max_steps}"
-        yield _broken(rule, message, "use fewer steps", None, ("steps",))
+        message = Sentence("ps.many_steps", count=len(steps), most=rule.max_steps)
+        yield _broken(rule, message, Sentence("hint.use_fewer"), None, ("steps",))
 
 
 def _broken(rule: Constraint, message: str, hint: str, step: str | None, path: Path) -> Problem:
     personal = "PS502" if rule.hard else "PS503"
     code = "PS501" if rule.source == "policy" else personal
-    words = f"{message} ({rule.text})" if rule.text else message
+    words = Sentence("ps.by_rule", problem=message, rule=rule.text) if rule.text else message
     found = problem(code, words, hint=hint, step=step, path=path)
     severity = Severity.ERROR if rule.hard else Severity.WARNING
     return found.model_copy(update={"severity": severity})

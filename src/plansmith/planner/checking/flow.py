@@ -9,6 +9,7 @@ from plansmith.plan.data import Json, Path, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import ITEM, RESERVED, Ref, find
+from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AnyStep, AskStep, MapStep, ReplyStep, StepFields, ToolStep
 from plansmith.planner.checking.names import Catalogue, Names
 from plansmith.planner.checking.placeholders import Placeholders
@@ -92,10 +93,11 @@ class Flow:
             if below.forms and not below.undeclared:
                 source = below
                 continue
-            message = f"{ref}: the output of {ref.step!r} has no {_key(key)}"
-            before = ref.path[:depth]
-            if before:
-                message += f" in {'.'.join(map(str, before))!r}"
+            fields = {"ref": str(ref), "step": ref.step, "key": _key(key)}
+            message = Sentence("ps.no_output_key", **fields)
+            if before := ref.path[:depth]:
+                place_in = ".".join(map(str, before))
+                message = Sentence("ps.no_output_key_in", place=place_in, **fields)
             severity = Severity.WARNING if below.forms else Severity.ERROR
             yield _mismatch(place, message, _near(source, key), severity)
             return
@@ -105,8 +107,8 @@ class Flow:
         if source is None or not source.known:
             return
         if not any("array" in types_of(form) for form in source.forms):
-            message = f"`over` is {_types(source)} by the tool's output schema, not a list"
-            hint = "name the list inside of it, with $path"
+            message = Sentence("ps.over_type", type=_types(source))
+            hint = Sentence("hint.list_inside")
             yield problem("PS309", message, hint=hint, step=step.id, path=("over",))
 
     def _fit(self, step: ToolStep, within: MapStep | None) -> Iterator[Problem]:
@@ -119,9 +121,10 @@ class Flow:
             gives, wanted = self.output(ref, within), inside(takes, path)
             if not (gives.known and wanted.known) or _can_fit(gives, wanted):
                 continue
-            message = f"{ref} is {_types(gives)}, and {path[-1]!r} should be {_types(wanted)}"
+            types = {"given": _types(gives), "wanted": _types(wanted)}
+            message = Sentence("ps.ref_type", ref=str(ref), name=str(path[-1]), **types)
             place = Place(step.id, ("inputs", *holes.real(path)))
-            hint = "refer to another part of the output, or to another step"
+            hint = Sentence("hint.other_part")
             yield _mismatch(place, message, hint, _severity(gives, wanted))
 
 
@@ -131,7 +134,9 @@ def _mismatch(place: Place, message: str, hint: str, severity: Severity) -> Prob
 
 
 def _key(key: str | int) -> str:
-    return f"item {key}" if isinstance(key, int) else f"{key!r}"
+    if isinstance(key, int):
+        return Sentence("ps.key_item", place=str(key))
+    return Sentence("ps.key_name", name=key)
 
 
 def _near(source: Shape, key: str | int) -> str:
@@ -139,14 +144,14 @@ def _near(source: Shape, key: str | int) -> str:
     names = [name for table in tables if isinstance(table, dict) for name in table]
     if names:
         return Names(names).hint(str(key))
-    return f"it is {_types(source)}"
+    return Sentence("hint.it_is", type=_types(source))
 
 
 def _types(place: Shape) -> str:
     types = {kind for form in place.forms for kind in types_of(form)}
     if {"integer", "number"} <= types:
         types.discard("integer")
-    return " or ".join(sorted(types)) or "nothing"
+    return joined(sorted(types), "text.or") or Sentence("ps.nothing")
 
 
 def _can_fit(gives: Shape, wanted: Shape) -> bool:

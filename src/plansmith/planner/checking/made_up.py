@@ -12,6 +12,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import find
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, StepFields, ToolStep
 from plansmith.planner.checking.names import reads, words
 
@@ -40,8 +41,8 @@ def made_up_values(plan: Plan, tools: Tools, told: str) -> list[Problem]:
     return [
         problem(
             MADE_UP,
-            f"{'.'.join(map(str, path))} = {value!r} is in nothing you wrote or that was looked up",
-            hint="look whether it is right: a model may have made it up",
+            Sentence("ps.made_up", place=".".join(map(str, path)), value=repr(value)),
+            hint=Sentence("hint.check_value"),
             step=name,
             path=("inputs", *path),
         )

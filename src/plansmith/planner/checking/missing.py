@@ -10,6 +10,7 @@ from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json, leaves
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     AgentStep,
     AnyStep,
@@ -55,32 +56,6 @@ _HAN_WORDS: Final[dict[Kind, str]] = {
     "pay": "付|转账|退|缴|交易|款",
     "cancel": "取消|删|退|撤",
 }
-# What is said of a deed with files, and of one without, in English and in Chinese.
-_TELLS: Final[dict[Kind, tuple[str, str]]] = {
-    "save": ("You asked to save {what}; no step saves it", "你要求保存{what}，但没有步骤保存它"),
-    "draw": (
-        "You asked for a chart: {what}; no step draws one",
-        "你要求画图：{what}，但没有步骤画图",
-    ),
-    "send": (
-        "You asked to send something: {what}; no step does",
-        "你要求发送：{what}，但没有步骤这样做",
-    ),
-    "rename": (
-        "You asked to rename or move {what}; no step does",
-        "你要求重命名或移动{what}，但没有步骤这样做",
-    ),
-    "delete": ("You asked to delete {what}; no step does", "你要求删除{what}，但没有步骤这样做"),
-    "order": (
-        "You asked to order or book: {what}; no step does",
-        "你要求预订或购买：{what}，但没有步骤这样做",
-    ),
-    "pay": (
-        "You asked to pay or pay back: {what}; no step does",
-        "你要求付款或退款：{what}，但没有步骤这样做",
-    ),
-    "cancel": ("You asked to cancel: {what}; no step does", "你要求取消：{what}，但没有步骤这样做"),
-}
 
 
 class _Act(NamedTuple):
@@ -106,11 +81,7 @@ def missing_deeds(
         for step in _steps(plan, templates)
         if (act := _act(step, tools, agents, templates)) is not None
     ]
-    return [
-        _problem(deed, files, plan.locale)
-        for deed in deeds
-        if (files := _undone(deed, acts)) is not None
-    ]
+    return [_problem(deed, files) for deed in deeds if (files := _undone(deed, acts)) is not None]
 
 
 def _undone(deed: Deed, acts: Sequence[_Act]) -> tuple[str, ...] | None:
@@ -189,11 +160,7 @@ def _base(name: str) -> str:
     return re.split(r"[/\\]", name)[-1].casefold()
 
 
-def _problem(deed: Deed, files: tuple[str, ...], locale: str) -> Problem:
-    english, chinese = _TELLS[deed.kind]
-    if locale.startswith("zh"):
-        what = " " + "、".join(files) if files else f"“{deed.words}”"
-        return problem(MISSING, chinese.format(what=what), hint="让计划加上这一步，或者就这样批准")
-    what = ", ".join(files) or f"“{deed.words}”"
-    hint = "ask for a plan that does, or approve this one as it is"
-    return problem(MISSING, english.format(what=what), hint=hint)
+def _problem(deed: Deed, files: tuple[str, ...]) -> Problem:
+    what = [*files] or Sentence("text.quoted_words", words=deed.words)
+    message = Sentence(f"deed.{deed.kind}", what=what)
+    return problem(MISSING, message, hint=Sentence("hint.missing_deed"))

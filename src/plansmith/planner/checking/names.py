@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Final
 
 from plansmith.plan.capability import Effect, Tools, ToolSpec, tool_spec
+from plansmith.plan.sentence import Sentence, joined
 from plansmith.planner.checking.schemas import Shape, shape
 
 # Tools of earlier releases that a stored plan may still name, and what to use instead.
@@ -17,6 +18,7 @@ DROPPED: Final = {
     "tables.query": "tables.query is no longer there: use tables.sql with one SELECT, such as "
     "SELECT region, sum(amount) AS total FROM sales GROUP BY region"
 }
+
 _COMPARED: Final = 40
 _LIKE: Final = 0.6
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
@@ -63,13 +65,15 @@ class Names:
         if name in DROPPED:
             return DROPPED[name]
         if not self.known:
-            return "there is none to choose from"
+            return Sentence("hint.none_known")
         near = self.near(name)
         if near:
-            return "did you mean " + " or ".join(map(repr, near)) + "?"
+            names = joined([Sentence("ps.quoted", text=each) for each in near], "text.or")
+            return Sentence("hint.mean", names=names)
         some = sorted(self.known)[:8]
-        more = f" and {len(self.known) - 8} more" if len(self.known) > 8 else ""
-        return "there is " + ", ".join(some) + more
+        if len(self.known) <= 8:
+            return Sentence("hint.known", names=some)
+        return Sentence("hint.known_more", names=some, more=len(self.known) - 8)
 
     def near(self, name: str) -> list[str]:
         """Up to three names like this one, the likest first; one that differs by case alone."""

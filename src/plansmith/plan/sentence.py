@@ -1,0 +1,136 @@
+"""Sentences for people: stored as a code and fields, made into text in the reader's language."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, reduce
+from pathlib import Path
+from typing import Annotated, Any, Final, Self, cast
+
+from pydantic import (
+    PlainSerializer,
+    SerializationInfo,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
+
+_PLACE: Final = re.compile(r"\{(\w+)\}")
+LANGUAGES: Final = ("en", "zh")
+_COMMA: Final = {"en": ", ", "zh": "、"}
+
+
+class Sentence(str):
+    """A sentence of ours: a code of `sentences.json` and the values of its fields.
+
+    As a string it is the English text, so that programs can use it as one. A field is a text, a
+    number, another sentence, or a list of these.
+    """
+
+    __slots__ = ("code", "fields")
+    code: str
+    fields: Mapping[str, Any]
+
+    def __new__(cls, code: str, /, **fields: Any) -> Self:
+        made = super().__new__(cls, _text(code, fields, "en"))
+        made.code, made.fields = code, fields
+        return made
+
+    def __str__(self) -> str:
+        return self
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]:
+        return (self.code,), dict(self.fields)
+
+
+def in_language(text: str, locale: str) -> str:
+    """A text in the reader's language; what is not a sentence of ours stays as it is."""
+    return _text(text.code, text.fields, locale) if isinstance(text, Sentence) else text
+
+
+def joined(parts: Sequence[str], code: str = "text.both") -> str:
+    """Several texts as one, two at a time by the sentence of the code; nothing where none is."""
+    given = [each for each in parts if each]
+    return reduce(lambda first, then: Sentence(code, first=first, then=then), given or [""])
+
+
+def did_you_mean(name: str, known: Iterable[str], *, otherwise: str) -> str:
+    """A hint that names the known name most like a wrong one; else the other hint."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return Sentence("hint.mean", names=Sentence("ps.quoted", text=near[0])) if near else otherwise
+
+
+def language_of(locale: str) -> str:
+    """The language of a locale for which there are texts; English where there are none."""
+    return "zh" if locale.lower().startswith("zh") else "en"
+
+
+@cache
+def sentence_texts() -> Mapping[str, Mapping[str, str]]:
+    """The text of every code, by language."""
+    path = Path(__file__).with_name("sentences.json")
+    return cast("Mapping[str, Mapping[str, str]]", json.loads(path.read_text(encoding="utf-8")))
+
+
+def _text(code: str, fields: Mapping[str, Any], locale: str) -> str:
+    language = language_of(locale)
+    # A journal of a newer release may hold a code that is not known here.
+    template = sentence_texts().get(code, {}).get(language)
+    if template is None:
+        return f"{code} ({_shown([*fields.values()], language)})" if fields else code
+    return _PLACE.sub(lambda found: _shown(fields.get(found[1], ""), language), template)
+
+
+def _shown(value: Any, language: str) -> str:
+    if isinstance(value, (list, tuple)):
+        return _COMMA[language].join(_shown(each, language) for each in cast("list[Any]", value))
+    if isinstance(value, int):
+        return f"{value:,}"
+    return in_language(value, language) if isinstance(value, str) else str(value)
+
+
+def _write(value: Any, info: SerializationInfo) -> Any:
+    """A sentence as it is stored, or as text where the reader's language is in the context."""
+    locale = (info.context or {}).get("locale")
+    return in_language(value, locale) if locale else _stored(value)
+
+
+def _stored(value: Any) -> Any:
+    if isinstance(value, Sentence):
+        fields = {name: _stored(each) for name, each in value.fields.items()}
+        return {"code": value.code, "fields": fields} if fields else {"code": value.code}
+    if isinstance(value, (list, tuple)):
+        return [_stored(each) for each in cast("list[Any]", value)]
+    return value
+
+
+def _read(value: object, handler: ValidatorFunctionWrapHandler) -> str:
+    """A stored text: an object is a sentence, a string is what an earlier release wrote."""
+    if isinstance(value, Sentence):
+        return value
+    return _read_field(value) if isinstance(value, dict) else str(handler(value))
+
+
+def _read_field(value: Any) -> Any:
+    match value:
+        case list():
+            return [_read_field(each) for each in value]
+        case {"code": str(code), **rest} if rest.keys() <= {"fields"}:
+            fields = rest.get("fields", {})
+            if isinstance(fields, dict):
+                given = cast("dict[str, Any]", fields)
+                return Sentence(code, **{name: _read_field(each) for name, each in given.items()})
+        case str() | int() | float() | None:
+            return value
+        case _:
+            pass
+    raise ValueError("a text is a string, or a code with fields")
+
+
+# A sentence of ours, or words as a person, a model or a tool gave them.
+ShownText = Annotated[
+    str, WrapValidator(_read), PlainSerializer(_write), WithJsonSchema({"type": "string"})
+]

@@ -1,0 +1,180 @@
+"""Sentences: every code has a text in every language, and nothing else is in the table."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+import pickle
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+import plansmith
+from plansmith.plan.events import ReviewAsked, RunFinished
+from plansmith.plan.problem import Problem, problem
+from plansmith.plan.sentence import (
+    LANGUAGES,
+    Sentence,
+    in_language,
+    joined,
+    language_of,
+    sentence_texts,
+)
+
+SOURCE = Path(plansmith.__file__).parent
+TEXTS = sentence_texts()
+
+
+def places(text: str) -> set[str]:
+    return set(re.findall(r"\{(\w+)\}", text))
+
+
+def calls() -> Iterator[tuple[str, ast.Call]]:
+    """Every place of the source that makes a sentence."""
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Sentence":
+                yield f"{path.name}:{node.lineno}", node
+
+
+def codes_of(node: ast.expr) -> list[str] | None:
+    """The codes an expression can be; those of an f-string are all that begin alike."""
+    match node:
+        case ast.Constant(value=str(code)):
+            return [code]
+        case ast.IfExp(body=body, orelse=other):
+            return [*(codes_of(body) or []), *(codes_of(other) or [])]
+        case ast.JoinedStr(values=[ast.Constant(value=str(start)), _]):
+            return [code for code in TEXTS if code.startswith(start)]
+        case _:
+            return None
+
+
+CALLS = list(calls())
+
+
+def test_every_code_has_a_text_in_every_language_with_the_same_fields() -> None:
+    for code, texts in TEXTS.items():
+        assert set(texts) == set(LANGUAGES), code
+        assert all(each.strip() or code == "text.empty" for each in texts.values()), code
+        assert len({frozenset(places(each)) for each in texts.values()}) == 1, code
+
+
+def test_every_sentence_of_the_source_has_a_text_and_gives_its_fields() -> None:
+    for where, node in CALLS:
+        for code in codes_of(node.args[0]) or ():
+            assert code in TEXTS, f"{where}: {code}"
+            given = {each.arg for each in node.keywords}
+            if None not in given:  # `**fields` are looked at where they are used
+                assert given == places(TEXTS[code]["en"]), f"{where}: {code}"
+
+
+def test_no_text_is_without_a_use() -> None:
+    used = {code for _, node in CALLS for code in codes_of(node.args[0]) or ()}
+    source = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    rest = {code for code in TEXTS.keys() - used if f'"{code}"' not in source}
+    assert not rest
+
+
+def test_a_sentence_is_its_english_text_and_can_be_said_in_chinese() -> None:
+    said = Sentence("end.failed", steps=["a", "b"])
+    assert said == "failed: a, b"
+    assert in_language(said, "zh-CN") == "失败：a、b"
+    assert in_language(said, "de-AT") == "failed: a, b"
+    assert in_language("as somebody wrote it", "zh") == "as somebody wrote it"
+
+
+def test_sentences_are_made_of_sentences() -> None:
+    why = Sentence("cause.advice")
+    said = joined([why, "", Sentence("end.same_plan")])
+    assert said == "a step asks for another plan; planning again gave the same plan"
+    assert in_language(said, "zh") == "有步骤要求换一个计划；重新计划得到同样的计划"
+    assert joined([]) == ""
+
+
+def test_numbers_are_grouped_and_braces_in_a_value_stay_as_they_are() -> None:
+    assert Sentence("ps.more_problems", count=12000) == "and 12,000 more problems"
+    assert Sentence("end.no_plan", reason="{reason} {steps}").endswith(": {reason} {steps}")
+
+
+def test_a_sentence_is_stored_as_its_code_and_fields_and_read_back() -> None:
+    body = RunFinished(
+        status="failed", reason=Sentence("end.no_plan", reason=Sentence("ps.no_plan"))
+    )
+    stored = json.loads(json.dumps(body.to_json()))
+    assert stored["reason"] == {"code": "end.no_plan", "fields": {"reason": {"code": "ps.no_plan"}}}
+    read = RunFinished.model_validate(stored)
+    assert read == body
+    assert in_language(read.reason, "zh") == "没有得到计划：没有计划"
+    assert body.shown_json()["reason"] == "no plan could be made: no plan"
+    assert body.shown_json("zh")["reason"] == "没有得到计划：没有计划"
+
+
+def test_the_plain_sentence_of_an_earlier_release_stays_as_it_is() -> None:
+    stored = {"hash": "h", "reasons": ["n changes something with note"]}
+    read = ReviewAsked.model_validate(stored)
+    assert read.to_json() == stored
+    assert in_language(read.reasons[0], "zh") == "n changes something with note"
+
+
+def test_a_sentence_of_a_newer_release_is_shown_by_its_code_and_kept_as_it_is() -> None:
+    stored = {"status": "done", "reason": {"code": "end.later", "fields": {"n": 3, "who": "ada"}}}
+    read = RunFinished.model_validate(stored)
+    assert read.to_json() == stored
+    assert read.reason == "end.later (3, ada)"
+    fewer = RunFinished.model_validate({"status": "done", "reason": {"code": "end.failed"}})
+    assert fewer.reason == "failed: "
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        {"fields": {}},
+        {"code": 3},
+        {"code": "end.failed", "fields": []},
+        {"code": "end.failed", "fields": {"steps": {"a": 1}}},
+        {"code": "end.failed", "more": 1},
+        {"code": "end.failed", "fields": {"steps": [{"code": "x", "fields": {"y": {}}}]}},
+        ["end.failed"],
+        None,
+        7,
+    ],
+)
+def test_whatever_else_stands_in_the_place_of_a_text_is_refused(reason: object) -> None:
+    with pytest.raises(ValidationError):
+        RunFinished.model_validate({"status": "done", "reason": reason})
+
+
+def test_a_field_cannot_bring_in_a_field_of_the_sentence_around_it() -> None:
+    hostile = Sentence("step.denied", step="{code} {fields} %s \u202e")
+    assert hostile == "{code} {fields} %s \u202e was denied"
+
+
+def test_a_sentence_survives_copies() -> None:
+    said = Sentence("end.failed", steps=["a"])
+    for again in (copy.deepcopy(said), pickle.loads(pickle.dumps(said))):
+        assert isinstance(again, Sentence)
+        assert (again, again.code, again.fields) == (said, said.code, said.fields)
+    assert isinstance(str(said), Sentence)
+
+
+def test_a_problem_is_told_in_the_language_of_the_reader() -> None:
+    message, hint = Sentence("unknown.tool", name="seach"), Sentence("hint.upgrade")
+    found = problem("PS101", message, hint=hint, step="a")
+    assert found.message == "there is no tool called 'seach'"
+    assert found.line("zh") == (
+        "error PS101 unknown-tool: a: 没有名为“seach”的工具 (请升级 Plansmith)"
+    )
+    assert Problem.model_validate(found.to_json()) == found
+    assert found.to_json()["message"] == {"code": "unknown.tool", "fields": {"name": "seach"}}
+
+
+@pytest.mark.parametrize(
+    ("locale", "language"), [("zh-CN", "zh"), ("ZH_TW", "zh"), ("en-GB", "en"), ("", "en")]
+)
+def test_a_locale_without_texts_reads_english(locale: str, language: str) -> None:
+    assert language_of(locale) == language
