@@ -9,7 +9,6 @@ from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.planner.briefing.fence import visible
 from plansmith.planner.briefing.profile import Profile
 from plansmith.planner.check import check_plan
 from plansmith.planner.checking.constraints import Constraint, read_constraint
@@ -28,6 +27,7 @@ from plansmith.planner.repair import repair
 from plansmith.planner.shape import assigned
 from plansmith.planner.triage import Decision
 from plansmith.ports import PlanBrief, Prompt, Usage
+from plansmith.text import visible
 
 _DRAFTS = 3
 

@@ -14,13 +14,14 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.timing import Timing
-from plansmith.planner.briefing.fence import fence, visible
+from plansmith.planner.briefing.fence import fence
 from plansmith.planner.deeds import asked_deeds
 from plansmith.planner.jsontext.read import read_json
 from plansmith.planner.listen import Heard, listen
 from plansmith.planner.prompting import render
 from plansmith.planner.recurrence import recurrence
 from plansmith.ports import ChatModel, Message, Prompt, TriageBrief, Usage
+from plansmith.text import visible
 
 SCHEMA: Final[dict[str, Json]] = {
     "type": "object",
