@@ -162,7 +162,7 @@ def exit_of(run: Run) -> Exit:
 def _exit_of_open(run: Run) -> Exit:
     if is_unusable(run):
         return Exit.INVALID
-    if any("budget:" in name for name in run.questions):
+    if any("budget" in each.limit_asked for each in run.questions.values()):
         return Exit.BUDGET
     return Exit.WAITING
 

@@ -1,4 +1,4 @@
-"""What happens while a plan is made: reads that start early, and planning that fails."""
+"""What happens until a plan stands: triage, reads that start early, a plan or a failure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,22 @@ from typing import Literal
 from pydantic import Field
 
 from plansmith.plan.data import Record
+from plansmith.plan.estimate import Estimate
+from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
+from plansmith.plan.steps import Inputs
+
+
+class Triaged(Record):
+    """Triage decided what a request needs."""
+
+    type: Literal["triaged"] = "triaged"
+    decision: Literal["answer", "plan", "ask", "refuse"]
+    reason: str = ""
+    query: str = ""
+    tokens: int = Field(default=0, ge=0)
+    cost: str = ""
+    record: str = ""
 
 
 class PrefetchStarted(Record):
@@ -43,3 +58,33 @@ class PlanningFailed(Record):
     tokens: int = Field(default=0, ge=0)
     cost: str = ""
     record: str = ""
+
+
+PlanOrigin = Literal["model", "rules", "person", "submitted", "program", "template", "rerun"]
+
+
+class PlanProposed(Record):
+    """A plan, first or revised, stands with its problems, and with how it was made.
+
+    `origin` is who made it: a model, rules without one, a person's edit, whoever submitted it (a
+    program, where that is one), a template, or an earlier run, which `RunCreated.origin` names.
+    `record` is the content hash of what models were asked and said for it. `acts` are the steps
+    that change something, by what was known of their tools then. `templates` are the plans of the
+    templates that it runs, at every depth, by name: the run uses these and no others. `restores`
+    is the number of the event whose plan stands again.
+    """
+
+    type: Literal["plan_proposed"] = "plan_proposed"
+    plan: Plan
+    problems: tuple[Problem, ...] = ()
+    origin: PlanOrigin = "model"
+    cause: str = ""
+    acts: tuple[str, ...] = ()
+    estimate: Estimate | None = None
+    metrics: Inputs | None = None
+    picks: tuple[Inputs, ...] = ()
+    tokens: int = Field(default=0, ge=0)
+    cost: str = ""
+    record: str = ""
+    templates: dict[str, Plan] = Field(default_factory=dict)
+    restores: int = Field(default=0, ge=0)

@@ -12,8 +12,10 @@ from typing import Final, NamedTuple
 from plansmith.plan.data import Json
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.events import Event, QuestionAsked, StepAdvised, StepReplied
+from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
+from plansmith.plan.run_options import RunOptions
 
 
 class RunStatus(StrEnum):
@@ -62,6 +64,10 @@ _OVER: Final = frozenset(
         RunStatus.ANSWERED,
     }
 )
+
+
+_NOTHING_SAID: Final = RunOptions()
+_OWN_REQUEST: Final = Origin()
 
 
 class Made(NamedTuple):
@@ -139,8 +145,8 @@ class Run:
     id: str
     request: str = ""
     locale: str = "en"
-    options: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    origin: str = ""
+    options: RunOptions = _NOTHING_SAID
+    origin: Origin = _OWN_REQUEST
     folder: str = ""
     phase: RunStatus = RunStatus.TRIAGING
     decision: str = ""

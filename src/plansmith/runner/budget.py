@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from plansmith.plan.events import QuestionAsked
+from plansmith.plan.events import LimitName, QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.planner.listen import total
 from plansmith.ports import Clock, Usage
@@ -50,7 +50,7 @@ def _sum(one: Reservation, two: Reservation) -> Reservation:
 class Refusal(NamedTuple):
     """The limit that stands in the way of a call, and in words what is used up."""
 
-    limit: str
+    limit: LimitName
     amount: str
 
 

@@ -12,7 +12,6 @@ from plansmith.plan.refs import RESERVED, Ref
 from plansmith.plan.steps import AskStep
 from plansmith.runner.units import Unit
 
-DATA_PREFIX: Final = "data:"
 ALLOW: Final = "allow"
 DATA_OPTIONS: Final = (ALLOW, "refuse")
 _SHOWN: Final = 2000
@@ -52,7 +51,7 @@ def data_question(
     shown = ", ".join(f"{name} = {_shown(value)}" for name, value in inputs.items())
     text = f"{unit.callee} would be called with {shown}. This comes from {', '.join(sources)}."
     return QuestionAsked(
-        question=f"{DATA_PREFIX}{unit.name}?{attempt}",
+        question=f"data:{unit.name}?{attempt}",
         text=text,
         options=DATA_OPTIONS,
         step=unit.name,

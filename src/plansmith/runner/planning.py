@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any, Final, cast
 
 from plansmith.errors import JournalDamaged, Misconfigured, RunBusy
@@ -245,12 +244,10 @@ class Planning(Runs):
 
     def budget_of(self, run: Run) -> Budget:
         """What a run may still take, by limits of its own where it was given some."""
-        own = cast("dict[str, Any] | None", run.options.get("budget"))
-        if not own:
+        own = run.options.budget
+        if own is None:
             return super().budget_of(run)
-        limits = BudgetLimits(**own)
-        if limits.money is not None:
-            limits = replace(limits, money=Decimal(limits.money))
+        limits = BudgetLimits(own.steps, own.seconds, own.tokens, own.dollars)
         price = self.price_per_million
         return Budget.of_run(limits, run, parent=self._shared, price_per_million=price)
 
@@ -351,7 +348,7 @@ def _no_plan(planned: Planned) -> e.RunFinished:
 
 def sees_first(run: Run) -> bool:
     """Whether the person wants to see every plan of a run before anything of it runs."""
-    return run.options.get("mode") == "review"
+    return run.options.mode == "review"
 
 
 def shown_first(plan: Plan) -> e.ReviewAsked:
@@ -365,8 +362,8 @@ def _said(events: Sequence[e.Event]) -> list[str]:
     said: list[str] = []
     for event in events:
         body = event.body
-        if isinstance(body, e.QuestionAsked):
+        if isinstance(body, e.QuestionAsked) and body.asks == "request":
             asked[body.question] = body.text
-        elif isinstance(body, e.QuestionAnswered) and body.question.startswith("request:"):
+        elif isinstance(body, e.QuestionAnswered) and body.question in asked:
             said.append(f"{asked[body.question]}\n{body.answer}")
     return said

@@ -10,7 +10,6 @@ from plansmith.plan.run import Run, StepStatus
 from plansmith.runner.call import Callees
 from plansmith.runner.units import Unit
 
-UNKNOWN_PREFIX: Final = "unknown:"
 UNKNOWN_OPTIONS: Final = ("done", "not_done", "retry")
 _DIED: Final = "the process ended during the call"
 _SHOWN: Final = 500
@@ -43,7 +42,7 @@ def unknown_question(name: str, reason: str) -> QuestionAsked:
     """Ask the person how a step ended that nobody saw the end of."""
     why = reason if len(reason) <= _SHOWN else f"{reason[:_SHOWN]}…"
     return QuestionAsked(
-        question=f"{UNKNOWN_PREFIX}{name}",
+        question=f"unknown:{name}",
         text=f"It is not known whether {name!r} took effect ({why}). Did it?",
         options=UNKNOWN_OPTIONS,
         step=name,

@@ -103,7 +103,7 @@ class Revising(Planning):
         if run.plan is None or run.status.over:
             raise Refused(f"run {run_id} has no plan to change: it is {run.status}")
         if run.rejections >= self.caps.rejections + run.grants.get("rejections", 0):
-            if not any(name.startswith("rejections:") for name in run.questions):
+            if not any(each.limit_asked == "rejections" for each in run.questions.values()):
                 words = f"{run.rejections} plans were sent back. Make another one?"
                 await journal.append(limit_question(run, "rejections", words))
             return await self.whole(journal)
@@ -156,7 +156,7 @@ class Revising(Planning):
         run = journal.run
         cause = cause_to_revise(run, self.caps) if self._model else None
         if run.phase is RunStatus.REPLANNING and cause is not None:
-            cause = cause._replace(limit="")
+            cause = cause._replace(limit=None)
         if cause is None or reason:
             return await super().end(journal, reason=reason, results=results)
         if cause.limit:

@@ -30,7 +30,7 @@ from plansmith.runner.conclude import conclude, goes_on, is_waiting
 from plansmith.runner.desk import Desk
 from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Journal, load_replies, load_results, results_left
-from plansmith.runner.limits import RunLimits, limit_of
+from plansmith.runner.limits import RunLimits
 from plansmith.runner.patience import PatientStore
 from plansmith.runner.requested import asking_about_missing, missing_in
 from plansmith.runner.spending import Spending
@@ -120,7 +120,7 @@ class Runs(Desk):
         answered = e.QuestionAnswered(question=question, answer=value)
         settled = settle(asked, value, run=journal.run, known=known)
         await self._decided(journal, answered, *settled, by=by, values=[value])
-        if limit_of(question) == "shared_budget" and value == GO_ON:
+        if asked.limit_asked == "shared_budget" and value == GO_ON:
             await self._spending.count()
         if journal.run.cancel_asked and run_id not in self._active:
             await self.end(journal)

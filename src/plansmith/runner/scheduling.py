@@ -13,6 +13,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run_options import RunOptions
 from plansmith.plan.schedules import (
     Fire,
     FireBudget,
@@ -47,7 +48,7 @@ class ScheduleSettings(TypedDict, total=False):
     jitter_seconds: int
     max_failures: int
     budget: FireBudget | Mapping[str, Json]
-    options: Mapping[str, Json]
+    options: RunOptions | Mapping[str, Json]
 
 
 class Scheduling(Firing):

@@ -14,7 +14,6 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import Problem
-from plansmith.plan.schedules import ORIGIN
 from plansmith.planner.draft import OnStep
 from plansmith.planner.kit import Planned, PlanRequest
 from plansmith.planner.metrics import PlanMetrics
@@ -114,7 +113,7 @@ class _Silent:
 
 def _is_fire(tape: Tape) -> bool:
     body = tape.events[0].body
-    return isinstance(body, e.RunCreated) and body.origin.startswith(ORIGIN)
+    return isinstance(body, e.RunCreated) and body.origin.kind == "schedule"
 
 
 def standing_on(tape: Tape) -> list[Entry]:

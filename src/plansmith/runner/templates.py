@@ -12,6 +12,7 @@ from plansmith.errors import InvalidPlan, Misconfigured, Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json, Record, Whole, canonical_json
+from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run, RunStatus
@@ -225,7 +226,7 @@ class TemplateBook:
         created = e.RunCreated(
             request=plan.goal or template.request,
             locale=plan.locale,
-            origin=f"template:{template.full_name}",
+            origin=Origin(kind="template", id=template.full_name),
         )
         return await self._desk.begin(created, plan, by=by, about={"origin": "template"})
 

@@ -93,7 +93,7 @@ class Conducting:
         """Plan, and run; a request that was only to be planned is not run by itself."""
         journal = await self._smith.journal(run_id)
         run = journal.run
-        if run.plan is None and not run.options.get("mode") and not run.status.over:
+        if run.plan is None and not run.options.mode and not run.status.over:
             if not run.questions and not run.paused:
                 await self._smith.plan_into(journal, PlanRequest.of(run.request, run.options))
             return journal.run
@@ -238,7 +238,7 @@ def may_go_on(run: Run) -> bool:
         return not run.questions
     if run.phase is RunStatus.REVIEWING:
         return run.approved == run.plan.hash
-    return run.options.get("mode") == "read_only"
+    return run.options.mode == "read_only"
 
 
 async def _quietly(wait: Awaitable[None]) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from plansmith.plan.data import Record
+from plansmith.plan.run_options import Texts
 from plansmith.plan.steps import Text
 from plansmith.planner.briefing import profile as briefing
-from plansmith.planner.briefing.profile import Texts
 
 
 class Profile(Record):
