@@ -7,9 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from plansmith.errors import Misconfigured
+from plansmith.errors import Misconfigured, OtherTeam, PlansmithError
+
+if TYPE_CHECKING:
+    from plansmith.app import Plansmith
+    from plansmith.config import Settings
+    from plansmith.plan.run import Run
+    from plansmith.plan.run_options import Team
+    from plansmith.ports import ChatModel
 
 MODELS: Final = {
     "auto": "plansmith.adapters.models.auto:AutoModel",
@@ -53,6 +60,7 @@ PARTS: Final = {
     "caps": "plansmith.runner.limits:Caps",
     "budget": "plansmith.runner.budget:BudgetLimits",
     "read_tools": "plansmith.dialects.tools:read_tools",
+    "team": "plansmith.teams:rebuild",
     "sqlite_path": "plansmith.adapters.stores.urls:sqlite_path",
 }
 
@@ -166,8 +174,9 @@ def make_smith(
     made = given | {name: make() for name, make in parts.items() if name not in given}
     if "context" not in made:
         made["context"] = [*make_sources(settings.documents, tell=tell), *_telling(made["tools"])]
+    if "store" not in made:
+        made["store"] = make_store_url(settings)
     smith = load(PARTS["smith"])(
-        store=make_store_url(settings),
         settings=settings,
         policy=settings.review,
         budget=load(PARTS["budget"])(**dict(settings.budget)),
@@ -177,6 +186,48 @@ def make_smith(
         **made,
     )
     return smith
+
+
+class TeamSmiths:
+    """Finds the Plansmith that goes on with a run: ours, or that of the team the run belongs to.
+
+    A team is made when the first of its runs is met, over the same store, and kept.
+    """
+
+    def __init__(
+        self,
+        smith: Plansmith,
+        settings: Settings,
+        *,
+        tell: Callable[[str], None] = lambda _: None,
+        model: ChatModel | None = None,
+    ) -> None:
+        self._smith = smith
+        self._settings = settings
+        self._tell = tell
+        self._model = model
+        self._made: dict[Team, Plansmith] = {}
+
+    def of(self, run: Run) -> Plansmith:
+        """The Plansmith of a run; `OtherTeam` says why its team cannot be made here."""
+        team, own = run.options.team, self._smith.team
+        if team is None or (own is not None and own.name == team.name):
+            return self._smith
+        if team not in self._made:
+            parts = {"store": self._smith.store, "model": self._model, "tell": self._tell}
+            try:
+                self._made[team] = load(PARTS["team"])(team, self._settings, **parts)
+            except (ImportError, PlansmithError) as error:
+                why = f"run {run.id} needs the {team.name} team, which cannot be made here"
+                lacks = isinstance(error, ImportError)
+                hint = "pip install 'plansmith[all]'" if lacks else getattr(error, "hint", "")
+                raise OtherTeam(f"{why}: {getattr(error, 'message', error)}", hint=hint) from None
+        return self._made[team]
+
+    async def close(self) -> None:
+        """Let go of every team."""
+        for each in self._made.values():
+            await each.close()
 
 
 def _own_model(role: Any, **parts: Any) -> Any:

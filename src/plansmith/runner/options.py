@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from plansmith.plan.plan import Plan
+from plansmith.plan.run_options import Team
 from plansmith.planner.kit import Tell
 from plansmith.planner.shortlist import SemanticRanker
 from plansmith.ports import ChatModel, ContextSource, Secrets
@@ -37,3 +38,5 @@ class Options(TypedDict, total=False):
     secrets: Secrets
     ids: Callable[[], str]
     folder: Path | str
+    team: Team | None
+    shared_store: bool

@@ -93,7 +93,7 @@ class Planning(Runs):
 
     async def plan_into(self, journal: Journal, request: PlanRequest) -> None:
         """Plan what a run was created for; also after a crash, and after the person said more."""
-        self.require_here(f"run {journal.id}", journal.run.folder)
+        self.require_ours(journal.run)
         async with self.owners.owning(journal.id):
             await self._plan_into(journal, request)
 
@@ -288,7 +288,7 @@ class Planning(Runs):
         for run_id in await self.store.open_runs() if self._model is not None else ():
             with suppress(JournalDamaged):  # told by what follows
                 journal = await self.journal(run_id)
-                if not self.is_here(journal.run.folder):
+                if not self.is_ours(journal.run):
                     continue
                 try:
                     await self.complete(journal)

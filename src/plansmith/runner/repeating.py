@@ -60,7 +60,7 @@ class Repeating(Revising):
         if old is None or wanted is None:
             hint = "take the number of an event behind plan_proposed"
             raise Refused(f"run {run_id} has no plan at event {at}", hint=hint)
-        self.require_here(f"run {run_id}", old.folder)
+        self.require_ours(old)
         kept = carried_over(old, wanted)
         origin = Origin(kind="run", id=run_id, event=at)
         return await self._repeat(old, wanted, kept=kept, by=by, origin=origin)
@@ -80,7 +80,7 @@ class Repeating(Revising):
 
     async def _over(self, run_id: str) -> Run:
         old = await self.get(run_id)
-        self.require_here(f"run {run_id}", old.folder)
+        self.require_ours(old)
         if not old.status.over:
             hint = "only a run that is over is repeated"
             raise Refused(f"run {run_id} is {old.status}", hint=hint)

@@ -69,7 +69,8 @@ class Runs(Desk):
         for part in [*self._sources, *self._agents.values()]:
             if isinstance(part, Closing):
                 await part.close()
-        await self.store.close()
+        if not self.shared_store:
+            await self.store.close()
 
     async def submit(self, plan: Plan, *, request: str = "", by: e.Who = "") -> Run:
         """A run of a ready plan: checked and reviewed like any other; no model is needed."""
@@ -139,7 +140,7 @@ class Runs(Desk):
         if run_id not in self._active:
             journal = await self.resumed_journal(run_id)
             journal.need_sound()
-            self.require_here(f"run {run_id}", journal.run.folder)
+            self.require_ours(journal.run)
             await self.complete(journal)
             await self._expire(journal)
             await self._ask_late(journal)
@@ -391,7 +392,7 @@ class Runs(Desk):
     async def _resumed(self, run_id: str) -> asyncio.Future[Run] | None:
         journal = await self.journal(run_id)
         journal.need_sound()
-        if run_id in self._active or not self.is_here(journal.run.folder):
+        if run_id in self._active or not self.is_ours(journal.run):
             return None
         await self._expire(journal)
         return await self._own(journal) if goes_on(journal.run) else None

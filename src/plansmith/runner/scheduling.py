@@ -104,6 +104,9 @@ class Scheduling(Firing):
     def _new(self, fields: dict[str, Any]) -> Schedule:
         if fields["timing"] is None:
             raise Misconfigured("it is not said when", hint="give a timing, such as daily_at")
+        if self.team is not None:
+            hint = "run it yourself: nobody is there to make the team for a schedule"
+            raise Refused(f"the {self.team.name} team cannot be scheduled", hint=hint)
         now = self.clock.now()
         starts = dict.fromkeys(("created", "settled", "watched"), now)
         own = {"id": self._ids(), "folder": self.folder}
