@@ -188,6 +188,9 @@ def make_smith(
     return smith
 
 
+_MOST_KNOWN: Final = 10_000
+
+
 class TeamSmiths:
     """Finds the Plansmith that goes on with a run: ours, or that of the team the run belongs to.
 
@@ -207,6 +210,18 @@ class TeamSmiths:
         self._tell = tell
         self._model = model
         self._made: dict[Team, Plansmith] = {}
+        self._ordinary: set[str] = set()
+
+    async def of_id(self, run_id: str) -> Plansmith:
+        """The Plansmith of the run of an id; what a run belongs to never changes."""
+        if run_id in self._ordinary:
+            return self._smith
+        run = (await self._smith.journal(run_id)).run
+        if run.options.team is None:
+            if len(self._ordinary) >= _MOST_KNOWN:
+                self._ordinary.clear()
+            self._ordinary.add(run_id)
+        return self.of(run)
 
     def of(self, run: Run) -> Plansmith:
         """The Plansmith of a run; `OtherTeam` says why its team cannot be made here."""

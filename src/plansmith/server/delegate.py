@@ -82,21 +82,24 @@ class Delegate:
         run = await self.office.run(run_id)
         if question not in run.questions:
             raise StaleDecision(f"run {run_id} has no open question {question!r}")
-        await Runs.answer(self.office.smith, run_id, question, value, by=self.who)
+        office = await self.office.for_run(run_id)
+        await Runs.answer(office.smith, run_id, question, value, by=self.who)
         self.office.conducting.go_on(run_id)
 
     async def answerable(self, run: Run) -> dict[str, e.QuestionAsked]:
         """The open questions that are for programs."""
         if not run.questions:
             return {}
-        known = await self.office.smith.known(run.plan, run.templates)
+        office = await self.office.for_run(run.id, acts=False)
+        known = await office.smith.known(run.plan, run.templates)
         return answerable(run, known)
 
     async def cancel(self, run_id: str) -> None:
         """Stop a run."""
         await self.office.journal(run_id)
         await self.office.conducting.halt_planning(run_id)
-        await self.office.smith.cancel(run_id, by=self.who)
+        office = await self.office.for_run(run_id, acts=False)
+        await office.smith.cancel(run_id, by=self.who)
 
     async def at_rest(self, run_id: str, *, seconds: float | None = None) -> Run:
         """The run once it is over or waits for someone, or as it stands when the time is up."""

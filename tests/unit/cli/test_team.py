@@ -75,7 +75,8 @@ def answer(request: Request) -> Reply | Refusal:
         if "opened in 1932" in text
         else Reply({"path": "bridge.md"}, tool=_offered(request, "files_read")),
         "You word the answer": Reply("It is told [step:find][step:chart]."),
-    } | PARTS
+        **PARTS,
+    }
     found = next((reply for needle, reply in parts.items() if needle in text), None)
     return found or Refusal(400, "a part that nobody plays")
 
