@@ -67,6 +67,11 @@ class Actor(Record):
         """Whether this is somebody's word from outside, and not the work of the runner."""
         return self.kind in ("person", "program")
 
+    @property
+    def label(self) -> str:
+        """The name for where only a text is kept: a program is not taken for a person."""
+        return f"program {self.name}".rstrip() if self.kind == "program" else self.name
+
 
 Who = str | Actor
 

@@ -236,7 +236,7 @@ class Scheduling(Firing):
     async def pause_schedule(self, name: str, *, reason: str = "", by: e.Who = "") -> Schedule:
         """Fire nothing more until `resume_schedule`; runs under way go on."""
         schedule = await self.get_schedule(name)
-        who = e.actor(by).name
+        who = e.actor(by).label
         words = reason or (f"paused by {who}" if who else "paused")
         return await self.changed(schedule, paused=True, reason=words)
 

@@ -179,7 +179,7 @@ class TemplateBook:
         if newest is not None and newest.saved_at is None:
             raise Refused(f"the program itself gives a template {template.name!r}")
         signed = template.replace(
-            version=1, saved_by=e.actor(by).name, saved_at=self._desk.clock.now()
+            version=1, saved_by=e.actor(by).label, saved_at=self._desk.clock.now()
         )
         value = {key: each for key, each in signed.to_json().items() if key != "version"}
         version = await self._store.keep_template(template.name, value)
