@@ -143,8 +143,8 @@ async def test_every_verb_of_a_program_is_journaled_as_the_programs(tmp_path: Pa
             ("POST", "pause", {"reason": "wait"}),
             ("POST", "cancel", {"reason": "enough"}),
         ):
-            more = {"headers": hash_} if method == "PUT" else {}
-            answer = await ci.request(method, f"{path}/{verb}", json=given, **more)
+            headers = hash_ if method == "PUT" else {}
+            answer = await ci.request(method, f"{path}/{verb}", json=given, headers=headers)
             assert answer.status_code == 200, answer.text
         found = (await house.get(f"{path}/events"))["items"]
         spoken = [each for each in found if each["by"]["kind"] in ("person", "program")]

@@ -499,7 +499,7 @@ async def test_metrics_are_kept_by_run_and_in_total(scripted: Script) -> None:
     app, _ = smith(model=scripted({"steps": [step("a")]}, {"steps": [step("a"), step("b")]}))
     run = await app.plan("one")
     assert run.metrics is not None
-    assert run.metrics["steps"] == 1
+    assert run.metrics.steps == 1
     await app.plan("two")
     totals = await app.metrics()
     assert (totals["requests"], totals["mean_steps"], totals["parse_success"]) == (2, 1.5, 1.0)

@@ -19,7 +19,13 @@ from plansmith.plan import events as e
 from plansmith.plan.estimate import Estimate, Measured
 from plansmith.plan.events import Actor, AnyBody, Event, next_event
 from plansmith.plan.origin import Origin
-from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
+from plansmith.plan.planning_events import (
+    PickedTool,
+    PlanningFailed,
+    PlanningFigures,
+    PrefetchEnded,
+    PrefetchStarted,
+)
 from plansmith.plan.problem import problem
 from plansmith.plan.run_options import ProfileFields, RunBudget, RunOptions, SaidBefore, Team
 
@@ -82,8 +88,8 @@ def whole_story() -> Iterator[tuple[AnyBody, Actor]]:
             plan=PLAN,
             problems=(note,),
             estimate=estimate,
-            metrics={"parsed": True, "seconds": {"draft": 0.25}},
-            picks=({"name": "weather", "reason": "fits"},),
+            metrics=PlanningFigures(parsed=True, seconds={"draft": 0.25}),
+            picks=(PickedTool(name="weather", reason="fits"),),
             tokens=100,
             cost="0.01",
         ),

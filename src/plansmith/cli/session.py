@@ -197,6 +197,6 @@ def is_unusable(run: Run) -> bool:
     """Whether a run has no plan that is worth running: one by rules is, a stand-in is not."""
     if run.status not in (RunStatus.PLANNING, RunStatus.REVIEWING):
         return False
-    plan, made = run.plan, run.metrics or {}
-    stands_in = plan is not None and bool(plan.degraded) and bool(made.get("degraded", True))
+    plan, made = run.plan, run.metrics
+    stands_in = plan is not None and bool(plan.degraded) and (made is None or made.degraded)
     return plan is None or stands_in or has_errors(list(run.problems))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_serializer
 
-from plansmith.plan.data import Record
+from plansmith.plan.data import Flag, Number, Record, Whole
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
-from plansmith.plan.steps import Inputs
 
 
 class Triaged(Record):
@@ -63,6 +62,35 @@ class PlanningFailed(Record):
 PlanOrigin = Literal["model", "rules", "person", "submitted", "program", "template", "rerun"]
 
 
+class PickedTool(Record):
+    """A tool or an agent that was offered to the model, and why."""
+
+    name: str
+    reason: str
+
+
+class PlanningFigures(Record):
+    """How planning went: what it took, and whether the model's text was usable at once."""
+
+    parsed: Flag = False
+    parsed_at_once: Flag = False
+    enough_context: Flag = False
+    degraded: Flag = False
+    steps: Whole = 0
+    repairs: Whole = 0
+    iterations: Whole = 1
+    input_tokens: Whole = 0
+    output_tokens: Whole = 0
+    cached_tokens: Whole = 0
+    cost_usd: str | None = None
+    seconds: dict[str, Whole | Number] = Field(default_factory=dict)
+
+    @model_serializer(mode="plain")
+    def _write(self) -> dict[str, Any]:
+        """Every figure that was given, also a zero: a reader wants to see that."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+
 class PlanProposed(Record):
     """A plan, first or revised, stands with its problems, and with how it was made.
 
@@ -81,8 +109,8 @@ class PlanProposed(Record):
     cause: str = ""
     acts: tuple[str, ...] = ()
     estimate: Estimate | None = None
-    metrics: Inputs | None = None
-    picks: tuple[Inputs, ...] = ()
+    metrics: PlanningFigures | None = None
+    picks: tuple[PickedTool, ...] = ()
     tokens: int = Field(default=0, ge=0)
     cost: str = ""
     record: str = ""

@@ -14,6 +14,7 @@ from plansmith.plan.estimate import Estimate
 from plansmith.plan.events import Event, QuestionAsked, StepAdvised, StepReplied
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning_events import PlanningFigures
 from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import RunOptions
 
@@ -155,7 +156,7 @@ class Run:
     templates: Mapping[str, Plan] = field(default_factory=dict[str, Plan])
     problems: tuple[Problem, ...] = ()
     estimate: Estimate | None = None
-    metrics: Mapping[str, Json] | None = None
+    metrics: PlanningFigures | None = None
     revisions: int = 0
     approved: str = ""
     covered: Covered | None = None

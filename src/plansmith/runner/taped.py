@@ -141,10 +141,8 @@ def planned_on(tape: Tape) -> Planned:
             reason=reason,
             plan=proposed.plan,
             problems=proposed.problems,
-            picks=tuple(
-                Pick(str(p["name"]), 0.0, str(p["reason"]), "tool") for p in proposed.picks
-            ),
-            metrics=PlanMetrics.of(proposed.metrics or {}),
+            picks=tuple(Pick(each.name, 0.0, each.reason, "tool") for each in proposed.picks),
+            metrics=PlanMetrics.of(proposed.metrics) if proposed.metrics else PlanMetrics(),
             exchanges=_exchanges(tape, proposed.record),
         )
     failed = next((body for body in bodies if isinstance(body, PlanningFailed)), None)
