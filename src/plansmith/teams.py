@@ -84,7 +84,7 @@ def research(
     if base.settings.planner.background_search:
         context.append(Background(readers, base.clock))
     agents = [Reflecting(agent=each, model=base.worker, prompts=prompts) for each in team]
-    record = Team(name="research", documents=base.documents)
+    record = Team(name="research", documents=base.documents, folder=base.own_folder)
     return base.smith(record, store, agents=agents, context=context, hidden=base.servers)
 
 
@@ -121,6 +121,7 @@ def data(
     record = Team(
         name="data",
         documents=base.documents,
+        folder=base.own_folder,
         database=address,
         password_needed=address != database,
         sql_only=sql_only,
@@ -139,13 +140,15 @@ def rebuild(
 ) -> Plansmith:
     """The team that a run recorded, for a process that goes on with the run."""
     settings = settings.replace(documents=tuple(map(Path, team.documents)))
+    folder = Path(team.folder) if team.folder else None
     if team.name == "research":
-        return research(settings, model=model, tell=tell, store=store)
+        return research(settings, model=model, folder=folder, tell=tell, store=store)
     return data(
         settings,
         database=_address(team, settings),
         sql_only=team.sql_only,
         model=model,
+        folder=folder,
         tell=tell,
         store=store,
     )
@@ -214,6 +217,12 @@ class _Base:
             model=model,
             tell=tell,
         )
+
+    @property
+    def own_folder(self) -> str:
+        """Where files go, if not to the folder of the process."""
+        folder = self.folder.resolve()
+        return "" if folder == Path.cwd().resolve() else str(folder)
 
     @property
     def documents(self) -> tuple[str, ...]:

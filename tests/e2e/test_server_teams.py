@@ -14,9 +14,10 @@ from tests.unit.server.house import House, serving, tool_step
 from plansmith import Plansmith
 from plansmith.adapters.models.scripted import Answer, ScriptedModel
 from plansmith.config import Settings
-from plansmith.errors import OtherTeam
+from plansmith.errors import OtherTeam, Refused
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.timing import Timing
 from plansmith.ports import Delta, Message
 from plansmith.teams import data, research
 
@@ -203,3 +204,23 @@ async def test_a_plansmith_without_the_team_refuses_its_runs_and_leaves_them_alo
             await plain.run(run.id)
         assert await plain.resume_all() == []
         assert (await plain.get(run.id)).steps["find"].status == "waiting"
+
+
+async def test_a_team_with_a_folder_of_its_own_draws_there_after_a_restart(place: Path) -> None:
+    (place / "charts").mkdir()
+    own = settings(place)
+    given: dict[str, Any] = {"database": "sqlite:///shop.db", "folder": place / "charts"}
+    async with data(own, **given, model=Cast()) as team:
+        run = await team.plan("Customers by city?", by="ada")
+    async with house(place) as server:
+        assert (await approved(server, run.id))["status"] == "done"
+    assert (place / "charts" / "customers.svg").is_file()
+
+
+async def test_a_team_cannot_be_scheduled(place: Path) -> None:
+    async with data(settings(place), database="sqlite:///shop.db", model=Cast()) as team:
+        run = await team.plan("Customers by city?", by="ada")
+        assert run.plan is not None
+        daily = Timing(daily_at="08:00")
+        with pytest.raises(Refused, match="data team cannot be scheduled"):
+            await team.create_schedule(run=run.id, timing=daily, approve=run.plan.hash, by="ada")

@@ -71,11 +71,13 @@ class ProfileFields(Record):
 class Team(Record):
     """The team whose agents a run uses, with all that is needed to make the team again.
 
-    `database` never holds a password: `password_needed` says that the address had one.
+    `folder` is where its files go, if not where the run belongs. `database` never holds a
+    password: `password_needed` says that the address had one.
     """
 
     name: Literal["research", "data"]
     documents: tuple[Text, ...] = ()
+    folder: Text = ""
     database: Text = ""
     password_needed: Flag = False
     sql_only: Flag = False
