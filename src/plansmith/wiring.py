@@ -164,18 +164,17 @@ def make_smith(
 
     parts: dict[str, Callable[[], Any]] = {
         "model": lambda: make_model(models.plan, clock=clock, tell=say),
-        "triage_model": lambda: _own_model(models.triage, clock=clock, tell=say),
-        "report_model": lambda: _own_model(models.report, clock=clock, tell=say),
+        "triage_model": lambda: models.triage and make_model(models.triage, clock=clock, tell=say),
+        "report_model": lambda: models.report and make_model(models.report, clock=clock, tell=say),
         "tools": lambda: make_tools(settings, clock=clock, secrets=secrets, tell=tell),
         "agents": lambda: known_agents(settings, secrets=secrets),
         "limits": lambda: make_limits(settings),
+        "store": lambda: make_store_url(settings),
         "ranker": lambda: load(PARTS["ranker"])() if settings.planner.semantic else None,
     }
     made = given | {name: make() for name, make in parts.items() if name not in given}
     if "context" not in made:
         made["context"] = [*make_sources(settings.documents, tell=tell), *_telling(made["tools"])]
-    if "store" not in made:
-        made["store"] = make_store_url(settings)
     smith = load(PARTS["smith"])(
         settings=settings,
         policy=settings.review,
@@ -233,21 +232,16 @@ class TeamSmiths:
             try:
                 self._made[team] = load(PARTS["team"])(team, self._settings, **parts)
             except (ImportError, PlansmithError) as error:
-                why = f"run {run.id} needs the {team.name} team, which cannot be made here"
-                lacks = isinstance(error, ImportError)
-                hint = "pip install 'plansmith[all]'" if lacks else getattr(error, "hint", "")
-                raise OtherTeam(f"{why}: {getattr(error, 'message', error)}", hint=hint) from None
+                told = f"run {run.id} needs the {team.name} team, which cannot be made here"
+                why = getattr(error, "message", error)
+                hint = getattr(error, "hint", "pip install 'plansmith[all]'")
+                raise OtherTeam(f"{told}: {why}", hint=hint) from None
         return self._made[team]
 
     async def close(self) -> None:
         """Let go of every team."""
         for each in self._made.values():
             await each.close()
-
-
-def _own_model(role: Any, **parts: Any) -> Any:
-    """The model of a role that has its own; without, the planning model does its work."""
-    return make_model(role, **parts) if role else None
 
 
 def _telling(tools: Sequence[Any]) -> list[Any]:
