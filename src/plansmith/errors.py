@@ -17,6 +17,7 @@
     ├── Refused             what was asked is not possible as things stand
     │   ├── StaleDecision       the decision is about another plan, or was made already
     │   ├── OtherFolder         the run or schedule belongs to another folder than this one
+    │   ├── OtherTeam           the run belongs to a team of agents that is not here
     │   └── RunBusy             another process that lives is running it
     └── JournalError        events do not fit together
         ├── StaleWriter         someone else appended first
@@ -149,6 +150,10 @@ class StaleDecision(Refused):
 
 class OtherFolder(Refused):
     """The run or schedule belongs to another folder: it acts there, and nowhere else."""
+
+
+class OtherTeam(Refused):
+    """The run belongs to a team of agents that is not here; the hint says how to go on."""
 
 
 class RunBusy(Refused):

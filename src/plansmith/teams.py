@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from plansmith.adapters.agents.coder import coder
 from plansmith.adapters.agents.reflecting import Reflecting
@@ -24,6 +24,7 @@ from plansmith.config import BuiltinSettings, Settings, load_settings
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.run_options import Team
 from plansmith.planner.briefing.background import Search, investigate
 from plansmith.planner.briefing.token_budget import rough_count
 from plansmith.ports import (
@@ -34,6 +35,7 @@ from plansmith.ports import (
     Closing,
     ContextBlock,
     ContextSource,
+    PlanStore,
     ToolSource,
 )
 from plansmith.wiring import (
@@ -59,10 +61,12 @@ def research(
     model: ChatModel | None = None,
     folder: Path | None = None,
     tell: Tell = lambda _: None,
+    store: PlanStore | None = None,
 ) -> Plansmith:
     """Researchers and coders over a folder of documents, MCP servers, and what else is set.
 
-    `model` takes the place of every model of the settings; charts and files go to `folder`.
+    `model` takes the place of every model of the settings, `store` that of their store; charts and
+    files go to `folder`.
     """
     base = _Base.of(settings, model=model, folder=folder, tell=tell)
     documents = _documents(base.settings.documents)
@@ -79,7 +83,8 @@ def research(
     if base.settings.planner.background_search:
         context.append(Background(readers, base.clock))
     agents = [Reflecting(agent=each, model=base.worker, prompts=prompts) for each in team]
-    return base.smith(agents=agents, context=context, hidden=base.servers)
+    record = Team(name="research", documents=base.documents, folder=base.own_folder)
+    return base.smith(record, store, agents=agents, context=context, hidden=base.servers)
 
 
 def data(
@@ -90,6 +95,7 @@ def data(
     folder: Path | None = None,
     sql_only: bool = False,
     tell: Tell = lambda _: None,
+    store: PlanStore | None = None,
 ) -> Plansmith:
     """A SQL writer for one database, and a coder; with `sql_only`, statements that are not run.
 
@@ -110,7 +116,62 @@ def data(
     agents: list[Agent] = [writer]
     if not sql_only:
         agents.append(coder(model=base.worker, folder=base.folder, prompts=prompts))
-    return base.smith(agents=agents, context=[writer.sql, *knowledge], shown=base.servers)
+    address = without_password(database)
+    record = Team(
+        name="data",
+        documents=base.documents,
+        folder=base.own_folder,
+        database=address,
+        password_needed=address != database,
+        sql_only=sql_only,
+    )
+    context = [writer.sql, *knowledge]
+    return base.smith(record, store, agents=agents, context=context, shown=base.servers)
+
+
+def rebuild(
+    team: Team,
+    settings: Settings,
+    *,
+    store: PlanStore,
+    model: ChatModel | None = None,
+    tell: Tell = lambda _: None,
+) -> Plansmith:
+    """The team that a run recorded, for a process that goes on with the run."""
+    settings = settings.replace(documents=tuple(map(Path, team.documents)))
+    folder = Path(team.folder) if team.folder else None
+    if team.name == "research":
+        return research(settings, model=model, folder=folder, tell=tell, store=store)
+    return data(
+        settings,
+        database=_address(team, settings),
+        sql_only=team.sql_only,
+        model=model,
+        folder=folder,
+        tell=tell,
+        store=store,
+    )
+
+
+def without_password(database: str) -> str:
+    """The address of a database as a journal may keep it."""
+    parts = urlsplit(database)
+    if parts.password is None:
+        return database
+    user, host = parts.netloc.rpartition("@")[::2]
+    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}@{host}"))
+
+
+def _address(team: Team, settings: Settings) -> str:
+    """The address with its password, which only the settings have."""
+    if not team.password_needed:
+        return team.database
+    known = settings.builtin.databases.values()
+    found = [each for each in known if without_password(each) == team.database]
+    if not found:
+        hint = "name it with its password among [builtin.databases] of your settings"
+        raise Misconfigured(f"the password of {team.database} is not kept in runs", hint=hint)
+    return found[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,8 +217,21 @@ class _Base:
             tell=tell,
         )
 
+    @property
+    def own_folder(self) -> str:
+        """Where files go, if not to the folder of the process."""
+        folder = self.folder.resolve()
+        return "" if folder == Path.cwd().resolve() else str(folder)
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """The documents of the settings, wherever the next process starts."""
+        return tuple(str(each.resolve()) for each in self.settings.documents)
+
     def smith(
         self,
+        team: Team,
+        store: PlanStore | None,
         *,
         agents: Sequence[Agent],
         context: Sequence[ContextSource],
@@ -171,8 +245,11 @@ class _Base:
         models: dict[str, Any] = {}
         if self.model is not None:
             models = dict.fromkeys(("model", "triage_model", "report_model"), self.model)
+        # Whoever gives a store uses it for other runs too, and closes it.
+        own = {} if store is None else {"store": store, "shared_store": True}
         made: Plansmith = make_smith(
             self.settings,
+            team=team,
             tell=self.tell,
             clock=self.clock,
             secrets=self.secrets,
@@ -181,6 +258,7 @@ class _Base:
             context=context,
             limits=limits.replace(data_free=(*limits.data_free, *HARMLESS)),
             **models,
+            **own,
         )
         return made
 

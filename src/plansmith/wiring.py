@@ -7,9 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from plansmith.errors import Misconfigured
+from plansmith.errors import Misconfigured, OtherTeam, PlansmithError
+
+if TYPE_CHECKING:
+    from plansmith.app import Plansmith
+    from plansmith.config import Settings
+    from plansmith.plan.run import Run
+    from plansmith.plan.run_options import Team
+    from plansmith.ports import ChatModel
 
 MODELS: Final = {
     "auto": "plansmith.adapters.models.auto:AutoModel",
@@ -50,6 +57,7 @@ PARTS: Final = {
     "agent_choices": "plansmith.adapters.agents.a2a.registry:Choices",
     "agent_book": "plansmith.adapters.agents.a2a.book:AgentBook",
     "read_tools": "plansmith.dialects.tools:read_tools",
+    "team": "plansmith.teams:rebuild",
     "sqlite_path": "plansmith.adapters.stores.urls:sqlite_path",
 }
 
@@ -153,19 +161,19 @@ def make_smith(
 
     parts: dict[str, Callable[[], Any]] = {
         "model": lambda: make_model(models.plan, clock=clock, tell=say),
-        "triage_model": lambda: _own_model(models.triage, clock=clock, tell=say),
-        "report_model": lambda: _own_model(models.report, clock=clock, tell=say),
+        "triage_model": lambda: models.triage and make_model(models.triage, clock=clock, tell=say),
+        "report_model": lambda: models.report and make_model(models.report, clock=clock, tell=say),
         "tools": lambda: make_tools(settings, clock=clock, secrets=secrets, tell=tell),
         "agents": lambda: known_agents(settings, secrets=secrets),
         # The demo's script has no other plan to offer.
         "limits": lambda: settings.run.replace(max_replans=0) if demo else settings.run,
+        "store": lambda: make_store_url(settings),
         "ranker": lambda: load(PARTS["ranker"])() if settings.planner.semantic else None,
     }
     made = given | {name: make() for name, make in parts.items() if name not in given}
     if "context" not in made:
         made["context"] = [*make_sources(settings.documents, tell=tell), *_telling(made["tools"])]
     smith = load(PARTS["smith"])(
-        store=make_store_url(settings),
         settings=settings,
         policy=settings.review,
         budget=settings.budget,
@@ -175,9 +183,61 @@ def make_smith(
     return smith
 
 
-def _own_model(role: Any, **parts: Any) -> Any:
-    """The model of a role that has its own; without, the planning model does its work."""
-    return make_model(role, **parts) if role else None
+_MOST_KNOWN: Final = 10_000
+
+
+class TeamSmiths:
+    """Finds the Plansmith that goes on with a run: ours, or that of the team the run belongs to.
+
+    A team is made when the first of its runs is met, over the same store, and kept.
+    """
+
+    def __init__(
+        self,
+        smith: Plansmith,
+        settings: Settings,
+        *,
+        tell: Callable[[str], None] = lambda _: None,
+        model: ChatModel | None = None,
+    ) -> None:
+        self._smith = smith
+        self._settings = settings
+        self._tell = tell
+        self._model = model
+        self._made: dict[Team, Plansmith] = {}
+        self._ordinary: set[str] = set()
+
+    async def of_id(self, run_id: str) -> Plansmith:
+        """The Plansmith of the run of an id; what a run belongs to never changes."""
+        if run_id in self._ordinary:
+            return self._smith
+        run = (await self._smith.journal(run_id)).run
+        if run.options.team is None:
+            if len(self._ordinary) >= _MOST_KNOWN:
+                self._ordinary.clear()
+            self._ordinary.add(run_id)
+        return self.of(run)
+
+    def of(self, run: Run) -> Plansmith:
+        """The Plansmith of a run; `OtherTeam` says why its team cannot be made here."""
+        team, own = run.options.team, self._smith.team
+        if team is None or (own is not None and own.name == team.name):
+            return self._smith
+        if team not in self._made:
+            parts = {"store": self._smith.store, "model": self._model, "tell": self._tell}
+            try:
+                self._made[team] = load(PARTS["team"])(team, self._settings, **parts)
+            except (ImportError, PlansmithError) as error:
+                told = f"run {run.id} needs the {team.name} team, which cannot be made here"
+                why = getattr(error, "message", error)
+                hint = getattr(error, "hint", "pip install 'plansmith[all]'")
+                raise OtherTeam(f"{told}: {why}", hint=hint) from None
+        return self._made[team]
+
+    async def close(self) -> None:
+        """Let go of every team."""
+        for each in self._made.values():
+            await each.close()
 
 
 def _telling(tools: Sequence[Any]) -> list[Any]:

@@ -587,7 +587,7 @@ async def test_a_recurring_task_resumes_after_a_restart_and_a_failed_run_does_no
         await clock.advance(3600)
         await second.tick()
         await second.carried()
-        runs = [run for run in await second.runs() if run.origin.startswith("schedule:")]
+        runs = [run for run in await second.runs() if run.origin.kind == "schedule"]
         assert [run.status for run in runs] == [RunStatus.FAILED] * times
     kept = await second.get_schedule(made.id)
     assert kept.paused is False

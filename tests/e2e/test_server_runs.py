@@ -308,7 +308,7 @@ async def test_run_again_runs_everything_and_continuing_what_is_done_is_refused(
         assert refused.status_code == 409
         assert "everything is done" in refused.text
         again = await house.post(f"/v1/runs/{run['id']}/rerun", status=202)
-        assert (again["status"], again["origin"]) == ("reviewing", run["id"])
+        assert (again["status"], again["origin"]) == ("reviewing", {"kind": "run", "id": run["id"]})
         assert any("m was done in run" in each for each in again["review"]["reasons"])
         assert [name for name, _ in house.tools.calls] == ["weather", "mail"]
         await house.approve(again)
@@ -354,7 +354,7 @@ async def test_a_failed_planning_is_a_failed_run_that_can_be_tried_again(tmp_pat
         )
         assert refused.status_code == 409
         again = await house.post(f"/v1/runs/{run['id']}/retry", status=202)
-        assert (again["request"], again["origin"]) == ("the weather in Oslo", run["id"])
+        assert (again["request"], again["origin"]["id"]) == ("the weather in Oslo", run["id"])
         again = await house.until(again["id"], "reviewing")
         assert [step["id"] for step in again["plan"]["steps"]] == ["oslo"]
 

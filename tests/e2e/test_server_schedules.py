@@ -32,7 +32,7 @@ async def test_a_schedule_is_made_only_with_the_hash_of_its_plan(tmp_path: Path)
         assert changed.json()["overlap"] == "queue"
         fire = await house.post(f"{path}/run-now", status=202)
         run = await house.until(fire["run"], "done")
-        assert run["origin"].startswith("schedule:")
+        assert run["origin"]["kind"] == "schedule"
         assert house.tools.calls == [("weather", {"city": "Oslo"})]
         assert [each["run"] for each in (await house.get(f"{path}/history"))["items"]] == [
             fire["run"]

@@ -131,6 +131,52 @@ async def test_a_program_that_repeats_a_run_speaks_for_itself(tmp_path: Path) ->
             assert (told["run_created"], told["plan_proposed"]) == (who, who)
 
 
+async def test_every_verb_of_a_program_is_journaled_as_the_programs(tmp_path: Path) -> None:
+    scopes, who = ("look", "propose"), {"kind": "program", "name": "ci"}
+    async with serving(tmp_path, store="file") as house, house.with_token("ci", *scopes) as ci:
+        run = await house.begin(tool_step("a", "mail"))
+        path, hash_ = f"/v1/runs/{run['id']}", {"If-Match": f'"{run["hash"]}"'}
+        changed = {"plan": plan(tool_step("a", "mail"), tool_step("b"))}
+        for method, verb, given in (
+            ("PUT", "plan", changed),
+            ("POST", "undo", {}),
+            ("POST", "pause", {"reason": "wait"}),
+            ("POST", "cancel", {"reason": "enough"}),
+        ):
+            headers = hash_ if method == "PUT" else {}
+            answer = await ci.request(method, f"{path}/{verb}", json=given, headers=headers)
+            assert answer.status_code == 200, answer.text
+        found = (await house.get(f"{path}/events"))["items"]
+        spoken = [each for each in found if each["by"]["kind"] in ("person", "program")]
+        kinds = [each["body"]["type"] for each in spoken if each["by"] == who]
+        assert kinds[:4] == ["plan_proposed", "plan_proposed", "run_paused", "cancel_asked"]
+        persons = [each["body"]["type"] for each in spoken if each["by"] != who]
+        assert set(persons) == {"run_created", "plan_proposed"}  # of the person who began the run
+        made = await ci.post("/v1/runs", json={"request": "the weather"})
+        first = (await house.get(f"/v1/runs/{made.json()['id']}/events"))["items"][0]
+        assert first["by"] == who
+
+
+async def test_what_a_program_keeps_or_pauses_names_it_as_a_program(tmp_path: Path) -> None:
+    async with serving(tmp_path, store="file") as house:
+        run = await house.begin(tool_step("a"))
+        timing = {"daily_at": "08:00", "timezone": "UTC"}
+        wanted = {"run": run["id"], "timing": timing, "approve": run["hash"], "name": "daily"}
+        schedule = await house.post("/v1/schedules", wanted, 201)
+        async with house.with_token("ann", "look", "propose") as program:
+            path = f"/v1/schedules/{schedule['id']}/pause"
+            paused = await program.post(path, json={})
+            assert paused.json()["reason"] == "paused by program ann"
+            kept = await program.post("/v1/templates", json={"name": "w", "plan": plan(ASK)})
+            assert kept.json()["saved_by"] == "program ann"
+            used = await program.post("/v1/templates/w/runs", json={})
+            told = await actors(house, used.json()["id"])
+            assert told["run_created"] == {"kind": "program", "name": "ann"}
+            for verb in ("resume", "run-now"):
+                refused = await program.post(f"/v1/schedules/{schedule['id']}/{verb}", json={})
+                assert refused.status_code == 403
+
+
 async def test_a_program_with_the_answer_scope_lets_nothing_through(tmp_path: Path) -> None:
     steps = [tool_step("a"), tool_step("b", "mail", inputs={"city": "{{a.city}}"})]
     async with serving(tmp_path) as house, house.with_token("ci", "look", "answer") as ci:

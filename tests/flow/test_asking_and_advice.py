@@ -26,6 +26,7 @@ from plansmith.plan.events import (
     ReplanStarted,
     StepProgressed,
 )
+from plansmith.plan.origin import Origin
 from plansmith.ports import Call, ModelDone, TextDelta, Usage
 from plansmith.review.edits import change_step, remove_step
 from plansmith.runner.budget import BudgetLimits
@@ -333,7 +334,7 @@ async def test_a_fork_starts_from_any_event_and_repeats_only_what_came_after() -
     done = [event.number async for event in app.events(first.id) if event.body.type == "step_done"]
     before = len(tools.calls)
     forked = await app.fork(first.id, at=done[1], by="ada")
-    assert forked.origin == f"{first.id}@{done[1]}"
+    assert forked.origin == Origin(kind="run", id=first.id, event=done[1])
     forked = await app.run(forked.id)
     assert forked.status is RunStatus.DONE
     assert len(tools.calls) == before + 1
@@ -502,7 +503,7 @@ async def test_metrics_are_kept_by_run_and_in_total(scripted: Script) -> None:
     app, _ = smith(model=scripted({"steps": [step("a")]}, {"steps": [step("a"), step("b")]}))
     run = await app.plan("one")
     assert run.metrics is not None
-    assert run.metrics["steps"] == 1
+    assert run.metrics.steps == 1
     await app.plan("two")
     totals = await app.metrics()
     assert (totals["requests"], totals["mean_steps"], totals["parse_success"]) == (2, 1.5, 1.0)

@@ -13,6 +13,7 @@ from plansmith.config import Settings
 from plansmith.errors import ModelRefused, Refused, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.planning_events import PlanningFailed
+from plansmith.plan.run_options import RunBudget, RunOptions
 from plansmith.ports import Usage
 from plansmith.runner.limits import RunLimits
 from plansmith.runner.replay import replay
@@ -80,7 +81,9 @@ async def test_continue_refuses_a_run_in_which_everything_is_done() -> None:
 
 async def test_a_continued_run_keeps_the_limits_and_the_wish_to_see_plans_first() -> None:
     app, _ = smith(FakeTool("flaky", [ToolFailed("no"), "ok"]))
-    created = e.RunCreated(request="r", options={"mode": "review", "budget": {"steps": 9}})
+    created = e.RunCreated(
+        request="r", options=RunOptions(mode="review", budget=RunBudget(steps=9))
+    )
     run = await app.begin(created, plan(step("a"), step("f", "flaky")), by="ada")
     with_review = await app.journal(run.id)
     assert run.plan is not None
@@ -88,7 +91,7 @@ async def test_a_continued_run_keeps_the_limits_and_the_wish_to_see_plans_first(
     first = await through(app, await app.get(run.id))
     again = await app.retry(first.id, by="ada")
     assert again.status is RunStatus.REVIEWING
-    assert again.options == {"mode": "review", "budget": {"steps": 9}}
+    assert again.options == RunOptions(mode="review", budget=RunBudget(steps=9))
 
 
 class Calendar:
@@ -172,7 +175,7 @@ async def test_a_request_whose_planning_failed_can_be_planned_again(
     assert "the key is wrong" in first.reason
     assert tools.calls == []
     again = await getattr(app, verb)(first.id, by="ada")
-    assert (again.request, again.origin) == ("look at it", first.id)
+    assert (again.request, again.origin.id) == ("look at it", first.id)
     assert again.plan is not None
     assert (await app.run(again.id)).status is RunStatus.DONE
 

@@ -16,6 +16,7 @@ from plansmith.app import Plansmith
 from plansmith.config import Settings
 from plansmith.errors import InvalidPlan, Misconfigured, Refused, StaleDecision
 from plansmith.plan import events as e
+from plansmith.plan.origin import Origin
 from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.timing import Timing, make_timing
 from plansmith.ports import Agent, Call
@@ -127,7 +128,7 @@ async def test_each_due_instant_starts_one_run_under_the_one_approval(desk: Desk
     assert await desk.smith.tick() == []
     run = await desk.smith.get(fire.run)
     assert (run.status, run.request, run.approved) == (RunStatus.DONE, "look", NOTE.hash)
-    assert run.origin == f"schedule:{schedule.id}"
+    assert run.origin == Origin(kind="schedule", id=schedule.id)
     events = await desk.smith.store.events(run.id)
     [approval] = [each for each in events if isinstance(each.body, e.PlanApproved)]
     assert (approval.by.kind, approval.by.name) == ("person", "ada")

@@ -10,6 +10,7 @@ import pytest
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import InvalidPlan, Misconfigured, Refused, ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.origin import Origin
 from plansmith.runner.pinning import pinned
 from plansmith.runner.suggesting import found_inputs, suggest
 from plansmith.runner.templates import (
@@ -75,7 +76,7 @@ async def test_a_template_is_used_with_other_values_and_reviewed_like_any_plan()
     await saved(app)
     book = TemplateBook(app)
     run = await book.use("weather", {"city": "Rome"}, by="bob")
-    assert run.origin == "template:weather@1"
+    assert run.origin == Origin(kind="template", id="weather@1")
     assert run.plan is not None
     assert run.plan.goal == "Weather in Rome"
     run = await app.run(run.id)

@@ -16,11 +16,18 @@ from typing import Any
 
 from plansmith import Plan
 from plansmith.plan import events as e
-from plansmith.plan.data import Json
 from plansmith.plan.estimate import Estimate, Measured
 from plansmith.plan.events import Actor, AnyBody, Event, next_event
-from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
+from plansmith.plan.origin import Origin
+from plansmith.plan.planning_events import (
+    PickedTool,
+    PlanningFailed,
+    PlanningFigures,
+    PrefetchEnded,
+    PrefetchStarted,
+)
 from plansmith.plan.problem import problem
+from plansmith.plan.run_options import ProfileFields, RunBudget, RunOptions, SaidBefore, Team
 
 START = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 ADA, SYSTEM = Actor(kind="person", name="ada"), Actor(kind="system")
@@ -57,8 +64,15 @@ def done(step: str, **fields: Any) -> e.StepDone:
 
 def whole_story() -> Iterator[tuple[AnyBody, Actor]]:
     """A run that was planned, changed, approved, disturbed in every way, and finished."""
-    options: dict[str, Json] = {"locale": "en", "history": [["user", "hello"]]}
-    yield e.RunCreated(request="Compare the weather", options=options, origin="other@3"), ADA
+    options = RunOptions(
+        locale="en",
+        history=(SaidBefore("user", "hello"),),
+        profile=ProfileFields(role="clerk", goals=("less",)),
+        budget=RunBudget(money="0.50", seconds=60),
+        team=Team(name="data", database="sqlite:///shop.db"),
+    )
+    origin = Origin(kind="run", id="other", event=3)
+    yield e.RunCreated(request="Compare the weather", options=options, origin=origin), ADA
     yield e.Triaged(decision="ask", reason="vague", tokens=12, cost="0.001"), SYSTEM
     yield e.QuestionAsked(question="request:1", text="Which cities?"), SYSTEM
     yield e.QuestionAnswered(question="request:1", answer="Oslo and Rome"), ADA
@@ -74,8 +88,8 @@ def whole_story() -> Iterator[tuple[AnyBody, Actor]]:
             plan=PLAN,
             problems=(note,),
             estimate=estimate,
-            metrics={"parsed": True, "seconds": {"draft": 0.25}},
-            picks=({"name": "weather", "reason": "fits"},),
+            metrics=PlanningFigures(parsed=True, seconds={"draft": 0.25}),
+            picks=(PickedTool(name="weather", reason="fits"),),
             tokens=100,
             cost="0.01",
         ),

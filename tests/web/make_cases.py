@@ -21,6 +21,7 @@ from plansmith.plan.chain import moment
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.fold import fold
+from plansmith.plan.origin import Origin
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import problem
 from plansmith.plan.run import Run, StepState
@@ -173,7 +174,9 @@ async def made_up() -> list[e.Event]:
     """What real runs show only by chance: a crash in mid-effect, advice, all that ends a step."""
     wanted = plan(step("a"), step("b"), step("c"), step("d"))
     bodies: list[e.AnyBody] = [
-        e.RunCreated(request="r", origin="01980000-0000-7000-8000-000000000099"),
+        e.RunCreated(
+            request="r", origin=Origin(kind="run", id="01980000-0000-7000-8000-000000000099")
+        ),
         e.Triaged(decision="plan", tokens=3, cost="0.000125"),
         e.PlanProposed(plan=wanted, tokens=10, cost="0.1"),
         e.ReviewAsked(hash=wanted.hash),
@@ -261,7 +264,6 @@ def state_json(run: Run) -> dict[str, Json]:
         "id": run.id,
         "request": run.request,
         "locale": run.locale,
-        "origin": run.origin,
         "status": run.status.value,
         "phase": run.phase.value,
         "decision": run.decision,

@@ -134,8 +134,8 @@ async def _making(session: Session, run: Run) -> dict[str, Json]:
     """How the plan was made."""
     events = await session.smith.store.events(run.id)
     made = [each.body for each in events if isinstance(each.body, PlanProposed)]
-    picks: list[Json] = [dict(each) for each in made[-1].picks] if made else []
-    metrics: Json = dict(run.metrics) if run.metrics is not None else None
+    picks: list[Json] = [each.to_json() for each in made[-1].picks] if made else []
+    metrics: Json = run.metrics.to_json() if run.metrics is not None else None
     return {"answer": "" if run.plan else run.reason, "picks": picks, "metrics": metrics}
 
 

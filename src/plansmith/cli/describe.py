@@ -123,10 +123,10 @@ def review_lines(run: Run, events: Sequence[Event], session: Session) -> Iterato
 def continued_lines(run: Run, session: Session) -> Iterator[str]:
     """How much of a run is done already, in which earlier one, and will not run again."""
     taken = [step for step in run.steps.values() if step.reused_from]
-    if run.plan is None or not run.origin or not taken:
+    if run.plan is None or run.origin.kind != "run" or not taken:
         return
     total = sum(not step.disabled for step in run.plan.steps)
-    yield session.words["continued"].format(done=len(taken), total=total, run=run.origin)
+    yield session.words["continued"].format(done=len(taken), total=total, run=run.origin.id)
 
 
 def ran(run: Run, session: Session) -> str:

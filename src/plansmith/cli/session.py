@@ -14,11 +14,11 @@ from typing import Final
 from plansmith.adapters.tools.toolset import DescribedTools
 from plansmith.app import Plansmith
 from plansmith.cli.exits import Exit
-from plansmith.cli.options import carried, command_line, settings_of
+from plansmith.cli.options import carried, command_line, settings_of, warn
 from plansmith.cli.progress import Lines, View, make_view
 from plansmith.cli.words import Words, own_locale, words_for
 from plansmith.config import Settings
-from plansmith.errors import JournalDamaged, Misconfigured
+from plansmith.errors import JournalDamaged, Misconfigured, OtherTeam
 from plansmith.plan.events import RunCreated
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
@@ -26,7 +26,7 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import ToolStep
 from plansmith.ports import PlanStore
 from plansmith.review.policy import active_steps
-from plansmith.wiring import make_smith
+from plansmith.wiring import TeamSmiths, make_smith
 
 _SHORTEST: Final = 4
 
@@ -39,6 +39,7 @@ class Session:
     settings: Settings
     args: argparse.Namespace
     words: Words
+    teams: TeamSmiths
     by: str = field(default_factory=getpass.getuser)
 
     @property
@@ -78,10 +79,28 @@ class Session:
         return await find_run(name, self.smith.store, self.smith.folder)
 
     async def run(self, name: str) -> Run:
-        """The run that is meant."""
+        """The run that is meant; from here on the session works with the agents of its team."""
         run = await self.smith.get(await self.find(name))
         self.speak(run)
+        try:
+            self.smith = self.teams.of(run)
+        except OtherTeam as error:  # the run can still be looked at, and stopped
+            warn(str(error))
         return run
+
+    async def teams_at_work(self) -> list[Plansmith]:
+        """The teams that have open runs in this folder; says which ones cannot be made here."""
+        found: dict[int, Plansmith] = {}
+        for run_id in await self.smith.store.open_runs():
+            run, _ = await self.smith.listed_run(run_id)
+            if run.options.team is None or not self.smith.is_here(run.folder):
+                continue
+            try:
+                smith = self.teams.of(run)
+                found[id(smith)] = smith
+            except OtherTeam as error:
+                warn(str(error))
+        return [*found.values()]
 
     async def refuse_what_cannot_run(self, plan: Plan) -> None:
         """Say so before anything runs when a step's tool is not here, or only described."""
@@ -131,10 +150,12 @@ def in_session(args: argparse.Namespace, work: Callable[[Session], Awaitable[int
     lines = Lines(words)
 
     async def go() -> int:
-        smith = make_smith(settings, tell=lines.say)
+        smith: Plansmith = make_smith(settings, tell=lines.say)
+        teams = TeamSmiths(smith, settings, tell=lines.say)
         try:
-            return await work(Session(smith, settings, args, words))
+            return await work(Session(smith, settings, args, words, teams))
         finally:
+            await teams.close()
             await smith.close()
 
     return asyncio.run(go())
@@ -162,7 +183,7 @@ def exit_of(run: Run) -> Exit:
 def _exit_of_open(run: Run) -> Exit:
     if is_unusable(run):
         return Exit.INVALID
-    if any("budget:" in name for name in run.questions):
+    if any("budget" in each.limit_asked for each in run.questions.values()):
         return Exit.BUDGET
     return Exit.WAITING
 
@@ -176,6 +197,6 @@ def is_unusable(run: Run) -> bool:
     """Whether a run has no plan that is worth running: one by rules is, a stand-in is not."""
     if run.status not in (RunStatus.PLANNING, RunStatus.REVIEWING):
         return False
-    plan, made = run.plan, run.metrics or {}
-    stands_in = plan is not None and bool(plan.degraded) and bool(made.get("degraded", True))
+    plan, made = run.plan, run.metrics
+    stands_in = plan is not None and bool(plan.degraded) and (made is None or made.degraded)
     return plan is None or stands_in or has_errors(list(run.problems))

@@ -10,7 +10,7 @@ from typing import Any, Final
 from plansmith.app import Plansmith
 from plansmith.cli.conduct import carry, finish
 from plansmith.cli.describe import run_json
-from plansmith.cli.options import add_parts, add_running, carried, command_line, settings_of
+from plansmith.cli.options import add_parts, add_running, settings_of
 from plansmith.cli.output import print_json, print_text
 from plansmith.cli.plans import FileCommand
 from plansmith.cli.progress import Lines
@@ -23,31 +23,10 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.planner.briefing.profile import read_profile
 from plansmith.review.render import plan_lines
 from plansmith.teams import Tell, data, research
+from plansmith.wiring import TeamSmiths
 
 Make = Callable[[Settings, Tell], Plansmith]
 _WRITER: Final = "sql_writer"
-
-
-class TeamSession(Session):
-    """A session whose further commands name the team again: only it has the agents of a run."""
-
-    def command(self, *words: str) -> str:
-        """The exact command that does something about a run of this team."""
-        flags = carried(self.args)
-        given = vars(self.args)
-        flags += ["--db", given["db"]] if "db" in given else []
-        flags += ["--sql-only"] if given.get("sql_only") else []
-        again: list[str]
-        match words:
-            case ("resume", run):
-                again = [run]
-            case ("approve", run, digest):
-                again = [run, "--approve-plan", digest]
-            case ("answer", run, question, answer):
-                again = [run, "--answer", question, answer]
-            case _:
-                return super().command(*words)
-        return command_line(self.args.team, "--resume", *again, *flags)
 
 
 def _configure(parser: argparse.ArgumentParser, team: str) -> None:
@@ -92,7 +71,7 @@ def _data(args: argparse.Namespace) -> int:
 
 
 def _in_team(
-    args: argparse.Namespace, make: Make, work: Callable[[TeamSession], Awaitable[int]]
+    args: argparse.Namespace, make: Make, work: Callable[[Session], Awaitable[int]]
 ) -> int:
     """Do the work of a command with a team made for it, and closed whatever happens."""
     if bool(args.request.strip()) == bool(args.resume):
@@ -105,14 +84,14 @@ def _in_team(
     async def go() -> int:
         smith = make(settings, lines.say)
         try:
-            return await work(TeamSession(smith, settings, args, words))
+            return await work(Session(smith, settings, args, words, TeamSmiths(smith, settings)))
         finally:
             await smith.close()
 
     return asyncio.run(go())
 
 
-async def _carried_through(session: TeamSession) -> int:
+async def _carried_through(session: Session) -> int:
     """Bring a new run, or one that waits, as far as it goes."""
     if session.args.resume:
         run = await session.run(session.args.resume)
@@ -127,7 +106,7 @@ async def _carried_through(session: TeamSession) -> int:
     return await carry(session, run.id)
 
 
-async def _answer(session: TeamSession, run: Run, question: str, typed: str) -> None:
+async def _answer(session: Session, run: Run, question: str, typed: str) -> None:
     if question not in run.questions:
         hint = f"open: {', '.join(run.questions) or 'none'}"
         raise Misconfigured(f"run {run.id} has no question {question!r}", hint=hint)
@@ -135,7 +114,7 @@ async def _answer(session: TeamSession, run: Run, question: str, typed: str) -> 
     await session.smith.answer(run.id, question, value, by=session.by)
 
 
-async def _planned(session: TeamSession, target: str | None = None) -> Run:
+async def _planned(session: Session, target: str | None = None) -> Run:
     args, settings = session.args, session.settings
     options: dict[str, Any] = {"locale": args.lang or "", "target": target}
     if settings.profile:
@@ -147,7 +126,7 @@ async def _planned(session: TeamSession, target: str | None = None) -> Run:
         raise
 
 
-async def _sql(session: TeamSession) -> int:
+async def _sql(session: Session) -> int:
     """Print the statement alone: it was checked by the database, and nothing was run."""
     if session.args.resume:
         return await _carried_through(session)

@@ -11,10 +11,16 @@ from pydantic import Field, TypeAdapter, ValidationError
 from plansmith.errors import JournalDamaged
 from plansmith.plan.chain import event_text, moment, texts_of
 from plansmith.plan.data import Instant, Json, Record, Whole
-from plansmith.plan.estimate import Estimate
-from plansmith.plan.plan import Plan
-from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
-from plansmith.plan.problem import Problem
+from plansmith.plan.origin import Origin
+from plansmith.plan.planning_events import (
+    PlanningFailed,
+    PlanOrigin,
+    PlanProposed,
+    PrefetchEnded,
+    PrefetchStarted,
+    Triaged,
+)
+from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import ShownText
 from plansmith.plan.step_events import (
     StepAdvised,
@@ -34,6 +40,8 @@ from plansmith.plan.steps import Inputs, Value
 # Those of steps have a module of their own; whoever looks for an event finds all of them here.
 __all__ = [
     "Instant",
+    "PlanOrigin",
+    "PlanProposed",
     "StepAdvised",
     "StepCancelled",
     "StepDone",
@@ -45,6 +53,7 @@ __all__ = [
     "StepSkipped",
     "StepStarted",
     "StepUnknown",
+    "Triaged",
 ]
 
 
@@ -58,6 +67,11 @@ class Actor(Record):
     def speaks(self) -> bool:
         """Whether this is somebody's word from outside, and not the work of the runner."""
         return self.kind in ("person", "program")
+
+    @property
+    def label(self) -> str:
+        """The name for where only a text is kept: a program is not taken for a person."""
+        return f"program {self.name}".rstrip() if self.kind == "program" else self.name
 
 
 Who = str | Actor
@@ -77,51 +91,9 @@ class RunCreated(Record):
     type: Literal["run_created"] = "run_created"
     request: str
     locale: str = "en"
-    options: Inputs = Field(default_factory=dict)
-    origin: str = ""
+    options: RunOptions = RunOptions()
+    origin: Origin = Origin()
     folder: str = ""
-
-
-class Triaged(Record):
-    """Triage decided what a request needs."""
-
-    type: Literal["triaged"] = "triaged"
-    decision: Literal["answer", "plan", "ask", "refuse"]
-    reason: ShownText = ""
-    query: str = ""
-    tokens: int = Field(default=0, ge=0)
-    cost: str = ""
-    record: str = ""
-
-
-PlanOrigin = Literal["model", "rules", "person", "submitted", "program", "template", "rerun"]
-
-
-class PlanProposed(Record):
-    """A plan, first or revised, stands with its problems, and with how it was made.
-
-    `origin` is who made it: a model, rules without one, a person's edit, whoever submitted it (a
-    program, where that is one), a template, or an earlier run, which `RunCreated.origin` names.
-    `record` is the content hash of what models were asked and said for it. `acts` are the steps
-    that change something, by what was known of their tools then. `templates` are the plans of the
-    templates that it runs, at every depth, by name: the run uses these and no others. `restores`
-    is the number of the event whose plan stands again.
-    """
-
-    type: Literal["plan_proposed"] = "plan_proposed"
-    plan: Plan
-    problems: tuple[Problem, ...] = ()
-    origin: PlanOrigin = "model"
-    cause: ShownText = ""
-    acts: tuple[str, ...] = ()
-    estimate: Estimate | None = None
-    metrics: Inputs | None = None
-    picks: tuple[Inputs, ...] = ()
-    tokens: int = Field(default=0, ge=0)
-    cost: str = ""
-    record: str = ""
-    templates: dict[str, Plan] = Field(default_factory=dict)
-    restores: int = Field(default=0, ge=0)
 
 
 class ReviewAsked(Record):
@@ -159,6 +131,8 @@ class ChangesAsked(Record):
 
 
 QuestionKind = Literal["step", "call", "request", "consent", "unknown", "limit"]
+LimitName = Literal["budget", "shared_budget", "replans", "iterations", "rejections"]
+LIMITS: Final = frozenset[str](get_args(LimitName))
 
 
 class QuestionAsked(Record):
@@ -184,6 +158,7 @@ class QuestionAsked(Record):
     callee: str = ""
     sources: tuple[str, ...] = ()
     times: Whole = 0
+    limit: LimitName | None = None
 
     @property
     def asks(self) -> QuestionKind:
@@ -194,6 +169,14 @@ class QuestionAsked(Record):
             if self.question.startswith(sign):
                 return found
         return "call" if self.state else "step" if self.step is not None else "limit"
+
+    @property
+    def limit_asked(self) -> str:
+        """The limit that the question is about, or nothing; earlier releases only named it so."""
+        if self.limit is not None or self.asks != "limit":
+            return self.limit or ""
+        name = self.question.rpartition(":")[0]
+        return name if name in LIMITS else ""
 
 
 _SIGNS: Final[dict[str, QuestionKind]] = {

@@ -22,7 +22,6 @@ from plansmith.plan.run import (
 
 GO_ON: Final = "go_on"
 PLANNING_LIMITS: Final = frozenset({"replans", "iterations"})
-LIMITS: Final = PLANNING_LIMITS | {"budget", "shared_budget", "rejections"}
 # What a plan or the planner asks may be answered by a program; all else is a person's to answer.
 FOR_PROGRAMS: Final = frozenset[e.QuestionKind]({"step", "request"})
 
@@ -237,9 +236,8 @@ class RunFold(StepsFold):
         if only_persons and event.by.kind != "person":
             raise misfit(event, f"a {event.by.kind} cannot answer this question")
         self._close(event, body.question)
-        limit, _, number = body.question.rpartition(":")
-        if limit in LIMITS and number.isdigit() and not body.no_answer:
-            self._lift(limit, goes_on=body.answer == GO_ON)
+        if asked is not None and asked.limit_asked and not body.no_answer:
+            self._lift(asked.limit_asked, goes_on=body.answer == GO_ON)
 
     def _lift(self, limit: str, *, goes_on: bool) -> None:
         """A person grants once more what was used up, or ends it here."""

@@ -1,14 +1,28 @@
-"""What happens while a plan is made: reads that start early, and planning that fails."""
+"""What happens until a plan stands: triage, reads that start early, a plan or a failure."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_serializer
 
-from plansmith.plan.data import Record
+from plansmith.plan.data import Flag, Number, Record, Whole
+from plansmith.plan.estimate import Estimate
+from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.plan.sentence import ShownText
+
+
+class Triaged(Record):
+    """Triage decided what a request needs."""
+
+    type: Literal["triaged"] = "triaged"
+    decision: Literal["answer", "plan", "ask", "refuse"]
+    reason: ShownText = ""
+    query: str = ""
+    tokens: int = Field(default=0, ge=0)
+    cost: str = ""
+    record: str = ""
 
 
 class PrefetchStarted(Record):
@@ -44,3 +58,62 @@ class PlanningFailed(Record):
     tokens: int = Field(default=0, ge=0)
     cost: str = ""
     record: str = ""
+
+
+PlanOrigin = Literal["model", "rules", "person", "submitted", "program", "template", "rerun"]
+
+
+class PickedTool(Record):
+    """A tool or an agent that was offered to the model, and why."""
+
+    name: str
+    reason: str
+
+
+class PlanningFigures(Record):
+    """How planning went: what it took, and whether the model's text was usable at once."""
+
+    parsed: Flag = False
+    parsed_at_once: Flag = False
+    enough_context: Flag = False
+    degraded: Flag = False
+    steps: Whole = 0
+    repairs: Whole = 0
+    iterations: Whole = 1
+    input_tokens: Whole = 0
+    output_tokens: Whole = 0
+    cached_tokens: Whole = 0
+    cost_usd: str | None = None
+    seconds: dict[str, Whole | Number] = Field(default_factory=dict)
+
+    @model_serializer(mode="plain")
+    def _write(self) -> dict[str, Any]:
+        """Every figure that was given, also a zero: a reader wants to see that."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+
+class PlanProposed(Record):
+    """A plan, first or revised, stands with its problems, and with how it was made.
+
+    `origin` is who made it: a model, rules without one, a person's edit, whoever submitted it (a
+    program, where that is one), a template, or an earlier run, which `RunCreated.origin` names.
+    `record` is the content hash of what models were asked and said for it. `acts` are the steps
+    that change something, by what was known of their tools then. `templates` are the plans of the
+    templates that it runs, at every depth, by name: the run uses these and no others. `restores`
+    is the number of the event whose plan stands again.
+    """
+
+    type: Literal["plan_proposed"] = "plan_proposed"
+    plan: Plan
+    problems: tuple[Problem, ...] = ()
+    origin: PlanOrigin = "model"
+    cause: ShownText = ""
+    acts: tuple[str, ...] = ()
+    estimate: Estimate | None = None
+    metrics: PlanningFigures | None = None
+    picks: tuple[PickedTool, ...] = ()
+    tokens: int = Field(default=0, ge=0)
+    cost: str = ""
+    record: str = ""
+    templates: dict[str, Plan] = Field(default_factory=dict)
+    restores: int = Field(default=0, ge=0)

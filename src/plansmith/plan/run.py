@@ -12,8 +12,11 @@ from typing import Final, NamedTuple
 from plansmith.plan.data import Json
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.events import Event, QuestionAsked, StepAdvised, StepReplied
+from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning_events import PlanningFigures
 from plansmith.plan.problem import Problem
+from plansmith.plan.run_options import RunOptions
 
 
 class RunStatus(StrEnum):
@@ -62,6 +65,10 @@ _OVER: Final = frozenset(
         RunStatus.ANSWERED,
     }
 )
+
+
+_NOTHING_SAID: Final = RunOptions()
+_OWN_REQUEST: Final = Origin()
 
 
 class Made(NamedTuple):
@@ -139,8 +146,8 @@ class Run:
     id: str
     request: str = ""
     locale: str = "en"
-    options: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    origin: str = ""
+    options: RunOptions = _NOTHING_SAID
+    origin: Origin = _OWN_REQUEST
     folder: str = ""
     phase: RunStatus = RunStatus.TRIAGING
     decision: str = ""
@@ -149,7 +156,7 @@ class Run:
     templates: Mapping[str, Plan] = field(default_factory=dict[str, Plan])
     problems: tuple[Problem, ...] = ()
     estimate: Estimate | None = None
-    metrics: Mapping[str, Json] | None = None
+    metrics: PlanningFigures | None = None
     revisions: int = 0
     approved: str = ""
     covered: Covered | None = None

@@ -18,11 +18,11 @@ from plansmith.plan.events import Instant
 from plansmith.plan.invalid import why_invalid
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
+from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import ShownText
 from plansmith.plan.steps import Inputs, Text
 from plansmith.plan.timing import Timing, due, last_due
 
-ORIGIN: Final = "schedule:"
 # Later than this is not late but missed: a scheduler that is there wakes within moments.
 GRACE: Final = timedelta(seconds=60)
 _COUNTED: Final = 1000
@@ -69,7 +69,7 @@ class Schedule(Record):
     plan: Plan | None = None
     template: Text = ""
     inputs: Inputs = Field(default_factory=dict)
-    options: Inputs = Field(default_factory=dict)
+    options: RunOptions = RunOptions()
     approved: str = ""
     approved_by: str = ""
     overlap: Overlap = Overlap.SKIP

@@ -6,13 +6,13 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Literal
 
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
+from plansmith.plan.run_options import Mode, RunBudget, RunOptions, SaidBefore, read_options
 from plansmith.planner.briefing.background import Search
 from plansmith.planner.briefing.profile import Profile
 from plansmith.planner.briefing.token_budget import Count, rough_count
@@ -24,8 +24,6 @@ from plansmith.planner.triage import Decision
 from plansmith.ports import ChatModel, Clock, ContextSource, Message
 
 Tell = Callable[[str], None]
-# `review`: a person sees the plan first, also when it only reads; `read_only`: then it goes on.
-Mode = Literal["", "review", "read_only"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,35 +39,40 @@ class PlanRequest:
     feedback: str = ""
     top_k: int | None = None
     max_steps: int | None = None
-    budget: Mapping[str, Json] | None = None
+    budget: RunBudget | Mapping[str, Json] | None = None
     mode: Mode = ""
     dialect: str = ""
 
-    def options(self) -> dict[str, Json]:
+    def options(self) -> RunOptions:
         """What a person gave beside the request, as a journal keeps it."""
-        given: dict[str, Json] = {
+        given: dict[str, object] = {
             "locale": self.locale,
             "target": self.target,
             "top_k": self.top_k,
-            "profile": self.profile.to_json() if self.profile else None,
-            "history": [[each.role, each.text] for each in self.history],
+            "profile": self.profile,
+            "history": [SaidBefore(each.role, each.text) for each in self.history],
             "max_steps": self.max_steps,
-            "budget": dict(self.budget) if self.budget else None,
+            "budget": self.budget,
             "mode": self.mode,
             "dialect": self.dialect,
         }
-        return {name: value for name, value in given.items() if value}
+        return read_options({name: value for name, value in given.items() if value})
 
     @classmethod
-    def of(cls, text: str, options: Mapping[str, Any]) -> PlanRequest:
+    def of(cls, text: str, options: RunOptions) -> PlanRequest:
         """The request of a journal."""
-        known = dict(options)
-        profile, history = known.pop("profile", None), known.pop("history", ())
+        profile = options.profile
         return cls(
             text,
-            profile=Profile.model_validate(profile) if profile else None,
-            history=tuple(Message(role, said) for role, said in history),
-            **known,
+            locale=options.locale,
+            target=options.target or None,
+            profile=Profile.model_validate(profile.to_json()) if profile else None,
+            history=tuple(Message(*each) for each in options.history),
+            top_k=options.top_k,
+            max_steps=options.max_steps,
+            budget=options.budget,
+            mode=options.mode,
+            dialect=options.dialect,
         )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
 
 from plansmith.plan.data import Json
+from plansmith.plan.planning_events import PlanningFigures
 from plansmith.ports import Usage
 
 
@@ -43,13 +43,21 @@ class PlanMetrics:
         }
 
     @classmethod
-    def of(cls, value: Mapping[str, Any]) -> PlanMetrics:
+    def of(cls, figures: PlanningFigures) -> PlanMetrics:
         """The metrics of a journal."""
-        known = dict(value)
-        tokens = {name: known.pop(name, 0) for name in ("input_tokens", "output_tokens")}
-        cost, cached = known.pop("cost_usd", None), known.pop("cached_tokens", 0)
-        price = None if cost is None else Decimal(cost)
-        return cls(usage=Usage(**tokens, cached_tokens=cached, cost=price), **known)
+        cost = None if figures.cost_usd is None else Decimal(figures.cost_usd)
+        tokens = figures.input_tokens, figures.output_tokens
+        return cls(
+            parsed=figures.parsed,
+            parsed_at_once=figures.parsed_at_once,
+            enough_context=figures.enough_context,
+            degraded=figures.degraded,
+            steps=figures.steps,
+            repairs=figures.repairs,
+            iterations=figures.iterations,
+            usage=Usage(*tokens, cached_tokens=figures.cached_tokens, cost=cost),
+            seconds=figures.seconds,
+        )
 
 
 class MetricTotals:

@@ -24,9 +24,9 @@ from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.checking.schemas import BadSchema, validator
 from plansmith.runner.answerable import Known, behind, refuses
-from plansmith.runner.labels import DATA_PREFIX, settle_data
-from plansmith.runner.limits import limit_of, settle_limit
-from plansmith.runner.recover import UNKNOWN_OPTIONS, UNKNOWN_PREFIX
+from plansmith.runner.labels import settle_data
+from plansmith.runner.limits import settle_limit
+from plansmith.runner.recover import UNKNOWN_OPTIONS
 
 
 def settle(asked: QuestionAsked, value: Json, *, run: Run, known: Known) -> list[AnyBody]:
@@ -34,15 +34,14 @@ def settle(asked: QuestionAsked, value: Json, *, run: Run, known: Known) -> list
 
     A no to something that acts leaves it out: that is no result to go on with.
     """
-    limit = limit_of(asked.question)
-    if limit:
-        return settle_limit(limit, value)
+    if asked.limit_asked:
+        return settle_limit(asked.limit_asked, value)
     if asked.step is None:
         return []
-    if asked.question.startswith(UNKNOWN_PREFIX):
+    if asked.asks == "unknown":
         return _settle_unknown(asked.step, value)
     _check(asked, value)
-    if asked.question.startswith(DATA_PREFIX):
+    if asked.asks == "consent":
         return settle_data(asked, value)
     if asked.state:
         return [StepReplied(step=asked.step, answer=value, state=asked.state)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from plansmith.plan.events import QuestionAsked
+from plansmith.plan.events import LimitName, QuestionAsked
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
@@ -40,7 +40,7 @@ def _sum(one: Reservation, two: Reservation) -> Reservation:
 class Refusal(NamedTuple):
     """The limit that stands in the way of a call, and in words what is used up."""
 
-    limit: str
+    limit: LimitName
     amount: str
 
 

@@ -15,7 +15,7 @@ from plansmith.plan.steps import MapStep
 from plansmith.review.policy import active_steps
 from plansmith.review.render import value_line
 from plansmith.runner.call import Callees
-from plansmith.runner.labels import DATA_OPTIONS, DATA_PREFIX, data_question, data_sources
+from plansmith.runner.labels import DATA_OPTIONS, data_question, data_sources
 from plansmith.runner.limits import RunLimits
 from plansmith.runner.state import State
 from plansmith.runner.units import Unit
@@ -63,7 +63,7 @@ class Consent:
         if not callees:
             return None
         return QuestionAsked(
-            question=f"{DATA_PREFIX}{unit.name}?{attempt}",
+            question=f"data:{unit.name}?{attempt}",
             text=Sentence(
                 "question.items",
                 callees=callees,

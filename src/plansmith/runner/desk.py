@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-from plansmith.errors import InvalidPlan, JournalDamaged, Misconfigured, OtherFolder
+from plansmith.errors import InvalidPlan, JournalDamaged, Misconfigured, OtherFolder, OtherTeam
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
@@ -17,6 +17,7 @@ from plansmith.plan.ids import Ids
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run_options import Team
 from plansmith.planner.briefing.background import Search
 from plansmith.planner.check import check_plan
 from plansmith.planner.checking.names import Catalogue
@@ -73,7 +74,10 @@ class Desk:
         secrets: Secrets | None = None,
         ids: Callable[[], str] | None = None,
         folder: Path | str = "",
+        team: Team | None = None,
+        shared_store: bool = False,
     ) -> None:
+        self.team, self.shared_store = team, shared_store
         self.folder = str(Path(folder).resolve()) if folder else ""
         self.store = store
         self.clock = clock
@@ -338,7 +342,9 @@ class Desk:
     def new_journal(self, run_id: str = "") -> Journal:
         """The journal of a new run, which belongs to this folder."""
         named = run_id or self._ids()
-        return Journal(named, store=self.store, clock=self.clock, folder=self.folder)
+        return Journal(
+            named, store=self.store, clock=self.clock, folder=self.folder, team=self.team
+        )
 
     def is_here(self, folder: str) -> bool:
         """Whether what belongs to a folder may act here; what belongs to none may anywhere."""
@@ -353,10 +359,23 @@ class Desk:
             hint = "that folder is not there any more: move it back, or ask anew here"
         raise OtherFolder(f"{what} belongs to the folder {folder}", hint=hint)
 
+    def is_ours(self, run: Run) -> bool:
+        """Whether a run may go on here by itself: in its folder, with the agents of its team."""
+        return self.is_here(run.folder) and run.options.team == self.team
+
+    def require_ours(self, run: Run) -> None:
+        """Refuse to act for a run of another folder, or without the agents of its team."""
+        self.require_here(f"run {run.id}", run.folder)
+        team = run.options.team
+        if team is None or (self.team is not None and self.team.name == team.name):
+            return
+        hint = f"plansmith {team.name} --resume {run.id}{' --db URL' if team.database else ''}"
+        raise OtherTeam(f"run {run.id} needs the agents of the {team.name} team", hint=hint)
+
     async def own_journal(self, run_id: str) -> Journal:
         """The journal of a run that may act here."""
         journal = await self.journal(run_id)
-        self.require_here(f"run {run_id}", journal.run.folder)
+        self.require_ours(journal.run)
         return journal
 
     async def definitions(

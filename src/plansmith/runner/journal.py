@@ -21,6 +21,7 @@ from plansmith.plan.events import (
 )
 from plansmith.plan.fold import Ahead, RunFold, fold
 from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.run_options import Team
 from plansmith.ports import Clock, JournalStore, RepairStore, Reply
 
 SYSTEM: Final = Actor(kind="system")
@@ -37,11 +38,13 @@ class Journal:
         store: JournalStore,
         clock: Clock,
         folder: str = "",
+        team: Team | None = None,
     ) -> None:
         self.id = run
         self._store = store
         self._clock = clock
         self._folder = folder
+        self._team = team
         self._fold = RunFold(Run(id=run))
         self.events: list[Event] = []
         self.damage: JournalDamaged | None = None
@@ -132,6 +135,8 @@ class Journal:
             body, actor = entry if isinstance(entry, tuple) else (entry, by)
             if isinstance(body, RunCreated) and self._folder and not body.folder:
                 body = body.replace(folder=self._folder)
+            if isinstance(body, RunCreated) and self._team and not body.options.team:
+                body = body.replace(options=body.options.replace(team=self._team))
             last = next_event(body, run=self.id, by=actor, at=now, last=last)
             events.append(last)
         self.need_sound()

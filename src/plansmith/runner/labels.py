@@ -13,7 +13,6 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AskStep
 from plansmith.runner.units import Unit
 
-DATA_PREFIX: Final = "data:"
 ALLOW: Final = "allow"
 DATA_OPTIONS: Final = (ALLOW, "refuse")
 _SHOWN: Final = 2000
@@ -53,7 +52,7 @@ def data_question(
     shown = [Sentence("question.value", name=name, value=_shown(v)) for name, v in inputs.items()]
     text = Sentence("question.values", callee=unit.callee, values=shown, sources=sources)
     return QuestionAsked(
-        question=f"{DATA_PREFIX}{unit.name}?{attempt}",
+        question=f"data:{unit.name}?{attempt}",
         text=text,
         options=DATA_OPTIONS,
         step=unit.name,

@@ -6,8 +6,8 @@ from typing import Final
 
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
-from plansmith.plan.events import AnyBody, CancelAsked, QuestionAsked, RunResumed
-from plansmith.plan.fold import GO_ON, LIMITS
+from plansmith.plan.events import AnyBody, CancelAsked, LimitName, QuestionAsked, RunResumed
+from plansmith.plan.fold import GO_ON
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
@@ -20,17 +20,11 @@ OPTIONS: Final = (GO_ON, STOP)
 RunLimits = Limits
 
 
-def limit_question(run: Run, limit: str, text: str) -> QuestionAsked:
+def limit_question(run: Run, limit: LimitName, text: str) -> QuestionAsked:
     """Ask whether to go on beyond a limit; each time is a question of its own."""
     number = run.grants.get(limit, 0) + 1
     name = f"{limit}:{number}"
-    return QuestionAsked(question=name, text=text, options=OPTIONS, kind="limit")
-
-
-def limit_of(question: str) -> str:
-    """The limit a question is about, or nothing."""
-    limit = question.rpartition(":")[0]
-    return limit if limit in LIMITS else ""
+    return QuestionAsked(question=name, text=text, options=OPTIONS, kind="limit", limit=limit)
 
 
 def settle_limit(limit: str, value: Json) -> list[AnyBody]:

@@ -9,6 +9,7 @@ from typing import TypedDict
 
 from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.plan.plan import Plan
+from plansmith.plan.run_options import Team
 from plansmith.planner.kit import Tell
 from plansmith.planner.shortlist import SemanticRanker
 from plansmith.ports import ChatModel, ContextSource, Secrets
@@ -34,3 +35,5 @@ class Options(TypedDict, total=False):
     secrets: Secrets
     ids: Callable[[], str]
     folder: Path | str
+    team: Team | None
+    shared_store: bool

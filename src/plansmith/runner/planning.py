@@ -94,7 +94,7 @@ class Planning(Runs):
 
     async def plan_into(self, journal: Journal, request: PlanRequest) -> None:
         """Plan what a run was created for; also after a crash, and after the person said more."""
-        self.require_here(f"run {journal.id}", journal.run.folder)
+        self.require_ours(journal.run)
         async with self.owners.owning(journal.id):
             await self._plan_into(journal, request)
 
@@ -245,10 +245,12 @@ class Planning(Runs):
 
     def budget_of(self, run: Run) -> Budget:
         """What a run may still take, by limits of its own where it was given some."""
-        own = cast("dict[str, Any] | None", run.options.get("budget"))
-        if not own:
+        own = run.options.budget
+        if own is None:
             return super().budget_of(run)
-        limits = BudgetLimits.model_validate(own)
+        limits = BudgetLimits(
+            money=own.dollars, tokens=own.tokens, steps=own.steps, seconds=own.seconds
+        )
         price = self.price_per_million
         return Budget.of_run(limits, run, parent=self._shared, price_per_million=price)
 
@@ -289,7 +291,7 @@ class Planning(Runs):
         for run_id in await self.store.open_runs() if self._model is not None else ():
             with suppress(JournalDamaged):  # told by what follows
                 journal = await self.journal(run_id)
-                if not self.is_here(journal.run.folder):
+                if not self.is_ours(journal.run):
                     continue
                 try:
                     await self.complete(journal)
@@ -350,7 +352,7 @@ def _no_plan(planned: Planned) -> e.RunFinished:
 
 def sees_first(run: Run) -> bool:
     """Whether the person wants to see every plan of a run before anything of it runs."""
-    return run.options.get("mode") == "review"
+    return run.options.mode == "review"
 
 
 def shown_first(plan: Plan) -> e.ReviewAsked:
@@ -364,8 +366,8 @@ def _said(events: Sequence[e.Event]) -> list[str]:
     said: list[str] = []
     for event in events:
         body = event.body
-        if isinstance(body, e.QuestionAsked):
+        if isinstance(body, e.QuestionAsked) and body.asks == "request":
             asked[body.question] = body.text
-        elif isinstance(body, e.QuestionAnswered) and body.question.startswith("request:"):
+        elif isinstance(body, e.QuestionAnswered) and body.question in asked:
             said.append(f"{asked[body.question]}\n{body.answer}")
     return said

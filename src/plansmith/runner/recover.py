@@ -11,7 +11,6 @@ from plansmith.plan.sentence import Sentence
 from plansmith.runner.call import Callees
 from plansmith.runner.units import Unit
 
-UNKNOWN_PREFIX: Final = "unknown:"
 UNKNOWN_OPTIONS: Final = ("done", "not_done", "retry")
 _DIED: Final = Sentence("step.process_died")
 _SHOWN: Final = 500
@@ -44,7 +43,7 @@ def unknown_question(name: str, reason: str) -> QuestionAsked:
     """Ask the person how a step ended that nobody saw the end of."""
     why = reason if len(reason) <= _SHOWN else f"{reason[:_SHOWN]}…"
     return QuestionAsked(
-        question=f"{UNKNOWN_PREFIX}{name}",
+        question=f"unknown:{name}",
         text=Sentence("question.unknown", step=name, reason=why),
         options=UNKNOWN_OPTIONS,
         step=name,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
+from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
-from plansmith.plan.schedules import ORIGIN
 from plansmith.planner.kit import PlanRequest
 from plansmith.runner.journal import Journal
 from plansmith.runner.planning import sees_first, shown_first
@@ -60,9 +60,10 @@ class Repeating(Revising):
         if old is None or wanted is None:
             hint = "take the number of an event behind plan_proposed"
             raise Refused(f"run {run_id} has no plan at event {at}", hint=hint)
-        self.require_here(f"run {run_id}", old.folder)
+        self.require_ours(old)
         kept = carried_over(old, wanted)
-        return await self._repeat(old, wanted, kept=kept, by=by, origin=f"{run_id}@{at}")
+        origin = Origin(kind="run", id=run_id, event=at)
+        return await self._repeat(old, wanted, kept=kept, by=by, origin=origin)
 
     async def plan_again(self, old: Run, *, by: e.Who = "") -> Run:
         """A new run of a request that came to no plan."""
@@ -79,7 +80,7 @@ class Repeating(Revising):
 
     async def _over(self, run_id: str) -> Run:
         old = await self.get(run_id)
-        self.require_here(f"run {run_id}", old.folder)
+        self.require_ours(old)
         if not old.status.over:
             hint = "only a run that is over is repeated"
             raise Refused(f"run {run_id} is {old.status}", hint=hint)
@@ -104,7 +105,7 @@ class Repeating(Revising):
         *,
         kept: Sequence[e.StepReused],
         by: e.Who,
-        origin: str = "",
+        origin: Origin | None = None,
         anew: bool = False,
     ) -> Run:
         """A new run of an earlier one's plan, reviewed like any other and told what it repeats."""
@@ -129,19 +130,19 @@ class Repeating(Revising):
 
     async def done_before(self, run: Run, plan: Plan) -> tuple[str, ...]:
         """What the run that this one repeats has done, and would be done again."""
-        origin = run.origin.partition("@")[0]
-        if not origin or origin.startswith(ORIGIN) or origin not in await self.store.runs():
+        origin = run.origin.id
+        if run.origin.kind != "run" or origin not in await self.store.runs():
             return ()
         told = await self._told_again(await self.get(origin), plan, carried_over(run, plan))
         return (*told, *await self.repeated(await self.journal(origin), plan, names=True))
 
 
-def _created(old: Run, origin: str = "") -> e.RunCreated:
+def _created(old: Run, origin: Origin | None = None) -> e.RunCreated:
     """The same request with the same options and limits, in the same folder."""
     return e.RunCreated(
         request=old.request,
         locale=old.locale,
-        options=dict(old.options),
-        origin=origin or old.id,
+        options=old.options,
+        origin=origin or Origin(kind="run", id=old.id),
         folder=old.folder,
     )

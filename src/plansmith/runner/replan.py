@@ -8,13 +8,12 @@ from typing import Literal, NamedTuple, cast
 
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.plan.events import AnyBody, QuestionAsked, StepReset
+from plansmith.plan.events import AnyBody, LimitName, QuestionAsked, StepReset
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, StepState, StepStatus
-from plansmith.plan.schedules import ORIGIN
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.runner.limits import RunLimits, limit_question
@@ -37,7 +36,7 @@ class Cause(NamedTuple):
 
     kind: Literal["failure", "advice", "person", "iteration"]
     text: str
-    limit: str = ""
+    limit: LimitName | None = None
 
 
 class Kept(NamedTuple):
@@ -52,18 +51,18 @@ def cause_to_revise(run: Run, limits: RunLimits) -> Cause | None:
 
     A fire of a schedule runs the plan that was approved for it and no other.
     """
-    if run.cancel_asked or run.closing or run.plan is None or run.origin.startswith(ORIGIN):
+    if run.cancel_asked or run.closing or run.plan is None or run.origin.kind == "schedule":
         return None
     advised = run.advice is not None and run.advice.advice == "replan"
     failed = failed_steps(run)
     if (advised or failed) and limits.max_replans:
         full = run.replans >= limits.max_replans + run.grants.get("replans", 0)
         text = Sentence("cause.failed", steps=failed) if failed else Sentence("cause.advice")
-        return Cause("failure" if failed else "advice", text, "replans" if full else "")
+        return Cause("failure" if failed else "advice", text, "replans" if full else None)
     if failed or run.advice is not None or limits.max_iterations < 2 or run.plan.enough_context:
         return None
     full = run.iterations + 1 >= limits.max_iterations + run.grants.get("iterations", 0)
-    return Cause("iteration", Sentence("cause.iteration"), "iterations" if full else "")
+    return Cause("iteration", Sentence("cause.iteration"), "iterations" if full else None)
 
 
 def ask_about(run: Run, cause: Cause) -> QuestionAsked:
@@ -72,7 +71,7 @@ def ask_about(run: Run, cause: Cause) -> QuestionAsked:
         text = Sentence("question.replans", count=run.replans, reason=cause.text)
     else:
         text = Sentence("question.iterations", count=run.iterations + 1, reason=cause.text)
-    return limit_question(run, cause.limit, text)
+    return limit_question(run, cause.limit or "iterations", text)
 
 
 def failed_steps(run: Run) -> list[str]:

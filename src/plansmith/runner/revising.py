@@ -100,7 +100,7 @@ class Revising(Planning):
         if run.plan is None or run.status.over:
             raise Refused(f"run {run_id} has no plan to change: it is {run.status}")
         if run.rejections >= self.limits.max_rejections + run.grants.get("rejections", 0):
-            if not any(name.startswith("rejections:") for name in run.questions):
+            if not any(each.limit_asked == "rejections" for each in run.questions.values()):
                 words = Sentence("question.rejections", count=run.rejections)
                 await journal.append(limit_question(run, "rejections", words))
             return await self.whole(journal)
@@ -154,7 +154,7 @@ class Revising(Planning):
         run = journal.run
         cause = cause_to_revise(run, self.limits) if self._model else None
         if run.phase is RunStatus.REPLANNING and cause is not None:
-            cause = cause._replace(limit="")
+            cause = cause._replace(limit=None)
         if cause is None or reason:
             return await super().end(journal, reason=reason, results=results)
         if cause.limit:

@@ -31,7 +31,7 @@ from plansmith.runner.conclude import conclude, goes_on, is_waiting
 from plansmith.runner.desk import Desk
 from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Journal, load_replies, load_results, results_left
-from plansmith.runner.limits import RunLimits, limit_of
+from plansmith.runner.limits import RunLimits
 from plansmith.runner.patience import PatientStore
 from plansmith.runner.requested import asking_about_missing, missing_in
 from plansmith.runner.spending import Spending
@@ -73,7 +73,8 @@ class Runs(Desk):
         for part in [*self._sources, *self._agents.values()]:
             if isinstance(part, Closing):
                 await part.close()
-        await self.store.close()
+        if not self.shared_store:
+            await self.store.close()
 
     async def submit(self, plan: Plan, *, request: str = "", by: e.Who = "") -> Run:
         """A run of a ready plan: checked and reviewed like any other; no model is needed."""
@@ -124,7 +125,7 @@ class Runs(Desk):
         answered = e.QuestionAnswered(question=question, answer=value)
         settled = settle(asked, value, run=journal.run, known=known)
         await self._decided(journal, answered, *settled, by=by, values=[value])
-        if limit_of(question) == "shared_budget" and value == GO_ON:
+        if asked.limit_asked == "shared_budget" and value == GO_ON:
             await self._spending.count()
         if journal.run.cancel_asked and run_id not in self._active:
             await self.end(journal)
@@ -143,7 +144,7 @@ class Runs(Desk):
         if run_id not in self._active:
             journal = await self.resumed_journal(run_id)
             journal.need_sound()
-            self.require_here(f"run {run_id}", journal.run.folder)
+            self.require_ours(journal.run)
             await self.complete(journal)
             await self._expire(journal)
             await self._ask_late(journal)
@@ -395,7 +396,7 @@ class Runs(Desk):
     async def _resumed(self, run_id: str) -> asyncio.Future[Run] | None:
         journal = await self.journal(run_id)
         journal.need_sound()
-        if run_id in self._active or not self.is_here(journal.run.folder):
+        if run_id in self._active or not self.is_ours(journal.run):
             return None
         await self._expire(journal)
         return await self._own(journal) if goes_on(journal.run) else None

@@ -14,6 +14,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run_options import RunOptions
 from plansmith.plan.schedules import (
     Fire,
     FireKind,
@@ -48,7 +49,7 @@ class ScheduleSettings(TypedDict, total=False):
     jitter_seconds: int
     max_failures: int
     budget: BudgetLimits | Mapping[str, Json]
-    options: Mapping[str, Json]
+    options: RunOptions | Mapping[str, Json]
 
 
 class Scheduling(Firing):
@@ -104,6 +105,9 @@ class Scheduling(Firing):
     def _new(self, fields: dict[str, Any]) -> Schedule:
         if fields["timing"] is None:
             raise Misconfigured("it is not said when", hint="give a timing, such as daily_at")
+        if self.team is not None:
+            hint = "run it yourself: nobody is there to make the team for a schedule"
+            raise Refused(f"the {self.team.name} team cannot be scheduled", hint=hint)
         now = self.clock.now()
         starts = dict.fromkeys(("created", "settled", "watched"), now)
         own = {"id": self._ids(), "folder": self.folder}
@@ -233,7 +237,7 @@ class Scheduling(Firing):
     async def pause_schedule(self, name: str, *, reason: str = "", by: e.Who = "") -> Schedule:
         """Fire nothing more until `resume_schedule`; runs under way go on."""
         schedule = await self.get_schedule(name)
-        who = e.actor(by).name
+        who = e.actor(by).label
         words = reason or Sentence("schedule.paused_by", who=who or Sentence("who.person"))
         return await self.changed(schedule, paused=True, reason=words)
 

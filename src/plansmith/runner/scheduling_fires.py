@@ -18,10 +18,10 @@ from plansmith.errors import (
 )
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
+from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.schedules import (
-    ORIGIN,
     Fire,
     FireKind,
     FireState,
@@ -256,14 +256,14 @@ class Firing(Repeating):
         if journal.events:
             return
         plan = await self.plan_of(schedule)
-        options: dict[str, Json] = {**schedule.options, "mode": "review"}
+        options = schedule.options.replace(mode="review")
         if schedule.budget.to_json():
-            options["budget"] = schedule.budget.to_json()
+            options = options.replace(budget=schedule.budget.to_json())
         created = e.RunCreated(
             request=schedule.request or (plan.goal if plan else ""),
             locale=plan.locale if plan else "en",
             options=options,
-            origin=f"{ORIGIN}{schedule.id}",
+            origin=Origin(kind="schedule", id=schedule.id),
             folder=schedule.folder,
         )
         by = e.actor(schedule.by)
@@ -309,9 +309,9 @@ class Firing(Repeating):
     ) -> None:
         """Put a plan forward that a model made; for a fire, under the standing approval."""
         origin = journal.run.origin
-        if origin.startswith(ORIGIN) and planned.plan is not None and "reviewed" not in entries:
+        if origin.kind == "schedule" and planned.plan is not None and "reviewed" not in entries:
             schedules = {each.id: each for each in await self.shelf.schedules()}
-            schedule = schedules.get(origin.removeprefix(ORIGIN))
+            schedule = schedules.get(origin.id)
             if schedule is not None:
                 entries["reviewed"] = await self._standing(schedule, planned.plan)
         await super().propose_made(journal, planned, cause=cause, **entries)
@@ -321,7 +321,7 @@ class Firing(Repeating):
     ) -> bool:
         """End a run; a fire in which something failed says why nothing else was tried."""
         run = journal.run
-        failed = failed_steps(run) if run.origin.startswith(ORIGIN) and self._model else []
+        failed = failed_steps(run) if run.origin.kind == "schedule" and self._model else []
         if failed and not reason and not run.cancel_asked:
             reason = Sentence("end.only_approved", steps=failed[:5])
         return await super().end(journal, reason=reason, results=results)

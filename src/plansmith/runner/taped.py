@@ -14,7 +14,6 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import Problem
-from plansmith.plan.schedules import ORIGIN
 from plansmith.planner.draft import OnStep
 from plansmith.planner.kit import Planned, PlanRequest
 from plansmith.planner.metrics import PlanMetrics
@@ -112,7 +111,7 @@ class _Silent:
 
 def _is_fire(tape: Tape) -> bool:
     body = tape.events[0].body
-    return isinstance(body, e.RunCreated) and body.origin.startswith(ORIGIN)
+    return isinstance(body, e.RunCreated) and body.origin.kind == "schedule"
 
 
 def standing_on(tape: Tape) -> list[Entry]:
@@ -140,10 +139,8 @@ def planned_on(tape: Tape) -> Planned:
             reason=reason,
             plan=proposed.plan,
             problems=proposed.problems,
-            picks=tuple(
-                Pick(str(p["name"]), 0.0, str(p["reason"]), "tool") for p in proposed.picks
-            ),
-            metrics=PlanMetrics.of(proposed.metrics or {}),
+            picks=tuple(Pick(each.name, 0.0, each.reason, "tool") for each in proposed.picks),
+            metrics=PlanMetrics.of(proposed.metrics) if proposed.metrics else PlanMetrics(),
             exchanges=_exchanges(tape, proposed.record),
         )
     failed = next((body for body in bodies if isinstance(body, PlanningFailed)), None)

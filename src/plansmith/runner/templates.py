@@ -12,6 +12,7 @@ from plansmith.errors import InvalidPlan, Misconfigured, Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json, Record, Whole, canonical_json
+from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run, RunStatus
@@ -178,7 +179,7 @@ class TemplateBook:
         if newest is not None and newest.saved_at is None:
             raise Refused(f"the program itself gives a template {template.name!r}")
         signed = template.replace(
-            version=1, saved_by=e.actor(by).name, saved_at=self._desk.clock.now()
+            version=1, saved_by=e.actor(by).label, saved_at=self._desk.clock.now()
         )
         value = {key: each for key, each in signed.to_json().items() if key != "version"}
         version = await self._store.keep_template(template.name, value)
@@ -227,7 +228,7 @@ class TemplateBook:
         created = e.RunCreated(
             request=plan.goal or template.request,
             locale=plan.locale,
-            origin=f"template:{template.full_name}",
+            origin=Origin(kind="template", id=template.full_name),
         )
         return await self._desk.begin(created, plan, by=by, about={"origin": "template"})
 

@@ -42,6 +42,7 @@ from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, QuestionAsked
 from plansmith.plan.ids import Ids
+from plansmith.plan.origin import Origin
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import in_language
 from plansmith.runner.answerable import ONLY_PERSONS
@@ -53,7 +54,6 @@ from plansmith.server.problems import HttpProblem
 
 PATH: Final = "/a2a"
 _PLAN: Final = "plan"
-_ORIGIN: Final = "a2a:"
 _CALLER: Final = "plansmith_caller"
 _STATES: Final = {
     RunStatus.DONE: TaskState.TASK_STATE_COMPLETED,
@@ -185,7 +185,7 @@ class RunTasks(InMemoryTaskStore):
             return None  # the run of a person, or of another program, is no task of this client
         if kept is not None and not (rests(run) and kept.status.state != _state(run)):
             return kept
-        where = run.origin.removeprefix(_ORIGIN) if run.origin.startswith(_ORIGIN) else task_id
+        where = run.origin.id if run.origin.kind == "a2a" else task_id
         task = Task(id=task_id, context_id=kept.context_id if kept else where)
         task.status.CopyFrom(TaskStatus(state=_state(run)))
         if run.report_hash:
@@ -243,7 +243,7 @@ class RunExecutor(AgentExecutor):
     ) -> None:
         wanted = next((each for each in _data(message) if "template" in each), None)
         if wanted is None:
-            origin = f"{_ORIGIN}{where}"
+            origin = Origin(kind="a2a", id=where)
             await delegate.plan(text, run_id=run_id, origin=origin, goes_on=True)
             return
         given = wanted.get("parameters")

@@ -96,6 +96,7 @@ async def _lifespan(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await office.conducting.close()
+        await office.teams.close()
         await office.smith.close()
         office.alone.close()
         office.log.info("stopped")

@@ -13,6 +13,7 @@ from plansmith.errors import (
     JournalDamaged,
     JournalError,
     OtherFolder,
+    OtherTeam,
     PlansmithError,
     RunBusy,
     StaleWriter,
@@ -26,6 +27,7 @@ from plansmith.runner.journal import SYSTEM
 from plansmith.runner.runs import UNDER_WAY
 from plansmith.server.drafts import Drafts
 from plansmith.server.logs import Log
+from plansmith.wiring import TeamSmiths
 
 _AT_ONCE: Final = 50
 _LOOK_S: Final = 2.0
@@ -35,8 +37,9 @@ _T = TypeVar("_T")
 class Conducting:
     """One background task a run that can go on; a run that waits for a person has none."""
 
-    def __init__(self, smith: Plansmith, *, drafts: Drafts, log: Log) -> None:
+    def __init__(self, smith: Plansmith, *, teams: TeamSmiths, drafts: Drafts, log: Log) -> None:
         self._smith = smith
+        self._teams = teams
         self._drafts = drafts
         self._log = log
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -74,7 +77,7 @@ class Conducting:
             self._look_again(run_id, _LOOK_S)
         except EventMisfit as error:
             self._log.failure("run_broke", run=run_id, error=str(error))
-            await self._hold(run_id, error)
+            await self._hold(run_id, Sentence("pause.broke", error=repr(error)))
         except PlansmithError as error:
             self._log.warning("run_stopped", run=run_id, error=str(error))
             await self._give_up(run_id, error)
@@ -83,7 +86,7 @@ class Conducting:
             raise
         except Exception as error:  # noqa: BLE001 - one broken run must not take the server down
             self._log.failure("run_broke", run=run_id, error=repr(error))
-            await self._hold(run_id, error)
+            await self._hold(run_id, Sentence("pause.broke", error=repr(error)))
         finally:
             del self._tasks[run_id]
             if run_id in self._again:
@@ -92,17 +95,28 @@ class Conducting:
 
     async def _carry(self, run_id: str) -> Run:
         """Plan, and run; a request that was only to be planned is not run by itself."""
-        journal = await self._smith.journal(run_id)
+        smith = await self._smith_of(run_id)
+        journal = await smith.journal(run_id)
         run = journal.run
-        if run.plan is None and not run.options.get("mode") and not run.status.over:
+        if run.plan is None and not run.options.mode and not run.status.over:
             if not run.questions and not run.paused:
-                await self._smith.plan_into(journal, PlanRequest.of(run.request, run.options))
+                await smith.plan_into(journal, PlanRequest.of(run.request, run.options))
             return journal.run
-        return await self._smith.run(run_id)
+        return await smith.run(run_id)
+
+    async def _smith_of(self, run_id: str) -> Plansmith:
+        """The Plansmith with the agents of a run; another process may well have them."""
+        try:
+            return await self._teams.of_id(run_id)
+        except OtherTeam:
+            await self._smith.owners.need_free(run_id)
+            raise
 
     async def _give_up(self, run_id: str, error: PlansmithError) -> None:
         """End a run that could not even be planned, so that nobody waits for it for ever."""
-        if isinstance(error, JournalError | OtherFolder):
+        if isinstance(error, OtherTeam):
+            await self._hold(run_id, str(error))
+        if isinstance(error, JournalError | OtherFolder | OtherTeam):
             return
         try:
             journal = await self._smith.journal(run_id)
@@ -111,12 +125,10 @@ class Conducting:
         except PlansmithError as more:
             self._log.warning("run_not_ended", run=run_id, error=str(more))
 
-    async def _hold(self, run_id: str, error: Exception) -> None:
-        """Pause a run that broke here, with the reason: nobody must take it for running."""
+    async def _hold(self, run_id: str, reason: str) -> None:
+        """Pause a run that cannot go on here, with the reason: nobody must take it for running."""
         try:
-            await self._smith.pause(
-                run_id, by=SYSTEM, reason=Sentence("pause.broke", error=repr(error))
-            )
+            await self._smith.pause(run_id, by=SYSTEM, reason=reason)
         except PlansmithError as more:
             self._log.warning("run_not_paused", run=run_id, error=str(more))
 
@@ -241,7 +253,7 @@ def may_go_on(run: Run) -> bool:
         return not run.questions
     if run.phase is RunStatus.REVIEWING:
         return run.approved == run.plan.hash
-    return run.options.get("mode") == "read_only"
+    return run.options.mode == "read_only"
 
 
 async def _quietly(wait: Awaitable[None]) -> None:

@@ -10,8 +10,10 @@ from typing import Any, Final, cast
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
+from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import language_of
 from plansmith.planner.kit import PlanRequest
 from plansmith.runner.answerable import ONLY_PERSONS, answerable
@@ -21,7 +23,8 @@ from plansmith.server.office import Office
 from plansmith.server.problems import in_reader_language
 from plansmith.server.telling import awaits_review, moment, question_view
 
-_GOES_ON: Final[dict[str, Json]] = {"mode": "read_only"}
+_GOES_ON: Final = RunOptions(mode="read_only")
+_OWN: Final = Origin()
 _LONGEST_NAME: Final = 80
 
 
@@ -39,7 +42,7 @@ class Delegate:
         self.who = who
 
     async def plan(
-        self, request: str, *, run_id: str = "", origin: str = "", goes_on: bool = False
+        self, request: str, *, run_id: str = "", origin: Origin = _OWN, goes_on: bool = False
     ) -> str:
         """A run that is planned in the background; one that goes on runs if it only reads."""
         wanted = PlanRequest(request, mode="read_only" if goes_on else "")
@@ -50,12 +53,12 @@ class Delegate:
         self.office.conducting.go_on(journal.id)
         return journal.id
 
-    async def submit(self, plan: Plan, *, run_id: str = "", origin: str = "") -> str:
+    async def submit(self, plan: Plan, *, run_id: str = "", origin: Origin = _OWN) -> str:
         """A run of a ready plan: checked, reviewed where it acts, and begun where it only reads."""
         created = e.RunCreated(
             request=plan.goal, locale=plan.locale, options=_GOES_ON, origin=origin
         )
-        about = {"origin": "template"} if origin.startswith("template:") else None
+        about = {"origin": "template"} if origin.kind == "template" else None
         run = await self.office.smith.begin(created, plan, by=self.who, about=about, run_id=run_id)
         self.office.conducting.go_on(run.id)
         return run.id
@@ -64,7 +67,8 @@ class Delegate:
         """A run of a template."""
         book = TemplateBook(self.office.smith)
         plan, template = await book.plan(name, inputs), await book.get(name)
-        return await self.submit(plan, run_id=run_id, origin=f"template:{template.full_name}")
+        origin = Origin(kind="template", id=template.full_name)
+        return await self.submit(plan, run_id=run_id, origin=origin)
 
     async def start(self, run_id: str) -> None:
         """Begin a run whose plan is approved, or needs no approval; any other one waits."""
@@ -80,21 +84,24 @@ class Delegate:
         run = await self.office.run(run_id)
         if question not in run.questions:
             raise StaleDecision(f"run {run_id} has no open question {question!r}")
-        await Runs.answer(self.office.smith, run_id, question, value, by=self.who)
+        office = await self.office.for_run(run_id)
+        await Runs.answer(office.smith, run_id, question, value, by=self.who)
         self.office.conducting.go_on(run_id)
 
     async def answerable(self, run: Run) -> dict[str, e.QuestionAsked]:
         """The open questions that are for programs."""
         if not run.questions:
             return {}
-        known = await self.office.smith.known(run.plan, run.templates)
+        office = await self.office.for_run(run.id, acts=False)
+        known = await office.smith.known(run.plan, run.templates)
         return answerable(run, known)
 
     async def cancel(self, run_id: str) -> None:
         """Stop a run."""
         await self.office.journal(run_id)
         await self.office.conducting.halt_planning(run_id)
-        await self.office.smith.cancel(run_id, by=self.who)
+        office = await self.office.for_run(run_id, acts=False)
+        await office.smith.cancel(run_id, by=self.who)
 
     async def at_rest(self, run_id: str, *, seconds: float | None = None) -> Run:
         """The run once it is over or waits for someone, or as it stands when the time is up."""
@@ -128,5 +135,5 @@ def rests(run: Run) -> bool:
     """Whether nothing more happens to a run before someone says something."""
     waits = awaits_review(run) or run.status in (RunStatus.ASKING, RunStatus.PAUSED)
     planned = run.phase is RunStatus.PLANNING and run.plan is not None
-    only_planned = planned and not run.options.get("mode")
+    only_planned = planned and not run.options.mode
     return run.status.over or waits or only_planned

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from plansmith.adapters.agents.a2a.registry import AgentRegistry
 from plansmith.app import Plansmith
 from plansmith.config import Settings
-from plansmith.errors import PlansmithError, StaleWriter
+from plansmith.errors import OtherTeam, PlansmithError, StaleWriter
 from plansmith.plan.run import Run, RunStatus
 from plansmith.runner.journal import Journal
 from plansmith.server.alone import Alone
@@ -20,6 +20,7 @@ from plansmith.server.logs import Log
 from plansmith.server.meters import Meters
 from plansmith.server.problems import not_found
 from plansmith.server.rows import Rows
+from plansmith.wiring import TeamSmiths
 
 _LONGEST: Final = 300
 
@@ -37,6 +38,7 @@ class Office:
     rows: Rows
     by: str
     alone: Alone
+    teams: TeamSmiths
     registry: AgentRegistry | None = None
     live: tuple[LiveAgent, ...] = ()
     model_calls: dict[str, list[tuple[str, int]]] = field(
@@ -55,6 +57,21 @@ class Office:
             if type(error) is PlansmithError:  # the journal's word for: no event at all
                 raise not_found("run", run_id) from None
             raise
+
+    async def for_run(self, run_id: str, *, acts: bool = True) -> Office:
+        """This office with the Plansmith of the team that a run belongs to, if to any.
+
+        Who only looks at a run whose team cannot be made here, or stops it, needs no team.
+        """
+        try:
+            smith = await self.teams.of_id(run_id)
+        except OtherTeam:
+            if acts:
+                raise
+            return self
+        except PlansmithError:
+            return self  # there is no such run, or it is damaged: whoever reads it says so
+        return self if smith is self.smith else replace(self, smith=smith)
 
     async def run(self, run_id: str) -> Run:
         """A run that is there, as it stands, without results."""

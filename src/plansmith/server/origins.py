@@ -12,6 +12,7 @@ from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, same
+from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FROM, find
 from plansmith.plan.steps import AnyStep, MapStep, ToolStep
@@ -25,7 +26,6 @@ EARLIER: Final = "rerun"
 DEFAULT: Final = "default"
 _SHORTEST: Final = 2
 _DEEPEST: Final = 20
-_TEMPLATE: Final = "template:"
 _MAKERS: Final = ("model", "rules")
 Leaves = dict[str, Json]
 Origins = dict[str, dict[str, str]]
@@ -101,21 +101,20 @@ async def _known_of(
 
 
 async def _earlier(
-    smith: Plansmith, origin: str, tools: Mapping[str, ToolSpec], depth: int
+    smith: Plansmith, origin: Origin, tools: Mapping[str, ToolSpec], depth: int
 ) -> Known:
     """What is known of the plan of the run that this one repeats, if that is still there."""
-    run, _, at = origin.partition("@")
-    events = await smith.store.events(run) if run else ()
-    wanted = [each for each in events if not at.isdigit() or each.number <= int(at)]
+    events = await smith.store.events(origin.id) if origin.kind == "run" else ()
+    wanted = [each for each in events if not origin.event or each.number <= origin.event]
     return await _known_of(smith, wanted, tools, depth)
 
 
-async def _template(smith: Plansmith, origin: str, tools: Mapping[str, ToolSpec]) -> Known:
+async def _template(smith: Plansmith, origin: Origin, tools: Mapping[str, ToolSpec]) -> Known:
     """The template's own words: what differs from them was put in as a parameter."""
-    if not origin.startswith(_TEMPLATE) or not keeps_templates(smith.store):
+    if origin.kind != "template" or not keeps_templates(smith.store):
         return Known()
     try:
-        template = await TemplateBook(smith).get(origin.removeprefix(_TEMPLATE))
+        template = await TemplateBook(smith).get(origin.id)
     except PlansmithError:
         return Known()
     return _next(template.plan, Known(), "template", {}, tools)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -103,9 +103,20 @@ class Route:
         """The operation's name in the OpenAPI document."""
         return f"{self.handler.__module__.rpartition('.')[2]}_{self.handler.__name__}"
 
+    @property
+    def needs_team(self) -> bool:
+        """Whether it works on a run with the run's own agents, and does not look or stop."""
+        return self.method not in ("GET", "DELETE") and not self.path.endswith(
+            ("/cancel", "/pause")
+        )
+
     async def __call__(self, ask: Ask) -> Response:
         """Read the request, do it, write the response."""
-        answer = await self.handler(ask, await self._read(ask.request))
+        given = await self._read(ask.request)
+        if self.path.startswith("/v1/runs/{id}"):
+            office = await ask.office.for_run(ask.run, acts=self.needs_team)
+            ask = replace(ask, office=office)
+        answer = await self.handler(ask, given)
         if isinstance(answer, Response):
             return answer
         return JSONResponse(in_reader_language(answer, ask.language), self.status)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
 from plansmith.app import Plansmith
 from plansmith.plan.data import Json
+from plansmith.plan.planning_events import PlanningFigures
 from plansmith.plan.run import Run
 from plansmith.server.telling import run_row
 
@@ -20,7 +21,7 @@ class Listed(NamedTuple):
 
     row: Row
     run: Run | None
-    metrics: Mapping[str, Json] | None
+    metrics: PlanningFigures | None
 
 
 class Rows:

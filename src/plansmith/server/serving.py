@@ -38,7 +38,7 @@ from plansmith.server.rows import Rows
 from plansmith.server.settings import Serve
 from plansmith.server.telemetry import Spans, tracer
 from plansmith.server.tokens import TokenFile
-from plansmith.wiring import PARTS, load, make_agents, make_model, make_smith
+from plansmith.wiring import PARTS, TeamSmiths, load, make_agents, make_model, make_smith
 
 _GRACE_S: Final = 5
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -48,18 +48,19 @@ def make_office(settings: Settings, *, log: Log, by: str = "", **given: Any) -> 
     """The office of these settings; parts that are given take the place of theirs."""
     clock = given.setdefault("clock", load(PARTS["clock"])())
     drafts = Drafts(clock, lambda text: log.info("told", text=text))
-    made = given.pop("model", None) or make_model(
-        settings.models.plan, clock=clock, tell=drafts.tell
-    )
+    own = given.pop("model", None)
+    made = own or make_model(settings.models.plan, clock=clock, tell=drafts.tell)
     registry = _registry(settings)
     live = [LiveAgent(registry, each) for each in registry.agents()] if registry else []
     given.setdefault("agents", live)
     smith: Plansmith = make_smith(settings, tell=drafts.tell, model=drafts.overheard(made), **given)
+    teams = TeamSmiths(smith, settings, tell=drafts.tell, model=own)
     return Office(
         smith=smith,
+        teams=teams,
         settings=settings,
         drafts=drafts,
-        conducting=Conducting(smith, drafts=drafts, log=log),
+        conducting=Conducting(smith, teams=teams, drafts=drafts, log=log),
         log=log,
         meters=Meters(),
         rows=Rows(smith),

@@ -17,4 +17,5 @@ async def run_stdio(settings: Settings) -> None:
         await make_mcp(office).run_stdio_async()
     finally:
         await office.conducting.close()
+        await office.teams.close()
         await office.smith.close()

@@ -115,7 +115,7 @@ def _head(run: Run) -> dict[str, Json]:
         "rejections": run.rejections,
         "tokens": run.tokens,
         "cost_usd": str(run.money),
-        "origin": run.origin,
+        "origin": run.origin.to_json(),
         "folder": run.folder,
         "created_at": moment(run.created_at),
         "updated_at": moment(run.updated_at),
@@ -155,7 +155,7 @@ def awaits_review(run: Run) -> bool:
 def is_undecided(run: Run) -> bool:
     """Whether a run has a plan that nobody was asked about, and that does not go on by itself."""
     planned = run.status is RunStatus.PLANNING and run.plan is not None
-    return planned and not run.changing and run.options.get("mode") != "read_only"
+    return planned and not run.changing and run.options.mode != "read_only"
 
 
 async def step_views(smith: Plansmith, run: Run, room: int) -> dict[str, Json]:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, RootModel
 
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionKind
+from plansmith.plan.origin import OriginKind
 
 
 class ProblemView(BaseModel):
@@ -110,6 +111,17 @@ class PlanView(BaseModel):
     origins: dict[str, dict[str, str]]
 
 
+class OriginView(BaseModel):
+    """What a run was made from; a field that is not there is empty."""
+
+    kind: OriginKind
+    id: str = ""
+    event: int = 0
+    thread: str = ""
+    user: str = ""
+    handed_over: bool = False
+
+
 class RunView(PlanView):
     """A run, whole."""
 
@@ -138,7 +150,7 @@ class RunView(PlanView):
     report: str
     prefetches: list[PrefetchView]
     continues: ContinuesView | None
-    origin: str
+    origin: OriginView
     folder: str
     created_at: datetime | None
     updated_at: datetime | None

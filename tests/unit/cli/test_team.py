@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import sqlite3
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 from tests.unit.cli.conftest import Cli
 
+from plansmith.adapters.stores.urls import open_store
+from plansmith.runner.execute import Conductor
 from plansmith.testing.modelserver import ModelServer, Refusal, Reply, Request
 
 BY_CITY = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city ORDER BY n DESC"
@@ -47,6 +50,8 @@ FINISH: dict[str, Any] = {
     "citations": [{"path": "bridge.md", "quote": "opened in 1932"}],
 }
 
+PARTS: dict[str, Reply | Refusal] = {}  # what a test has the model say instead
+
 
 def _offered(request: Request, name: str) -> str:
     """A tool under the name by which the provider knows it."""
@@ -57,7 +62,7 @@ def _offered(request: Request, name: str) -> str:
 def answer(request: Request) -> Reply | Refusal:
     """What the model says, by what it is asked to be."""
     text = json.dumps(request.json)
-    parts: dict[str, Reply] = {
+    parts: dict[str, Reply | Refusal] = {
         "decide what a request needs": Reply(
             {"decision": "ask", "reason": "", "query": "", "answer": "Which bridge?"}
             if "opened?" in text and "old one" not in text
@@ -70,6 +75,7 @@ def answer(request: Request) -> Reply | Refusal:
         if "opened in 1932" in text
         else Reply({"path": "bridge.md"}, tool=_offered(request, "files_read")),
         "You word the answer": Reply("It is told [step:find][step:chart]."),
+        **PARTS,
     }
     found = next((reply for needle, reply in parts.items() if needle in text), None)
     return found or Refusal(400, "a part that nobody plays")
@@ -91,6 +97,12 @@ def model(monkeypatch: pytest.MonkeyPatch, desk: Path) -> Iterator[ModelServer]:
         monkeypatch.setenv("PLANSMITH_BASE_URL", url)
         monkeypatch.setenv("OPENAI_API_KEY", "k")
         yield server
+
+
+def named(err: str, verb: str) -> list[str]:
+    """The command that goes on with a run, as it is printed, without `plansmith`."""
+    commands = [shlex.split(line)[1:] for line in err.splitlines() if "plansmith " in line]
+    return next(each for each in commands if each[0] == verb)
 
 
 def test_research_over_a_folder_prints_a_report_whose_citations_hold(cli: Cli) -> None:
@@ -121,14 +133,111 @@ def test_data_asks_before_it_draws_and_goes_on_with_the_command_it_names(
     code, _, err = cli(*words)
     assert code == 5
     assert not (desk / "customers.svg").exists()
-    [named] = [line for line in err.splitlines() if "--approve-plan" in line]
-    command = shlex.split(named)
-    assert command[:3] == ["plansmith", "data", "--resume"]
-    code, out, err = cli(*command[1:])
+    code, _, err = cli(*named(err, "approve"))
+    assert code == 0, err
+    code, out, err = cli(*named(err, "resume"))
     assert code == 0, err
     assert "customers.svg" in out
     assert "GROUP BY city" in out
     assert (desk / "customers.svg").is_file()
+
+
+def test_the_command_of_the_team_still_goes_on_with_its_run(cli: Cli, desk: Path) -> None:
+    words = ("data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
+    _, _, err = cli(*words)
+    _, run, digest, *_ = named(err, "approve")
+    flags = ("--approve-plan", digest, "--db", "sqlite:///shop.db")
+    code, _, err = cli("data", "--resume", run, *flags)
+    assert code == 0, err
+    assert (desk / "customers.svg").is_file()
+
+
+def test_a_plain_answer_goes_on_with_the_run_of_a_team(cli: Cli) -> None:
+    cli("research", "When was it opened?", "--docs", "library", "--no-input")
+    code, out, err = cli("answer", "last", "request:1", "The old one", "--run")
+    assert code == 0, err
+    assert "opened in 1932" in out
+
+
+def test_resume_and_retry_and_report_and_rerun_know_the_team(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PARTS, "You are a researcher", Refusal(400, "not now"))
+    code, _, err = cli("research", "When was the old one opened?", "--docs", "library")
+    assert code == 1, err
+    monkeypatch.delitem(PARTS, "You are a researcher")
+    code, out, err = cli("retry", "last")
+    assert code == 0, err
+    assert "opened in 1932" in out
+    assert "opened in 1932" in cli("report", "last")[1]
+    code, out, err = cli("rerun", "last")
+    assert code == 0, err
+    assert "opened in 1932" in out
+
+
+def test_the_run_of_a_team_that_was_killed_is_resumed_beside_an_ordinary_one(
+    cli: Cli, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        """The process ends here."""
+
+    def die(*_: object, **__: object) -> None:
+        raise Killed
+
+    plain = {"goal": "Look", "steps": [{"id": "a", "tool": "look", "inputs": {"name": "x"}}]}
+    (desk / "plan.json").write_text(json.dumps(plain), encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setattr(Conductor, "conduct", die)
+        with pytest.raises(Killed):
+            cli("research", "When was the old one opened?", "--docs", "library")
+        with pytest.raises(Killed):
+            cli("run", "plan.json", "--tools", "tools.py")
+    states = {each["status"] for each in json.loads(cli("runs", "--json")[1])}
+    assert states == {"running"}
+    code, out, err = cli("resume", "--all", "--tools", "tools.py", "--json")
+    assert code == 0, err
+    done = json.loads(out)
+    assert [each["status"] for each in done] == ["done", "done"]
+    assert {name for each in done for name in each["steps"]} == {"a", "find", "say"}
+
+
+def test_a_team_that_cannot_be_made_again_says_what_to_do_and_its_run_can_be_seen_and_stopped(
+    cli: Cli, desk: Path
+) -> None:
+    words = ("data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
+    _, _, err = cli(*words)
+    _, run, digest, *_ = named(err, "approve")
+    (desk / "shop.db").rename(desk / "moved.db")
+    code, _, err = cli("approve", run, digest)
+    assert code == 4, err
+    assert "there is no database shop.db" in err
+    assert f"plansmith data --resume {run} --db URL" in err
+    code, out, err = cli("show", run)
+    assert (code, run in out, "there is no database" in err) == (0, True, True)
+    code, _, err = cli("cancel", run)
+    assert code == 0, err
+
+
+async def _events(store: str, run: str) -> str:
+    opened = open_store(store)
+    found = [event.to_json() for event in await opened.events(run)]
+    await opened.close()
+    return json.dumps(found)
+
+
+def test_the_password_of_a_database_is_in_no_journal(cli: Cli, desk: Path) -> None:
+    url = "postgresql://ada:s3cret@127.0.0.1:1/shop"
+    cli("data", "Customers by city?", "--db", url, "--no-input")
+    run = json.loads(cli("runs", "--json")[1])[0]["id"]
+    events = asyncio.run(_events(f"sqlite:///{desk.parent / 'store' / 'runs.db'}", run))
+    assert "ada@127.0.0.1" in events
+    assert "s3cret" not in events
+    _, _, err = cli("resume", run)
+    assert "the password of postgresql://ada@127.0.0.1:1/shop is not kept in runs" in err
+    own = desk.parent / ".config" / "plansmith" / "config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(f'[builtin.databases]\nshop = "{url}"\n', encoding="utf-8")
+    assert "is not kept in runs" not in cli("resume", run)[2]
 
 
 def test_sql_only_prints_the_statement_and_nothing_else(cli: Cli, model: ModelServer) -> None:
@@ -144,9 +253,7 @@ def test_sql_only_is_reviewed_where_every_plan_is(cli: Cli, desk: Path) -> None:
     words = ("data", "By city?", "--db", "sqlite:///shop.db", "--sql-only", "--no-input")
     code, _, err = cli(*words)
     assert code == 5
-    [named] = [line for line in err.splitlines() if "--approve-plan" in line]
-    assert "--sql-only" in named
-    code, out, _ = cli(*shlex.split(named)[1:])
+    code, out, _ = cli(*named(err, "approve"), "--run")
     assert code == 0
     assert "checked by the database, not run" in out
 

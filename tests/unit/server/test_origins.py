@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from plansmith import Plan, ToolSpec
 from plansmith.plan import events as e
+from plansmith.plan.origin import Origin
 from plansmith.server.origins import Known, origins, plan_origins
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -99,7 +100,8 @@ def test_a_repeated_plan_keeps_its_origins_and_what_was_changed_is_the_persons()
     known = Known({"a": {"inputs.city": "Oslo", "inputs.unit": "celsius", "inputs.days": 5}})
     known.marks = origins(first, {})
     changed = plan(city="Oslo", unit="kelvin", days=5)
-    again = journal(e.RunCreated(request="weather in Oslo", origin="r"), proposed(changed, "rerun"))
+    repeats = e.RunCreated(request="weather in Oslo", origin=Origin(kind="run", id="r"))
+    again = journal(repeats, proposed(changed, "rerun"))
     assert origins(again, {}, known) == {
         "a": {"inputs.city": "request", "inputs.unit": "person", "inputs.days": "model"}
     }

@@ -9,7 +9,6 @@ export interface RunState {
   id: string;
   request: string;
   locale: string;
-  origin: string;
   phase: RunStatus;
   decision: string;
   reason: string;
@@ -50,7 +49,7 @@ export function newStep(): StepState {
 
 function newRun(id: string): RunState {
   return {
-    id, request: "", locale: "en", origin: "", phase: "triaging", decision: "", reason: "",
+    id, request: "", locale: "en", phase: "triaging", decision: "", reason: "",
     plan: null, problems: [], estimate: null, revisions: 0, approved: "", running_hash: "",
     paused: false, replans: 0, iterations: 0, rejections: 0, tokens: 0, cost_usd: "0",
     cancel_asked: false, steps: {}, prefetches: [], questions: {}, report_hash: "", created_at: null,
@@ -60,12 +59,12 @@ function newRun(id: string): RunState {
 
 // A run as the server sent it, to fold later events onto.
 export function stateOf(view: RunView): RunState {
-  const { id, request, locale, origin, phase, decision, reason, plan, problems, estimate } = view;
+  const { id, request, locale, phase, decision, reason, plan, problems, estimate } = view;
   const { revisions, approved, running_hash, paused, replans, iterations, rejections } = view;
   const { tokens, cost_usd, cancel_asked, created_at, updated_at, last } = view;
   const questions = Object.fromEntries(view.questions.map((each) => [each.question, each]));
   return {
-    id, request, locale, origin, phase, decision, reason, plan, problems, estimate, revisions,
+    id, request, locale, phase, decision, reason, plan, problems, estimate, revisions,
     approved, running_hash, paused, replans, iterations, rejections, tokens, cost_usd,
     cancel_asked, steps: view.steps, prefetches: view.prefetches, questions, report_hash: "", created_at, updated_at, last,
   };
@@ -238,7 +237,7 @@ const ended = (status: StepStatus, field = "reason"): Apply => (run, body, event
 const APPLY: Record<string, Apply> = {
   run_created: (_, body, event) => ({
     request: text(body, "request"), locale: text(body, "locale") || "en",
-    origin: text(body, "origin"), created_at: event.at,
+    created_at: event.at,
   }),
   triaged: (run, body) => ({
     phase: "planning", decision: text(body, "decision"), reason: text(body, "reason"), ...spend(run, body),

@@ -81,7 +81,7 @@ export type QuestionKind = "step" | "call" | "request" | "consent" | "unknown" |
 
 export interface Question {
   question: string;
-  kind?: QuestionKind | null;
+  kind: QuestionKind;
   text: string;
   options?: string[];
   answer_schema?: JsonObject | null;
@@ -173,7 +173,7 @@ export interface RunView {
   prefetches: Prefetch[];
   // How many steps are done and would not run again, if the run were continued.
   continues: { done: number; total: number } | null;
-  origin: string;
+  origin: Origin;
   created_at: string;
   updated_at: string;
   last: number;
@@ -211,6 +211,13 @@ export interface Draft {
   step?: Partial<Step>;
   tokens?: number;
   elapsed_ms?: number;
+}
+
+// What a run was made from.
+export interface Origin {
+  kind: "request" | "run" | "template" | "schedule" | "a2a" | "conversation" | "notes";
+  id?: string;
+  event?: number;
 }
 
 export interface PlanVersion {

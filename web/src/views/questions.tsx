@@ -38,7 +38,7 @@ function Ask({ run, question, onAnswered }: { run: string; question: Question; o
   const plain = !schema || schema["type"] === "string";
   const answer = (): void => { if (text.trim()) send({ answer: plain ? text.trim() : typed(text) }); };
   const choices = options.length ? options : ((schema?.["enum"] as string[] | undefined) ?? []);
-  const kind = kindOf(question);
+  const { kind } = question;
   return (
     <div class={`question ${OWN.has(kind) ? "own" : "told"}`} data-kind={kind} role="group" aria-label={`${asker(question)}: ${question.text}`}>
       <p class="asker">{OWN.has(kind) && <Icon name="asking" />}{asker(question)}</p>
@@ -49,7 +49,7 @@ function Ask({ run, question, onAnswered }: { run: string; question: Question; o
       </p>
       {safeLink(question.link) && <p><a href={question.link} target="_blank" rel="noopener noreferrer">{t("ask.link")}: {question.link}</a></p>}
       {choices.length > 0 && (
-        <div class="options">{choices.map((each) => <Button key={String(each)} disabled={action.busy || (kindOf(question) === "consent" && !seen)} onClick={() => send({ answer: each })}>{label(kind, String(each))}</Button>)}</div>
+        <div class="options">{choices.map((each) => <Button key={String(each)} disabled={action.busy || (kind === "consent" && !seen)} onClick={() => send({ answer: each })}>{label(kind, String(each))}</Button>)}</div>
       )}
       {choices.length === 0 && <div class="answer">
         <Grow label={t("ask.answer")} placeholder={t("ask.answer")} value={text} onInput={setText} mono={!plain}
@@ -64,16 +64,8 @@ function Ask({ run, question, onAnswered }: { run: string; question: Question; o
 
 // Questions of Plansmith itself; their look follows from the kind alone, which no plan can choose.
 const OWN: ReadonlySet<QuestionKind> = new Set(["consent", "unknown", "limit"]);
-const SIGNS: Record<string, QuestionKind> = { "data:": "consent", "unknown:": "unknown", "request:": "request" };
 
-// The kind, also of a question that an earlier release wrote.
-export function kindOf(question: Question): QuestionKind {
-  if (question.kind) return question.kind;
-  const sign = Object.keys(SIGNS).find((each) => question.question.startsWith(each));
-  return (sign && SIGNS[sign]) || (question.state ? "call" : question.step ? "step" : "limit");
-}
-
-export const asker = (question: Question): string => t(`ask.by.${kindOf(question)}`, { step: question.step ?? "", callee: question.callee || (question.step ?? "") });
+export const asker = (question: Question): string => t(`ask.by.${question.kind}`, { step: question.step ?? "", callee: question.callee || (question.step ?? "") });
 
 // The choices of Plansmith's own questions in the person's language; what a plan offers stays as it is.
 type Choice = "allow" | "refuse" | "done" | "not_done" | "retry" | "go_on" | "stop";

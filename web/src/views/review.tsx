@@ -82,7 +82,7 @@ function Before({ run }: { run: RunView }): JSX.Element | null {
   const total = run.plan!.steps.filter((step) => !step.disabled).length;
   return (
     <div class="note"><Icon name="done" /><div>
-      {taken > 0 && <p>{t("go.continueWhy", { done: taken, total })} <a href={link(["runs", run.origin.split("@")[0]!])}>{t("go.original")}</a></p>}
+      {taken > 0 && <p>{t("go.continueWhy", { done: taken, total })} <a href={link(["runs", run.origin.id ?? ""])}>{t("go.original")}</a></p>}
       {run.prefetches.length > 0 && <><p>{t("review.readEarly")}</p><ul>{run.prefetches.map((each) => (
         <li key={each.key}><code>{each.tool}</code> {readable(each.inputs ?? null)} <small class="dim">{moment(each.started_at)} {each.error}</small></li>))}</ul></>}
     </div></div>

@@ -109,7 +109,7 @@ function RunHead({ run, drafts, reload }: { run: RunView; drafts: Draft[]; reloa
         <li title={t("go.elapsed")}>{duration(Math.max(0, (end - Date.parse(run.created_at)) / 1000))}</li>
         {run.tokens > 0 && <li>{number(run.tokens)} {t("usage.tokens")}</li>}
         {Number(run.cost_usd) > 0 && <li>{money(run.cost_usd)}</li>}
-        {run.origin && <li><a href={link(["runs", run.origin.split("@")[0]!])}>{t("go.original")}</a></li>}
+        {run.origin.kind === "run" && <li><a href={link(["runs", run.origin.id ?? ""])}>{t("go.original")}</a></li>}
       </ul>
       {run.reason && (over || run.paused || run.cancel_asked) && <p class="reason">{run.reason}</p>}
     </header>

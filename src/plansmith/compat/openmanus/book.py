@@ -10,13 +10,15 @@ from typing import Final, cast
 from plansmith.dialects.openmanus import STATUSES, plan_steps, step_text, write
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, PlanStore
 from plansmith.runner.journal import Journal, whole_run
 
-ORIGIN: Final = "planning"
+ORIGIN: Final = Origin(kind="notes")
 _PREFIX: Final = "openmanus"
 _DELETED: Final = Sentence("end.deleted")
 _ACTIVE: Final = Sentence("pause.kept_by_agent")
@@ -84,7 +86,7 @@ class PlanBook:
         """A new plan, which is the active one."""
         journal = await self._journal(plan_id)
         texts = {f"s{place}": text for place, text in enumerate(steps, start=1)}
-        created = e.RunCreated(request=title, origin=ORIGIN, options={"dialect": _PREFIX})
+        created = e.RunCreated(request=title, origin=ORIGIN, options=RunOptions(dialect=_PREFIX))
         proposed = e.PlanProposed(plan=_plan(plan_id, title, texts, {}), origin="submitted")
         await journal.append(created, proposed, e.RunPaused(reason=_ACTIVE), by=self._by)
 
@@ -144,7 +146,7 @@ class PlanBook:
             steps=tuple(value["steps"]),
             statuses=tuple(value["step_statuses"]),
             notes=tuple(value["step_notes"]),
-            own=run.origin == ORIGIN,
+            own=run.origin.kind == ORIGIN.kind,
         )
 
 

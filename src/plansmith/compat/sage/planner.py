@@ -16,9 +16,9 @@ from plansmith.dialects.sage import write
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.data import Record
 from plansmith.plan.problem import Problem
+from plansmith.plan.run_options import Texts
 from plansmith.plan.steps import Text
 from plansmith.planner.briefing import profile as briefing
-from plansmith.planner.briefing.profile import Texts
 from plansmith.planner.kit import Kit, Planned, PlanRequest
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.salvage import salvage

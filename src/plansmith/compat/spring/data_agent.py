@@ -15,7 +15,6 @@ from plansmith.dialects.spring.nl2sql import node_of, read
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
-from plansmith.runner.limits import limit_of
 
 
 class DataAgent:
@@ -40,7 +39,8 @@ class DataAgent:
     async def feedback(self, run_id: str, data: Mapping[str, Any], *, by: str = "") -> Updates:
         """A person's decision on the plan, in the words of `HumanFeedbackNode`."""
         run = await self.smith.get(run_id)
-        capped = next((name for name in run.questions if limit_of(name) == "rejections"), "")
+        limits = {each.limit_asked: name for name, each in run.questions.items()}
+        capped = limits.get("rejections", "")
         decision, verdict = data.get("decision"), data.get("feedback")
         if capped and (decision or verdict is True):
             # Whoever approves wants no other plan: the question of the cap is settled by that.

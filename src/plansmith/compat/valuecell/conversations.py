@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from plansmith.app import Plansmith
 from plansmith.compat.valuecell.models import UserInput
 from plansmith.dialects.valuecell import GUIDANCE
 from plansmith.plan.events import RunCreated, actor
+from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus
@@ -29,8 +30,7 @@ _CONFIRMED: Final = re.compile(
 _DENIED: Final = re.compile(
     r"\b(?:not|no|never|don'?t)\b|不要|不用|别|取消|不确认|不同意", re.IGNORECASE
 )
-_ORIGIN: Final = "valuecell"
-_MARK: Final = " "
+_DIALECT: Final = "valuecell"
 _MOST: Final = 10
 
 
@@ -69,26 +69,9 @@ def short_title(title: str) -> str:
     return title.strip() if len(words) <= MOST_WORDS else " ".join(words[:MOST_WORDS]) + "…"
 
 
-class Place(NamedTuple):
-    """Where a run belongs."""
-
-    conversation_id: str
-    thread_id: str
-    user_id: str
-    handed_over: bool
-
-    def origin(self) -> str:
-        """The place as the journal keeps it; ids hold no spaces."""
-        how = "handoff" if self.handed_over else "direct"
-        return _MARK.join((_ORIGIN, how, self.conversation_id, self.thread_id, self.user_id))
-
-
-def place_of(run: Run) -> Place | None:
-    """The place of a run that was begun here."""
-    parts = run.origin.split(_MARK)
-    if len(parts) != 5 or parts[0] != _ORIGIN:
-        return None
-    return Place(parts[2], parts[3], parts[4], parts[1] == "handoff")
+def place_of(run: Run) -> Origin | None:
+    """The conversation of a run that was begun here."""
+    return run.origin if run.origin.kind == "conversation" else None
 
 
 class Conversations:
@@ -102,23 +85,25 @@ class Conversations:
         """A run with a plan for a request, made by the model."""
         place = _place(user_input, thread_id)
         wanted = PlanRequest(
-            user_input.query, history=await self.history(place.conversation_id), dialect=_ORIGIN
+            user_input.query,
+            history=await self.history(place.id),
+            dialect=_DIALECT,
         )
         journal = self._smith.new_journal()
-        created = RunCreated(request=wanted.text, options=wanted.options(), origin=place.origin())
-        await journal.append(created, by=actor(place.user_id))
-        await self._remember(place.conversation_id, journal.id)
+        created = RunCreated(request=wanted.text, options=wanted.options(), origin=place)
+        await journal.append(created, by=actor(place.user))
+        await self._remember(place.id, journal.id)
         await self._smith.plan_into(journal, wanted)
         return await self._smith.whole(journal)
 
     async def hand_over(self, plan: Plan, user_input: UserInput, thread_id: str) -> Run:
         """A run of a plan for the agent that the request names; no model is needed for it."""
         place = _place(user_input, thread_id)
-        journal, who = self._smith.new_journal(), actor(place.user_id)
-        created = RunCreated(request=user_input.query, locale=plan.locale, origin=place.origin())
+        journal, who = self._smith.new_journal(), actor(place.user)
+        created = RunCreated(request=user_input.query, locale=plan.locale, origin=place)
         # Not checked as a planner's choice: who is named may also be an agent that planners skip.
         await self._smith.propose(journal, plan, start=[(created, who)], about=SUBMITTED, by=who)
-        await self._remember(place.conversation_id, journal.id)
+        await self._remember(place.id, journal.id)
         return await self._smith.whole(journal)
 
     async def open_runs(self) -> list[Run]:
@@ -147,7 +132,7 @@ class Conversations:
             for run in await self._smith.runs():
                 place = place_of(run)
                 if place is not None:
-                    self._runs.setdefault(place.conversation_id, []).append(run.id)
+                    self._runs.setdefault(place.id, []).append(run.id)
         return self._runs
 
     async def _remember(self, conversation_id: str, run_id: str) -> None:
@@ -156,11 +141,11 @@ class Conversations:
             runs.append(run_id)
 
 
-def _place(user_input: UserInput, thread_id: str) -> Place:
-    meta = user_input.meta
-    return Place(
-        meta.conversation_id.replace(_MARK, "_"),
-        thread_id.replace(_MARK, "_"),
-        meta.user_id.replace(_MARK, "_"),
+def _place(user_input: UserInput, thread_id: str) -> Origin:
+    return Origin(
+        kind="conversation",
+        id=user_input.meta.conversation_id,
+        thread=thread_id,
+        user=user_input.meta.user_id,
         handed_over=not user_input.target_agent_name,
     )

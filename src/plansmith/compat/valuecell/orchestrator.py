@@ -152,9 +152,7 @@ class PlanService:
         for run in await self._planner.conversations.open_runs():
             place = place_of(run)
             if place is not None:
-                found[place.conversation_id] = asyncio.create_task(
-                    self._go_on(run, self._asker(place.conversation_id))
-                )
+                found[place.id] = asyncio.create_task(self._go_on(run, self._asker(place.id)))
         # One turn of the loop lets every task note its question, so that it can be answered.
         await asyncio.sleep(0)
         return found

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 
 from plansmith.compat.valuecell.conversations import (
     Conversations,
-    Place,
     asked_in,
     guidance_in,
     place_of,
@@ -26,6 +25,7 @@ from plansmith.compat.valuecell.models import (
 )
 from plansmith.dialects.valuecell import STATUSES
 from plansmith.errors import PlansmithError, Refused
+from plansmith.plan.origin import Origin
 from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.steps import AgentStep
@@ -84,20 +84,20 @@ class ExecutionPlanner:
             await ask(request)
             answer = await request.wait_for_response()
             place = place_of(run)
-            user = place.user_id if place else ""
+            user = place.user if place else ""
             run = await self.agent_connections.smith.answer(run.id, name, answer, by=user)
         return run
 
     async def plan_of(self, run: Run) -> ExecutionPlan:
         """What came of a run's planning; a run without tasks is closed."""
-        place = place_of(run) or Place("", "", "", handed_over=False)
+        place = place_of(run) or Origin()
         guidance = await self._no_tasks(run)
         if guidance and not run.status.over:
-            await self.agent_connections.smith.cancel(run.id, by=place.user_id)
+            await self.agent_connections.smith.cancel(run.id, by=place.user)
         return ExecutionPlan(
             plan_id=run.id,
-            conversation_id=place.conversation_id,
-            user_id=place.user_id,
+            conversation_id=place.id,
+            user_id=place.user,
             orig_query=run.request,
             tasks=[] if guidance else tasks_of(run, place),
             created_at=run.created_at.isoformat() if run.created_at else "",
@@ -174,7 +174,7 @@ def _told(run: Run) -> str:
     return f"The plan was rejected: {why}"
 
 
-def tasks_of(run: Run, place: Place) -> list[Task]:
+def tasks_of(run: Run, place: Origin) -> list[Task]:
     """The tasks of a run as they stand; one handed over has a conversation of its own."""
     assert run.plan is not None  # noqa: S101 - a run without a plan has no tasks
     config = ScheduleConfig.of(run.plan.schedule)
@@ -190,11 +190,9 @@ def tasks_of(run: Run, place: Place) -> list[Task]:
                 task_id=f"{run.id}/{step.id}",
                 title=short_title(step.title),
                 query="".join(map(str, pieces(step.task))),
-                conversation_id=f"conv-{run.id}-{step.id}"
-                if place.handed_over
-                else place.conversation_id,
-                thread_id=place.thread_id,
-                user_id=place.user_id,
+                conversation_id=f"conv-{run.id}-{step.id}" if place.handed_over else place.id,
+                thread_id=place.thread,
+                user_id=place.user,
                 agent_name=step.agent,
                 status=TaskStatus(STATUSES[state.status]),
                 pattern=TaskPattern.RECURRING if config else TaskPattern.ONCE,

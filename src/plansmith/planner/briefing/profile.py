@@ -5,15 +5,14 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Final, cast
+from typing import Final, cast
 
-from pydantic import BeforeValidator, ValidationError
+from pydantic import ValidationError
 
 from plansmith.dialects.text import read_text
 from plansmith.errors import Misconfigured
-from plansmith.plan.data import Record
+from plansmith.plan.run_options import ProfileFields
 from plansmith.plan.sentence import did_you_mean
-from plansmith.plan.steps import Text
 from plansmith.planner.briefing.fence import indented
 
 _LARGEST: Final = 1_000_000
@@ -24,26 +23,8 @@ _FIELDS_HINT: Final = (
 )
 
 
-def _listed(value: object) -> object:
-    """One text where a list of texts is meant."""
-    return ((value,) if value else ()) if isinstance(value, str) else value
-
-
-Texts = Annotated[tuple[Text, ...], BeforeValidator(_listed)]
-
-
-class Profile(Record):
-    """Who plans, for what and how; an empty language is that of the request."""
-
-    name: Text = ""
-    role: Text = ""
-    goals: Texts = ()
-    tasks: Texts = ()
-    backstory: Text = ""
-    language: Text = ""
-    tone: Text = "concise"
-    hard_constraints: Texts = ()
-    soft_constraints: Texts = ()
+class Profile(ProfileFields):
+    """Who plans, for what and how."""
 
     def merged(self, other: Profile) -> Profile:
         """What the other says counts where it says something; constraints are added up."""

@@ -1,0 +1,109 @@
+"""What a person gives beside the request: language, limits, profile, conversation and team."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import AfterValidator, BeforeValidator, ValidationError
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.data import Flag, Number, Record, Whole
+from plansmith.plan.steps import Text
+
+# `review`: a person sees the plan first, also when it only reads; `read_only`: then it goes on.
+Mode = Literal["", "review", "read_only"]
+
+
+class SaidBefore(NamedTuple):
+    """One message of the conversation that led to the request."""
+
+    role: Literal["system", "user", "assistant"]
+    text: Text
+
+
+def _amount(text: str) -> str:
+    try:
+        if Decimal(text).is_finite():
+            return text
+    except InvalidOperation:
+        pass
+    raise ValueError("give a number of US dollars")
+
+
+class RunBudget(Record):
+    """What the run may take before it stops and asks; money is in US dollars."""
+
+    money: Annotated[str, AfterValidator(_amount)] | Whole | Number | None = None
+    tokens: Whole | None = None
+    steps: Whole | None = None
+    seconds: Whole | Number | None = None
+
+    @property
+    def dollars(self) -> Decimal | None:
+        """The limit on money as an exact number."""
+        return None if self.money is None else Decimal(self.money)
+
+
+def _listed(value: object) -> object:
+    """One text where a list of texts is meant."""
+    return ((value,) if value else ()) if isinstance(value, str) else value
+
+
+Texts = Annotated[tuple[Text, ...], BeforeValidator(_listed)]
+
+
+class ProfileFields(Record):
+    """For whom and as whom a plan is made; an empty language is that of the request."""
+
+    name: Text = ""
+    role: Text = ""
+    goals: Texts = ()
+    tasks: Texts = ()
+    backstory: Text = ""
+    language: Text = ""
+    tone: Text = "concise"
+    hard_constraints: Texts = ()
+    soft_constraints: Texts = ()
+
+
+class Team(Record):
+    """The team whose agents a run uses, with all that is needed to make the team again.
+
+    `folder` is where its files go, if not where the run belongs. `database` never holds a
+    password: `password_needed` says that the address had one.
+    """
+
+    name: Literal["research", "data"]
+    documents: tuple[Text, ...] = ()
+    folder: Text = ""
+    database: Text = ""
+    password_needed: Flag = False
+    sql_only: Flag = False
+
+
+class RunOptions(Record):
+    """All that was given beside the request; a run is planned again with the same."""
+
+    locale: Text = ""
+    target: Text = ""
+    top_k: Whole | None = None
+    profile: ProfileFields | None = None
+    history: tuple[SaidBefore, ...] = ()
+    max_steps: Whole | None = None
+    budget: RunBudget | None = None
+    mode: Mode = ""
+    dialect: Text = ""
+    team: Team | None = None
+
+
+def read_options(fields: Mapping[str, object]) -> RunOptions:
+    """The options of a run from what a program gave; says which one is wrong."""
+    try:
+        return RunOptions.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        hint = str(first["msg"]).removeprefix("Value error, ")
+        raise Misconfigured(f"the option {place} is not usable", hint=hint) from None
