@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from plansmith.plan.data import Json, Path
 from plansmith.plan.diff import FieldChange, PlanDiff
@@ -70,6 +71,9 @@ def step_lines(step: StepFields, mark: str) -> Iterator[str]:
         yield f"     because {clip(safe(step.why))}"
 
 
+_REPLIES: Final = {"worded": "reply", "exact": "say exactly", "results": "show the results"}
+
+
 def action(step: StepFields) -> str:
     """What a step does, in a few words."""
     match step:
@@ -87,7 +91,7 @@ def action(step: StepFields) -> str:
             version = f" version {step.version}" if step.version else ""
             return f"template {safe(step.template)}{version}"
         case ReplyStep():
-            return f"reply: {clip(safe(step.instruction))}"
+            return f"{_REPLIES[step.style]}: {clip(safe(step.instruction))}"
         case _:
             return str(kind_of(step))
 
