@@ -394,7 +394,7 @@ async def test_a_map_over_what_a_tool_found_asks_before_it_acts_on_more_than_it_
             {"id": "m", "over": "{{find.items}}", "each": MANY["each"]},
         )
     )
-    app = Plansmith(tools=[source])
+    app = Plansmith(tools=[source], limits=LIMITS)
     run = await app.submit(plan)
     assert "once for each item of {{find.items}}, at most 20" in await reasons(app, run)
     await app.decide(run.id, approve=plan.hash, by="ada")
@@ -404,7 +404,7 @@ async def test_a_map_over_what_a_tool_found_asks_before_it_acts_on_more_than_it_
     [question] = run.questions.values()
     assert question.asks == "consent"
     assert "25 times" in question.text
-    again = Plansmith(tools=[source], store=app.store)
+    again = Plansmith(tools=[source], store=app.store, limits=LIMITS)
     await again.resume_all()
     assert effects(source) == []
     await again.answer(run.id, question.question, "allow", by="ada")
@@ -424,7 +424,7 @@ async def test_the_number_in_the_map_step_counts_and_a_refused_list_makes_no_cal
     )
     use = {"id": "t", "template": "every", "inputs": {"list": "{{find.items}}"}}
     plan = Plan.model_validate(draft(step("find", "find"), use))
-    app = Plansmith(tools=[source], templates={"every": template})
+    app = Plansmith(tools=[source], templates={"every": template}, limits=LIMITS)
     run = await app.submit(plan)
     assert f"at most {most}" in await reasons(app, run)
     assert run.plan is not None

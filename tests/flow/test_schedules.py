@@ -461,7 +461,7 @@ async def test_a_schedule_is_changed_and_its_new_times_count_from_now(desk: Desk
     await desk.later(minutes=10)
     assert desk.calls == ["note hello"]
     assert (await desk.smith.get_schedule(schedule.id)).approved_by == "bob"
-    with pytest.raises(Misconfigured, match="overlap cannot be 'never'"):
+    with pytest.raises(Misconfigured, match="overlap must be 'skip', 'queue' or 'allow'"):
         await desk.smith.change_schedule("mine", overlap="never")
 
 

@@ -20,7 +20,7 @@ from plansmith.server.shown_settings import ADDRESSES, HIDDEN, address, leaves, 
 # The settings whose text a client is told as it stands; whoever adds one says so here too.
 TOLD = {
     *(f"models.{role}.model" for role in ("plan", "triage", "agents", "report")),
-    *("planner.timezone", "planner.prompts", "review.never_for", "builtin.hosts"),
+    *("planner.timezone", "planner.prompts", "review.never_for", "run.data_free", "builtin.hosts"),
     *("builtin.private", "builtin.writable", "mcp.files", "mcp.approvals"),
     *("tools", "documents", "profile", "cache"),
 }

@@ -140,11 +140,10 @@ def migrate_sqlite(connection: sqlite3.Connection, name: str) -> None:
         refuse_newer(name, done)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         if done == 0:
-            _run(connection, schemas.SQLITE_COUNTS, schemas.SQLITE_TABLES)
+            _run(connection, schemas.SQLITE)
             connection.execute(f"PRAGMA user_version = {VERSION}")
         elif done < _MOVING:
-            _run(connection, *schemas.EARLIER_SQLITE[done:])
-            _run(connection, schemas.SQLITE_TABLES, schemas.SQLITE_RENAMES)
+            _run(connection, *schemas.EARLIER_SQLITE[done:], schemas.SQLITE_FROM_7)
             connection.execute(f"PRAGMA user_version = {_MOVING}")
     if 0 < done < VERSION:
         _move_sqlite(connection, name)
@@ -271,13 +270,9 @@ async def migrate_postgres(connection: Any) -> None:
 async def _begin_postgres(connection: Any, done: int) -> None:
     await connection.execute("CREATE SCHEMA IF NOT EXISTS plansmith")
     await connection.execute(_RECORD)
-    if done:
-        for script in schemas.EARLIER_POSTGRES[done:]:
-            await connection.execute(script)
-        await connection.execute(schemas.POSTGRES_RENAMES)
-    else:
-        await connection.execute(schemas.POSTGRES_COUNTS)
-    await connection.execute(schemas.POSTGRES_TABLES)
+    steps = (*schemas.EARLIER_POSTGRES[done:], schemas.POSTGRES_FROM_7)
+    for script in steps if done else (schemas.POSTGRES,):
+        await connection.execute(script)
     await _note(connection, _MOVING if done else VERSION)
 
 

@@ -5,106 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-# `last` tells a journal whose end was lost from a whole one, `tally.runs` how many runs there
-# should be, and `counter.position` is never smaller than a position that was ever given.
-SQLITE_COUNTS: Final = """
-    CREATE TABLE runs (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, last INTEGER NOT NULL);
-    CREATE TABLE tally (runs INTEGER NOT NULL);
+# One text for both databases. `last` tells a journal whose end was lost from a whole one,
+# `tally.runs` how many runs there should be, and `counter.position` is never smaller than a
+# position that was given, so that none comes twice.
+_COUNTS: Final = """
+    CREATE TABLE runs ({id}, name text NOT NULL UNIQUE, last integer NOT NULL){half_full};
+    CREATE TABLE tally (runs integer NOT NULL);
     INSERT INTO tally VALUES (0);
-    CREATE TABLE owners (run TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE owners (run text PRIMARY KEY, owner text NOT NULL){no_rowid};
 """
-SQLITE_TABLES: Final = """
-    CREATE TABLE counter (position INTEGER NOT NULL);
+_COUNTER: Final = """
+    CREATE TABLE counter (position bigint NOT NULL){tenth_full};
     INSERT INTO counter VALUES (0);
+"""
+_TABLES: Final = """
     CREATE TABLE events (
-        position INTEGER PRIMARY KEY,
-        run INTEGER NOT NULL,
-        number INTEGER NOT NULL,
-        type TEXT NOT NULL,
-        at TEXT NOT NULL,
-        by TEXT NOT NULL,
-        hash TEXT NOT NULL,
-        body TEXT NOT NULL
-    );
-    CREATE UNIQUE INDEX events_run ON events (run, number);
-    CREATE TABLE contents (
-        hash TEXT PRIMARY KEY, day TEXT NOT NULL, body TEXT NOT NULL
-    ) WITHOUT ROWID;
-    CREATE TABLE templates (
-        name TEXT NOT NULL,
-        version INTEGER NOT NULL,
-        removed INTEGER NOT NULL,
-        hash TEXT NOT NULL,
-        body TEXT NOT NULL,
-        PRIMARY KEY (name, version)
-    );
-    CREATE TABLE schedules (
-        id TEXT PRIMARY KEY, version INTEGER NOT NULL, hash TEXT NOT NULL, body TEXT NOT NULL
-    );
-    CREATE TABLE fires (
-        schedule TEXT NOT NULL,
-        due TEXT NOT NULL,
-        version INTEGER NOT NULL,
-        open INTEGER NOT NULL,
-        hash TEXT NOT NULL,
-        body TEXT NOT NULL,
-        PRIMARY KEY (schedule, due)
-    ) WITHOUT ROWID;
-    CREATE INDEX open_fires ON fires (schedule, due) WHERE open = 1;
-    CREATE TABLE set_aside (
-        id INTEGER PRIMARY KEY,
-        run TEXT NOT NULL,
-        number INTEGER NOT NULL,
-        type TEXT NOT NULL,
-        at TEXT NOT NULL,
-        by TEXT NOT NULL,
-        hash TEXT NOT NULL,
-        body TEXT NOT NULL
-    );
-    CREATE INDEX set_aside_run ON set_aside (run)
-"""
-SQLITE_RENAMES: Final = """
-    ALTER TABLE run RENAME TO runs;
-    ALTER TABLE owner RENAME TO owners;
-    UPDATE counter SET position = max(
-        (SELECT coalesce(max(id), 0) FROM event), (SELECT coalesce(max(position), 0) FROM gone)
-    );
-    DROP TABLE gone;
-    ALTER TABLE event RENAME TO old_event;
-    ALTER TABLE place RENAME TO old_place;
-    ALTER TABLE value RENAME TO old_value;
-    ALTER TABLE template RENAME TO old_template;
-    ALTER TABLE schedule RENAME TO old_schedule;
-    ALTER TABLE fire RENAME TO old_fire;
-    ALTER TABLE aside RENAME TO old_aside
-"""
-POSTGRES_COUNTS: Final = """
-    CREATE TABLE runs (
-        id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        name text NOT NULL UNIQUE,
-        last integer NOT NULL
-    ) WITH (fillfactor = 50);
-    CREATE TABLE tally (runs bigint NOT NULL);
-    INSERT INTO tally VALUES (0);
-    CREATE TABLE counter (position bigint NOT NULL) WITH (fillfactor = 10);
-    INSERT INTO counter VALUES (0);
-    CREATE TABLE owners (run text PRIMARY KEY, owner text NOT NULL);
-"""
-# One counter for all writers: whoever follows the store by position sees commits in their order.
-POSTGRES_TABLES: Final = """
-    CREATE TABLE events (
-        position bigint NOT NULL,
+        position {position} PRIMARY KEY,
         run integer NOT NULL,
         number integer NOT NULL,
         type text NOT NULL,
         at text NOT NULL,
         by text NOT NULL,
         hash text NOT NULL,
-        body text NOT NULL,
-        PRIMARY KEY (run, number)
+        body text NOT NULL
     );
-    CREATE UNIQUE INDEX events_position ON events (position);
-    CREATE TABLE contents (hash text PRIMARY KEY, day text NOT NULL, body text NOT NULL);
+    CREATE UNIQUE INDEX events_run ON events (run, number);
+    CREATE TABLE contents (hash text PRIMARY KEY, day text NOT NULL, body text NOT NULL){no_rowid};
     CREATE TABLE templates (
         name text NOT NULL,
         version integer NOT NULL,
@@ -124,10 +50,10 @@ POSTGRES_TABLES: Final = """
         hash text NOT NULL,
         body text NOT NULL,
         PRIMARY KEY (schedule, due)
-    );
+    ){no_rowid};
     CREATE INDEX open_fires ON fires (schedule, due) WHERE open = 1;
     CREATE TABLE set_aside (
-        id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        {id},
         run text NOT NULL,
         number integer NOT NULL,
         type text NOT NULL,
@@ -138,7 +64,40 @@ POSTGRES_TABLES: Final = """
     );
     CREATE INDEX set_aside_run ON set_aside (run);
 """
-POSTGRES_RENAMES: Final = """
+_IN_SQLITE: Final = {
+    "id": "id INTEGER PRIMARY KEY",
+    "position": "INTEGER",
+    "no_rowid": " WITHOUT ROWID",
+    "half_full": "",
+    "tenth_full": "",
+}
+# Rows that are written again and again find room on their page.
+_IN_POSTGRES: Final = {
+    "id": "id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    "position": "bigint",
+    "no_rowid": "",
+    "half_full": " WITH (fillfactor = 50)",
+    "tenth_full": " WITH (fillfactor = 10)",
+}
+SQLITE: Final = (_COUNTS + _COUNTER + _TABLES).format(**_IN_SQLITE)
+POSTGRES: Final = (_COUNTS + _COUNTER + _TABLES).format(**_IN_POSTGRES)
+# From version 7, whose rows are moved afterwards.
+_SQLITE_RENAMES: Final = """
+    ALTER TABLE run RENAME TO runs;
+    ALTER TABLE owner RENAME TO owners;
+    UPDATE counter SET position = max(
+        (SELECT coalesce(max(id), 0) FROM event), (SELECT coalesce(max(position), 0) FROM gone)
+    );
+    DROP TABLE gone;
+    ALTER TABLE event RENAME TO old_event;
+    ALTER TABLE place RENAME TO old_place;
+    ALTER TABLE value RENAME TO old_value;
+    ALTER TABLE template RENAME TO old_template;
+    ALTER TABLE schedule RENAME TO old_schedule;
+    ALTER TABLE fire RENAME TO old_fire;
+    ALTER TABLE aside RENAME TO old_aside;
+"""
+_POSTGRES_RENAMES: Final = """
     ALTER TABLE run RENAME TO runs;
     ALTER TABLE runs ADD COLUMN last integer NOT NULL DEFAULT 0;
     UPDATE runs SET last = ending.number FROM ending WHERE ending.run = runs.id;
@@ -152,8 +111,9 @@ POSTGRES_RENAMES: Final = """
     ALTER TABLE schedule RENAME TO old_schedule;
     ALTER TABLE fire RENAME TO old_fire;
     ALTER TABLE aside RENAME TO old_aside;
-    DROP INDEX open_fire;
 """
+SQLITE_FROM_7: Final = (_COUNTER + _TABLES).format(**_IN_SQLITE) + _SQLITE_RENAMES
+POSTGRES_FROM_7: Final = _POSTGRES_RENAMES + _TABLES.format(**_IN_POSTGRES)
 
 # Never change these: a store of an earlier release has done the first n of them.
 EARLIER_SQLITE: Final[Sequence[str]] = (
