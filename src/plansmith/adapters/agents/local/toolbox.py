@@ -142,7 +142,7 @@ class Toolbox:
         self.evidence = Evidence()
 
     async def add_source(self, source: ToolSource, choice: Choice) -> None:
-        """Put the chosen tools of a source into the toolbox; too far-reaching ones are set aside."""
+        """Take in the chosen tools of a source; too far-reaching ones are set aside."""
         for spec in await source.tools():
             if not choice.takes(spec):
                 continue
