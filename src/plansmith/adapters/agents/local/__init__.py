@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from plansmith.adapters.agents.local.limits import LocalLimits
-from plansmith.adapters.agents.local.toolbox import Choice, Desk
+from plansmith.adapters.agents.local.toolbox import Choice, Toolbox
 from plansmith.adapters.clock import SystemClock
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
@@ -84,11 +84,11 @@ class LocalAgent:
         self, own: Sequence[ToolSource], task: str, inputs: Mapping[str, Json], call: Call
     ) -> dict[str, Json]:
         """The same, with further tools that are there for this one task."""
-        desk = Desk(self.spec.name, effect=self.spec.effect, limits=self.limits, call=call)
+        toolbox = Toolbox(self.spec.name, effect=self.spec.effect, limits=self.limits, call=call)
         for source in self.sources:
-            await desk.lay_out(source, self.tools)
+            await toolbox.add_source(source, self.tools)
         for source in (*own, *([AdviceTool()] if self.advises else [])):
-            await desk.lay_out(source, _ALL)
+            await toolbox.add_source(source, _ALL)
         loop = await asyncio.to_thread(_loop)
         prompt = render_prompt(
             self.prompt,
@@ -96,17 +96,17 @@ class LocalAgent:
             turns=str(self.limits.turns),
             today=self.clock.now().date().isoformat(),
         )
-        errand = loop.Errand(
+        assignment = loop.Assignment(
             name=self.spec.name,
             model=self.model,
             prompt=prompt,
             limits=self.limits,
-            desk=desk,
+            toolbox=toolbox,
             task=task,
             inputs=inputs,
             call=call,
         )
-        result: dict[str, Json] = await loop.carry_out(errand)
+        result: dict[str, Json] = await loop.carry_out(assignment)
         return result
 
 

@@ -1,4 +1,4 @@
-"""Guard: how far a local agent may go: turns, tokens, money, and no circles."""
+"""Limits of a local agent: turns, tokens, money, and no going in circles."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from pydantic_ai.usage import UsageLimits
 from pydantic_core import SchemaValidator, core_schema
 
 from plansmith.adapters.agents.local.limits import Allowance, LocalLimits
-from plansmith.adapters.agents.local.toolbox import Desk, Unsure
+from plansmith.adapters.agents.local.toolbox import Toolbox, Unsure
 from plansmith.errors import (
     InputNeeded,
     ModelBusy,
@@ -219,30 +219,30 @@ class Finish(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class Assignment:
     """One task with all that is needed for it."""
 
     name: str
     model: ChatModel
     prompt: str
     limits: LocalLimits
-    desk: Desk
+    toolbox: Toolbox
     task: str
     inputs: Mapping[str, Json]
     call: Call
 
 
-class DeskToolset(AbstractToolset[None]):
-    """The tools of a desk as a toolset."""
+class ToolboxAdapter(AbstractToolset[None]):
+    """The tools of a toolbox as a toolset."""
 
-    def __init__(self, desk: Desk, most_retries: int) -> None:
-        self._desk = desk
+    def __init__(self, toolbox: Toolbox, most_retries: int) -> None:
+        self._toolbox = toolbox
         self._most_retries = most_retries
 
     @property
     def id(self) -> str | None:
         """The toolset's name, for messages of the library."""
-        return "desk"
+        return "toolbox"
 
     async def get_tools(self, ctx: RunContext[None]) -> dict[str, ToolsetTool[None]]:
         """The tools that may be called."""
@@ -259,7 +259,7 @@ class DeskToolset(AbstractToolset[None]):
                 max_retries=self._most_retries,
                 args_validator=_OBJECT,
             )
-            for spec in self._desk.specs
+            for spec in self._toolbox.specs
         }
 
     async def call_tool(
@@ -267,23 +267,23 @@ class DeskToolset(AbstractToolset[None]):
     ) -> str:
         """Call one of them."""
         del ctx, tool
-        return await self._desk.use(name, tool_args)
+        return await self._toolbox.use(name, tool_args)
 
 
-async def carry_out(errand: Errand) -> dict[str, Json]:
+async def carry_out(assignment: Assignment) -> dict[str, Json]:
     """The result of a task; every other end is a failure, or a question."""
-    allowance = Allowance(errand.name, errand.limits)
+    allowance = Allowance(assignment.name, assignment.limits)
     try:
-        result = await _run(errand, allowance)
+        result = await _run(assignment, allowance)
     except InputNeeded:
         raise
     except Unsure as unsure:
         # To the runner a call without an end: where things were changed, it asks the person.
         raise TimeoutError(str(unsure)) from unsure
     except (PlansmithError, AgentRunError) as error:
-        raise _failure(errand, error) from error
+        raise _failure(assignment, error) from error
     cited = [each.model_dump() for each in result.citations]
-    citations, notes = errand.desk.evidence.check(cited)
+    citations, notes = assignment.toolbox.evidence.check(cited)
     return {
         "text": result.text,
         "findings": list[Json](result.findings),
@@ -293,8 +293,8 @@ async def carry_out(errand: Errand) -> dict[str, Json]:
     }
 
 
-async def _run(errand: Errand, allowance: Allowance) -> Finish:
-    limits, call = errand.limits, errand.call
+async def _run(assignment: Assignment, allowance: Allowance) -> Finish:
+    limits, call = assignment.limits, assignment.call
 
     def before() -> int:
         allowance.take_turn()
@@ -306,8 +306,8 @@ async def _run(errand: Errand, allowance: Allowance) -> Finish:
         allowance.spend(usage)
 
     model = port_model(
-        errand.model,
-        errand.desk.specs,
+        assignment.model,
+        assignment.toolbox.specs,
         before=before,
         after=after,
         history_chars=limits.history_chars,
@@ -316,44 +316,46 @@ async def _run(errand: Errand, allowance: Allowance) -> Finish:
     agent = LibraryAgent[None, Finish](
         model,
         output_type=ToolOutput(Finish, name=FINISH, description="End the task with its result."),
-        system_prompt=errand.prompt,
-        toolsets=[DeskToolset(errand.desk, limits.turns)],
+        system_prompt=assignment.prompt,
+        toolsets=[ToolboxAdapter(assignment.toolbox, limits.turns)],
         retries=limits.turns,
         deps_type=type(None),
-        name=errand.name,
+        name=assignment.name,
     )
-    done = await agent.run(_told(errand), usage_limits=UsageLimits(request_limit=None))
+    done = await agent.run(_told(assignment), usage_limits=UsageLimits(request_limit=None))
     return done.output
 
 
-def _told(errand: Errand) -> str:
+def _told(assignment: Assignment) -> str:
     """The task in words, and everything from outside as data."""
-    told = [f"Your task:\n{errand.task}"]
-    if errand.inputs:
-        text = json.dumps(dict(errand.inputs), ensure_ascii=False, indent=1)
-        most = errand.limits.result_chars
+    told = [f"Your task:\n{assignment.task}"]
+    if assignment.inputs:
+        text = json.dumps(dict(assignment.inputs), ensure_ascii=False, indent=1)
+        most = assignment.limits.result_chars
         more = f"\n[… {len(text) - most:,} more characters left out …]" if len(text) > most else ""
         told.append(fence("inputs of the task", text[:most] + more))
-    told += [fence(f"answer of the person to: {asked}", answer) for asked, answer in _said(errand)]
-    if errand.desk.set_aside:
-        names = ", ".join(errand.desk.set_aside)
+    told += [
+        fence(f"answer of the person to: {asked}", answer) for asked, answer in _said(assignment)
+    ]
+    if assignment.toolbox.set_aside:
+        names = ", ".join(assignment.toolbox.set_aside)
         told.append(f"You may not use these, since they change things: {names}")
     return "\n\n".join(told)
 
 
-def _said(errand: Errand) -> Sequence[tuple[str, str]]:
-    reply = errand.call.reply
+def _said(assignment: Assignment) -> Sequence[tuple[str, str]]:
+    reply = assignment.call.reply
     if reply is None:
         return ()
     asked = reply.state.get("question", "") if isinstance(reply.state, dict) else ""
     return ((str(asked), json.dumps(reply.answer, ensure_ascii=False)),)
 
 
-def _failure(errand: Errand, error: Exception) -> ToolFailed:
+def _failure(assignment: Assignment, error: Exception) -> ToolFailed:
     """A failure that says what was changed before it; then nobody knows how far it came."""
-    changes = errand.desk.changes
+    changes = assignment.toolbox.changes
     hint = error.hint if isinstance(error, PlansmithError) else ""
-    message = error.message if isinstance(error, PlansmithError) else f"{errand.name}: {error}"
+    message = error.message if isinstance(error, PlansmithError) else f"{assignment.name}: {error}"
     if changes:
         told = f"{message}; before that it called {', '.join(changes)}"
         return OutcomeUnknown(told, hint=hint)

@@ -128,7 +128,7 @@ class Choice:
         return named or (self.searching and spec.search)
 
 
-class Desk:
+class Toolbox:
     """The tools for one task. Nothing that changes the world is called twice."""
 
     def __init__(self, agent: str, *, effect: Effect, limits: LocalLimits, call: Call) -> None:
@@ -142,8 +142,8 @@ class Desk:
         self._reply, self._done = _left_behind(call.reply)
         self.evidence = Evidence()
 
-    async def lay_out(self, source: ToolSource, choice: Choice) -> None:
-        """Put the chosen tools of a source on the desk; too far-reaching ones are set aside."""
+    async def add_source(self, source: ToolSource, choice: Choice) -> None:
+        """Take in the chosen tools of a source; too far-reaching ones are set aside."""
         for spec in await source.tools():
             if not choice.takes(spec):
                 continue
