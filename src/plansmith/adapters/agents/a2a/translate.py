@@ -11,7 +11,7 @@ from a2a import types as proto
 from plansmith.adapters.agents.a2a import messages
 from plansmith.adapters.agents.a2a.messages import State
 from plansmith.adapters.agents.a2a.wire import Cut
-from plansmith.plan.data import Json, map_leaves
+from plansmith.plan.data import Json, leaves, map_leaves
 
 _FORMAT: Final[Any] = import_module("google.protobuf.json_format")
 _ODD: Final = frozenset("/\\?#%")
@@ -86,16 +86,7 @@ def to_part(part: messages.Part) -> Any:
 
 def survives(value: Json) -> bool:
     """Whether a value comes out of the SDK as it went in: it holds all numbers as doubles."""
-    stack: list[Json] = [value]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, int) and abs(node) >= _EXACT:
-            return False
-        if isinstance(node, dict):
-            stack.extend(node.values())
-        elif isinstance(node, list):
-            stack.extend(node)
-    return True
+    return all(not isinstance(each, int) or abs(each) < _EXACT for each in leaves(value))
 
 
 def _id(text: str) -> str:
