@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from plansmith import Plan, Problem, read_plan
-from plansmith.dialects.dialect import by_place, in_order, plain_text
-from plansmith.dialects.table import DIALECTS, dialect
+from plansmith.dialects.dialect import DIALECTS, by_place, dialect, in_order, plain_text
 from plansmith.plan.graph import needs, upstream
 from plansmith.plan.steps import AnyStep
 

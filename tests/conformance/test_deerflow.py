@@ -33,7 +33,7 @@ from plansmith.compat.deerflow import (
     route_plan,
     route_team,
 )
-from plansmith.dialects.table import dialect, recognise
+from plansmith.dialects.dialect import dialect, recognise
 from plansmith.errors import ModelRefused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.planner.briefing.background import HEADING

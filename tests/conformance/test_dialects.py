@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from plansmith import Plan
 from plansmith.cli.main import main
-from plansmith.dialects.dialect import Writing
+from plansmith.dialects.dialect import DIALECTS, Writing, dialect, recognise
 from plansmith.dialects.native import read_plan
-from plansmith.dialects.table import DIALECTS, dialect, recognise
 from plansmith.errors import Misconfigured
 from plansmith.planner.parse import parse
 from plansmith.planner.prompting import prompt_text

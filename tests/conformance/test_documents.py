@@ -33,7 +33,7 @@ from plansmith.compat.valuecell import (
     UserInputMetadata,
 )
 from plansmith.config import Settings
-from plansmith.dialects.table import dialect, recognise
+from plansmith.dialects.dialect import dialect, recognise
 from plansmith.plan.capability import Skill
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits

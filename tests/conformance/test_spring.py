@@ -30,9 +30,9 @@ from plansmith.compat.spring import (
     plan_from,
 )
 from plansmith.config import Settings
+from plansmith.dialects.dialect import dialect, recognise
 from plansmith.dialects.spring import shape_for, shape_of, write_as
 from plansmith.dialects.spring.nl2sql import PYTHON, REPORT, SQL
-from plansmith.dialects.table import dialect, recognise
 from plansmith.errors import InvalidPlan, Refused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.timing import make_timing

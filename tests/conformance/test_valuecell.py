@@ -38,7 +38,7 @@ from plansmith.compat.valuecell import (
 )
 from plansmith.compat.valuecell.conversations import is_confirmed, short_title
 from plansmith.config import Settings
-from plansmith.dialects.table import dialect, recognise
+from plansmith.dialects.dialect import dialect, recognise
 from plansmith.errors import InputNeeded, ModelRefused, PlansmithError, ToolFailed
 from plansmith.plan.capability import Skill
 from plansmith.plan.data import Json

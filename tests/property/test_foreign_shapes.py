@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from tests.property.strategies import TEXT, plans
 
 from plansmith import Plan
-from plansmith.dialects.dialect import Reading, Writing
+from plansmith.dialects.dialect import Reading, Writing, dialect
 from plansmith.dialects.spring import write_as
-from plansmith.dialects.table import dialect
 from plansmith.plan.refs import escape_text
 
 Writer = Callable[[Plan], Writing]

@@ -19,8 +19,8 @@ from plansmith.cli.plans import FileCommand
 from plansmith.cli.schedule_offer import offer_schedule
 from plansmith.cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
 from plansmith.cli.words import CHINESE, own_locale, words_for
+from plansmith.dialects.dialect import DIALECTS
 from plansmith.dialects.native import to_yaml
-from plansmith.dialects.table import DIALECTS
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 from plansmith.plan.events import PlanProposed

@@ -11,8 +11,8 @@ from plansmith.cli.output import load_plan, print_json, read_file
 from plansmith.cli.plans import FileCommand, names_run
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.words import own_locale
+from plansmith.dialects.dialect import DIALECTS, dialect
 from plansmith.dialects.native import to_json, to_yaml
-from plansmith.dialects.table import DIALECTS, dialect
 from plansmith.dialects.text import read_text
 from plansmith.errors import InvalidPlan, Refused, UnreadableText
 from plansmith.plan.data import Json

@@ -1,12 +1,15 @@
-"""Dialect: what every foreign plan shape offers, and what shapes without ids share."""
+"""Dialects: what every foreign plan shape offers, the shapes by name, and what they share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from itertools import pairwise
+from typing import Final, cast
 
-from plansmith.errors import InvalidPlan
+from plansmith.errors import InvalidPlan, Misconfigured
 from plansmith.plan.data import Json, Path
 from plansmith.plan.graph import needs, order, upstream
 from plansmith.plan.plan import Plan
@@ -16,6 +19,12 @@ from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, StepFields
+
+# The order in which a value is offered to them: the shapes with the plainest marks first.
+_OFFERED: Final = ("spring", "valuecell", "deerflow", "openmanus", "sage")
+# Two of Spring AI Alibaba's three shapes can also be asked for by name; it recognises all three.
+_PARTS: Final = {"jmanus": "spring.jmanus", "deepresearch": "spring.research"}
+DIALECTS: Final = (*_OFFERED, *_PARTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +160,18 @@ def plan_schema(
     """The JSON Schema of a whole plan in a foreign shape."""
     head: dict[str, Json] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return head | {"title": title} | closed(properties, required)
+
+
+@cache
+def dialect(name: str) -> Dialect:
+    """The dialect of a name."""
+    if name not in DIALECTS:
+        hint = f"known: {', '.join(sorted(DIALECTS))}"
+        raise Misconfigured(f"there is no dialect {name!r}", hint=hint)
+    module = import_module(f"plansmith.dialects.{_PARTS.get(name, name)}")
+    return cast("Dialect", module.DIALECT)
+
+
+def recognise(value: Json) -> str | None:
+    """The name of the dialect whose marks a value bears, if it bears any."""
+    return next((name for name in _OFFERED if dialect(name).recognises(value)), None)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from plansmith.dialects.dialect import dialect
 from plansmith.dialects.native import schema
-from plansmith.dialects.table import dialect
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
 
+from plansmith.dialects.dialect import dialect, recognise
 from plansmith.dialects.native import read
-from plansmith.dialects.table import dialect, recognise
 from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan

@@ -1,9 +1,10 @@
-"""Exchange: the requests A2A knows, made through the SDK within limits, with errors sorted."""
+"""Exchange: requests over the A2A library within limits, and its objects as plain records."""
 
 from __future__ import annotations
 
 import asyncio
 import copy
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from importlib import import_module
@@ -24,12 +25,22 @@ from a2a.utils.errors import (
     UnsupportedOperationError,
 )
 
-from plansmith.adapters.agents.a2a import translate
 from plansmith.adapters.agents.a2a.cards import BINDINGS, Card, choose_interface
-from plansmith.adapters.agents.a2a.messages import News, Part, Task, newest
+from plansmith.adapters.agents.a2a.messages import (
+    Artifact,
+    ArtifactNews,
+    Message,
+    News,
+    Part,
+    State,
+    StatusNews,
+    Task,
+    newest,
+)
 from plansmith.adapters.agents.a2a.settings import AgentSettings
 from plansmith.adapters.agents.a2a.wire import Cut, explain, open_http
 from plansmith.errors import ToolFailed
+from plansmith.plan.data import Json, leaves, map_leaves
 
 T = TypeVar("T")
 # Protobuf ships no types; a module loaded by name has none either, and says so.
@@ -43,6 +54,18 @@ _KNOWN: Final[tuple[type[Exception], ...]] = (
     *(A2AError, httpx.HTTPError, NotImplementedError),
     *_GARBLED,
 )
+_ODD: Final = frozenset("/\\?#%")
+_EXACT: Final = 2**53
+_STATES: Final[dict[int, State]] = {
+    int(proto.TaskState.TASK_STATE_SUBMITTED): State.SUBMITTED,
+    int(proto.TaskState.TASK_STATE_WORKING): State.WORKING,
+    int(proto.TaskState.TASK_STATE_COMPLETED): State.COMPLETED,
+    int(proto.TaskState.TASK_STATE_FAILED): State.FAILED,
+    int(proto.TaskState.TASK_STATE_CANCELED): State.CANCELED,
+    int(proto.TaskState.TASK_STATE_REJECTED): State.REJECTED,
+    int(proto.TaskState.TASK_STATE_INPUT_REQUIRED): State.INPUT,
+    int(proto.TaskState.TASK_STATE_AUTH_REQUIRED): State.AUTH,
+}
 
 
 class Unsupported(ToolFailed):
@@ -91,7 +114,7 @@ class Exchange:
             context_id=context,
             task_id=task,
             role=proto.Role.ROLE_USER,
-            parts=[translate.to_part(each) for each in parts],
+            parts=[to_part(each) for each in parts],
         )
         wanted = proto.SendMessageConfiguration(history_length=0)
         request = proto.SendMessageRequest(message=said, configuration=wanted)
@@ -105,7 +128,7 @@ class Exchange:
     async def task(self, task: str) -> Task:
         """A task as it stands now."""
         request = proto.GetTaskRequest(id=task, history_length=0)
-        found = await self._ask(self._client.get_task(request), translate.task)
+        found = await self._ask(self._client.get_task(request), read_task)
         if found.id != task:
             raise Cut("the agent's answer is not A2A: it speaks of another task")
         return found
@@ -113,13 +136,13 @@ class Exchange:
     async def tasks(self, context: str) -> list[Task]:
         """The tasks of a context, newest first; what belongs to another one is left out."""
         request = proto.ListTasksRequest(context_id=context, page_size=50, history_length=0)
-        found = await self._ask(self._client.list_tasks(request), translate.tasks)
+        found = await self._ask(self._client.list_tasks(request), read_tasks)
         return newest([each for each in found if each.context == context])
 
     async def cancel(self, task: str) -> None:
         """Have the agent stop a task."""
         request = proto.CancelTaskRequest(id=task)
-        await self._ask(self._client.cancel_task(request), translate.task)
+        await self._ask(self._client.cancel_task(request), read_task)
 
     async def _ask(self, asked: Awaitable[Any], read: Callable[[Any], T]) -> T:
         try:
@@ -137,7 +160,7 @@ class Exchange:
                 try:
                     async with asyncio.timeout(patience):
                         event = await anext(heard, None)
-                    said = None if event is None else translate.news(event)
+                    said = None if event is None else read_news(event)
                 except TimeoutError:
                     raise Cut(f"the agent said nothing for {patience:g} s") from None
                 except _KNOWN as error:
@@ -191,3 +214,113 @@ def _told(error: A2AError) -> ToolFailed:
 
 def _short(error: Exception) -> str:
     return str(error)[:500] or type(error).__name__
+
+
+def read_news(event: Any) -> News:
+    """One event of a stream."""
+    if event.HasField("task"):
+        return read_task(event.task)
+    if event.HasField("message"):
+        return read_message(event.message)
+    if event.HasField("status_update"):
+        update = event.status_update
+        return StatusNews(
+            _id(update.task_id),
+            _id(update.context_id),
+            _state(update.status),
+            _message_of(update.status),
+        )
+    if event.HasField("artifact_update"):
+        made = event.artifact_update
+        found = _artifact(made.artifact)
+        return ArtifactNews(_id(made.task_id), _id(made.context_id), found, made.append)
+    raise Cut("the agent's answer is not A2A: an event says nothing")
+
+
+def read_task(given: Any) -> Task:
+    """A task, when its ids can be told and used in an address."""
+    if not given.id:
+        raise Cut("the agent's answer is not A2A: its task has no id")
+    artifacts = [_artifact(each) for each in given.artifacts]
+    return Task(
+        _id(given.id),
+        _id(given.context_id),
+        _state(given.status),
+        _message_of(given.status),
+        {each.id: each for each in artifacts},
+        given.status.timestamp.ToNanoseconds(),
+    )
+
+
+def read_tasks(given: Any) -> list[Task]:
+    """The tasks of a list."""
+    return [read_task(each) for each in given.tasks]
+
+
+def read_message(given: Any) -> Message:
+    """A message of the agent."""
+    parts = tuple(_part(each) for each in given.parts)
+    return Message(str(given.message_id)[:200], parts, _extra(given))
+
+
+def to_part(part: Part) -> Any:
+    """A part of a message of ours."""
+    if part.text is not None:
+        return proto.Part(text=part.text, media_type=part.kind or "text/plain")
+    made: Any = proto.Part(media_type="application/json")
+    _FORMAT.ParseDict(part.data, made.data)
+    return made
+
+
+def survives(value: Json) -> bool:
+    """Whether a value comes out of the SDK as it went in: it holds all numbers as doubles."""
+    return all(not isinstance(each, int) or abs(each) < _EXACT for each in leaves(value))
+
+
+def _id(text: str) -> str:
+    if len(text) > 200 or not text.isprintable() or _ODD & set(text):
+        raise Cut("the agent's answer is not A2A: it has an id nobody can use")
+    return text
+
+
+def _state(status: Any) -> State:
+    return _STATES.get(int(status.state), State.UNKNOWN)
+
+
+def _message_of(status: Any) -> Message | None:
+    return read_message(status.message) if status.HasField("message") else None
+
+
+def _artifact(given: Any) -> Artifact:
+    parts = [_part(each) for each in given.parts]
+    return Artifact(str(given.artifact_id), str(given.name), parts, _extra(given))
+
+
+def _part(given: Any) -> Part:
+    name, kind = str(given.filename)[:300], str(given.media_type)[:100]
+    match given.WhichOneof("content"):
+        case "text":
+            return Part(text=str(given.text), name=name, kind=kind)
+        case "data":
+            return Part(data=_json(given.data), name=name, kind=kind)
+        case "raw":
+            return Part(raw=bytes(given.raw), name=name, kind=kind)
+        case "url":
+            return Part(url=str(given.url), name=name, kind=kind)
+        case _:
+            return Part(text="", name=name, kind=kind)
+
+
+def _extra(given: Any) -> Json:
+    return _json(given.metadata) if given.HasField("metadata") else None
+
+
+def _json(given: Any) -> Json:
+    return map_leaves(cast("Json", _FORMAT.MessageToDict(given)), _whole)
+
+
+def _whole(value: Json) -> Json:
+    """Whole numbers as whole numbers again: the SDK makes 3.0 of every 3."""
+    if isinstance(value, float) and math.isfinite(value) and value.is_integer():
+        return int(value) if abs(value) < _EXACT else value
+    return value

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from typing import Final, NoReturn
 
-from plansmith.adapters.agents.a2a.exchange import Broke, Exchange, Gone
+from plansmith.adapters.agents.a2a.exchange import Broke, Exchange, Gone, survives
 from plansmith.adapters.agents.a2a.messages import (
     CANNOT,
     ENDED_BADLY,
@@ -34,7 +34,6 @@ from plansmith.adapters.agents.a2a.messages import (
     task_result,
 )
 from plansmith.adapters.agents.a2a.settings import AgentSettings
-from plansmith.adapters.agents.a2a.translate import survives
 from plansmith.adapters.agents.a2a.wire import Cut, TooMuch
 from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect
