@@ -21,7 +21,8 @@ from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
 from plansmith.plan.fold import RunFold
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, next_move
+from plansmith.plan.run import Run
 from plansmith.plan.steps import StepFields
 from plansmith.review.policy import active_steps, effects
 from plansmith.review.render import problem_lines, safe
@@ -244,13 +245,22 @@ async def _advance(watcher: Watcher, run: Run) -> Stop | None:
     session = watcher.session
     if run.damage:
         raise JournalDamaged(run.damage)
-    if run.status.over or is_unusable(run) or (run.paused and not run.questions):
+    move = next_move(run)
+    if isinstance(move, Over) or move == Paused() or is_unusable(run):
         return Stop.ITSELF
     session.smith.require_here(f"run {run.id}", run.folder)
-    if run.status is RunStatus.REVIEWING and not run.is_approved:
-        return None if await _review(session, run) else Stop.ITSELF
-    if run.questions and run.status in (RunStatus.ASKING, RunStatus.PAUSED):
-        return None if await _ask(session, run) else Stop.ITSELF
+    match move:
+        case AwaitReview():
+            return None if await _review(session, run) else Stop.ITSELF
+        case AwaitAnswer() | Paused():
+            return None if await _ask(session, run) else Stop.ITSELF
+        case _:
+            return await _go_on(watcher, run)
+
+
+async def _go_on(watcher: Watcher, run: Run) -> Stop | None:
+    """Plan or run, whatever comes next; how it stopped when nothing came of that."""
+    session = watcher.session
     if run.plan is not None:
         await session.refuse_what_cannot_run(run.plan)
     conducted = await conduct(watcher)

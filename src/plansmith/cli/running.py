@@ -14,7 +14,8 @@ from plansmith.cli.plans import FileCommand, names_run
 from plansmith.cli.progress import ticking
 from plansmith.cli.session import Session, exit_of, in_session
 from plansmith.errors import Refused, RunBusy
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
+from plansmith.plan.run import Run
 from plansmith.review.render import safe
 
 
@@ -170,13 +171,9 @@ async def _until_over(watcher: Watcher) -> None:
     if watcher.session.has_person:
         await watcher.follow()
         return
-    while not (watcher.run.status.over or _waits(watcher.run)):
+    while isinstance(next_move(watcher.run), MakePlan | Execute | Conclude):
         await watcher.session.smith.store.wait(watcher.run_id, after=watcher.number)
         await watcher.catch_up()
-
-
-def _waits(run: Run) -> bool:
-    return run.status in (RunStatus.ASKING, RunStatus.REVIEWING, RunStatus.PAUSED)
 
 
 RUN = FileCommand(_configure_run, _run)

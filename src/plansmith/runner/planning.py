@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from plansmith.errors import JournalDamaged, Misconfigured, RunBusy
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.next_move import MakePlan, next_move, sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.problem import Severity
@@ -34,12 +35,11 @@ from plansmith.runner.early import EarlyReads, left_open, wanted_by
 from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Entry, Journal
 from plansmith.runner.patience import PatientStore
-from plansmith.runner.runs import UNDER_WAY, Runs
+from plansmith.runner.runs import Runs, shown_first
 from plansmith.runner.templates import plan_steps, runs_templates, template_problems
 
 CLARIFICATIONS: Final = 2
 RULES: Final = "rules"  # the name of the model that is none
-SEEN_FIRST: Final = "you wanted to see the plan first"
 
 
 def _wait_for_the_plan(_: AnyStep) -> None:
@@ -280,12 +280,6 @@ class Planning(Runs):
             await self.drop_early(run_id)
         await super().close()
 
-    async def _may_run(self, run: Run) -> bool:
-        """Who wants to see a plan first is waited for, also where the policy asks nothing."""
-        if sees_first(run) and run.phase not in UNDER_WAY and run.plan is not None:
-            return run.is_approved and await super()._may_run(run)
-        return await super()._may_run(run)
-
     async def resume_all(self, *, busy: Callable[[RunBusy], None] = lambda _: None) -> list[Run]:
         """After a restart: plan what was not planned yet, and go on with all that was under way."""
         for run_id in await self.store.open_runs() if self._model is not None else ():
@@ -304,13 +298,14 @@ class Planning(Runs):
         if self._model is None or journal.id in self._planning or journal.id in self._active:
             return
         run = journal.run
-        if run.status.over or run.questions or run.paused or run.damage:
-            return
-        if run.plan is None:
-            await self.plan_into(journal, PlanRequest.of(run.request, run.options))
-        elif run.changing:
-            async with self.owners.owning(journal.id):
-                await self.change(journal)
+        match next_move(run):
+            case MakePlan(changed=True):
+                async with self.owners.owning(journal.id):
+                    await self.change(journal)
+            case MakePlan():
+                await self.plan_into(journal, PlanRequest.of(run.request, run.options))
+            case _:
+                return
 
     async def change(self, journal: Journal) -> None:
         """Make the plan a person asked for."""
@@ -347,16 +342,6 @@ def why_none(planned: Planned) -> str:
 
 def _no_plan(planned: Planned) -> e.RunFinished:
     return e.RunFinished(status="failed", reason=f"no plan could be made: {why_none(planned)}")
-
-
-def sees_first(run: Run) -> bool:
-    """Whether the person wants to see every plan of a run before anything of it runs."""
-    return run.options.get("mode") == "review"
-
-
-def shown_first(plan: Plan) -> e.ReviewAsked:
-    """The review of a plan that would need none, for whoever wants to see it first."""
-    return e.ReviewAsked(hash=plan.hash, reasons=(SEEN_FIRST,))
 
 
 def _said(events: Sequence[e.Event]) -> list[str]:

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
+from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import ORIGIN
 from plansmith.planner.kit import PlanRequest
 from plansmith.runner.journal import Journal
-from plansmith.runner.planning import sees_first, shown_first
 from plansmith.runner.rerun import carried_over, done_again, everything_done
 from plansmith.runner.revising import Revising
+from plansmith.runner.runs import shown_first
 
 
 class Repeating(Revising):

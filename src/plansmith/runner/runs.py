@@ -18,6 +18,14 @@ from plansmith.errors import (
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.fold import GO_ON
+from plansmith.plan.next_move import (
+    UNDER_WAY,
+    AwaitAnswer,
+    Conclude,
+    Execute,
+    next_move,
+    sees_first,
+)
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.ports import Closing
@@ -26,19 +34,19 @@ from plansmith.runner.answerable import ONLY_PERSONS, why_not
 from plansmith.runner.answers import expired, settle
 from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
-from plansmith.runner.conclude import conclude, goes_on, is_waiting
+from plansmith.runner.conclude import conclude
 from plansmith.runner.desk import Desk
 from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Journal, load_replies, load_results, results_left
 from plansmith.runner.limits import RunLimits, limit_of
 from plansmith.runner.patience import PatientStore
-from plansmith.runner.requested import asking_about_missing, missing_in
+from plansmith.runner.requested import asking_about_missing
 from plansmith.runner.spending import Spending
 from plansmith.runner.templates import runs_templates
 from plansmith.runner.units import named_unit
 
-UNDER_WAY: Final = frozenset({RunStatus.RUNNING, RunStatus.REPLANNING})
 _AT_ONCE: Final = 100
+SEEN_FIRST: Final = "you wanted to see the plan first"
 
 
 class Runs(Desk):
@@ -143,7 +151,7 @@ class Runs(Desk):
             await self.complete(journal)
             await self._expire(journal)
             await self._ask_late(journal)
-            if not await self._may_run(journal.run) or not await self._own(journal):
+            if not _may_run(journal.run) or not await self._own(journal):
                 (journal := await self.journal(run_id)).need_sound()
                 return await self.whole(journal)
         _, future = self._active[run_id]
@@ -152,22 +160,12 @@ class Runs(Desk):
     async def _own(self, journal: Journal) -> asyncio.Future[Run] | None:
         """Conduct a run as its one owner; nothing when it cannot go on any more by then."""
         async with self.owners.owning(journal.id):
-            stands = not await journal.catch_up() or await self._may_run(journal.run)
+            stands = not await journal.catch_up() or _may_run(journal.run)
             return await self._conduct(journal) if stands else None
 
     async def complete(self, journal: Journal) -> None:
         """Finish what has to be there before a run can go on."""
         del journal
-
-    async def _may_run(self, run: Run) -> bool:
-        if run.status.over or run.paused or run.plan is None:
-            return False
-        if run.phase in UNDER_WAY or run.is_approved:
-            return True
-        # What was asked about once waits for an answer, whatever the policy says by itself.
-        if run.phase is RunStatus.REVIEWING or missing_in(run.problems):
-            return False
-        return not await self.review(run.plan, templates=run.templates)
 
     async def _ask_late(self, journal: Journal) -> None:
         """Ask about a plan that could have run at once when it was made, and cannot any more."""
@@ -175,6 +173,8 @@ class Runs(Desk):
         if run.phase is not RunStatus.PLANNING or run.plan is None or run.changing or run.paused:
             return
         review = await self.review(run.plan, run, templates=run.templates)
+        if sees_first(run):
+            review = review or [shown_first(run.plan)]
         asked = asking_about_missing(review, run.plan, run.problems)
         if asked:
             await journal.append(*asked)
@@ -252,15 +252,18 @@ class Runs(Desk):
 
     async def _to_the_end(self, journal: Journal, conductor: Conductor) -> Run:
         try:
+            idle = False
             while True:
-                run = journal.run
-                if run.phase is RunStatus.RUNNING:
-                    run = await conductor.conduct()
-                waits = is_waiting(run) or run.paused
-                if (waits and not run.cancel_asked) or not await self._end(journal, conductor):
-                    break
-                conductor = await self.patience.until_done(partial(self._conductor, journal))
-                self._active[journal.id] = conductor, self._active[journal.id][1]
+                match next_move(journal.run, idle=idle):
+                    case Execute() | AwaitAnswer() if _is_running(journal.run, idle=idle):
+                        await conductor.conduct()
+                        idle = True
+                    case Conclude() if await self._end(journal, conductor):
+                        again = partial(self._conductor, journal)
+                        conductor, idle = await self.patience.until_done(again), False
+                        self._active[journal.id] = conductor, self._active[journal.id][1]
+                    case _:
+                        break
         except StaleWriter:
             await journal.catch_up()
             return await self.whole(journal)
@@ -394,4 +397,26 @@ class Runs(Desk):
         if run_id in self._active or not self.is_here(journal.run.folder):
             return None
         await self._expire(journal)
-        return await self._own(journal) if goes_on(journal.run) else None
+        match next_move(journal.run):
+            case Execute(begun=True) | Conclude():
+                return await self._own(journal)
+            case _:
+                return None
+
+
+def _is_running(run: Run, *, idle: bool) -> bool:
+    return not idle and run.phase is RunStatus.RUNNING
+
+
+def _may_run(run: Run) -> bool:
+    """Whether `run` takes a run further; of its questions only the executor knows who waits."""
+    match next_move(run):
+        case Execute() | Conclude() | AwaitAnswer(begun=True):
+            return True
+        case _:
+            return False
+
+
+def shown_first(plan: Plan) -> e.ReviewAsked:
+    """The review of a plan that would need none, for whoever wants to see it first."""
+    return e.ReviewAsked(hash=plan.hash, reasons=(SEEN_FIRST,))

@@ -18,6 +18,7 @@ from plansmith.errors import (
 )
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
+from plansmith.plan.next_move import AwaitReview, Conclude, Execute, MakePlan, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.schedules import (
@@ -38,7 +39,6 @@ from plansmith.runner.desk import SUBMITTED
 from plansmith.runner.journal import Entry, Journal
 from plansmith.runner.repeating import Repeating
 from plansmith.runner.replan import failed_steps
-from plansmith.runner.runs import UNDER_WAY
 from plansmith.runner.scheduling_holds import Hold
 from plansmith.runner.templates import TemplateBook
 
@@ -332,7 +332,7 @@ class Firing(Repeating):
             self.tell(f"schedule {schedule.name}: {state.value} {run.reason}".rstrip())
             if state is FireState.FAILED:
                 await self.judged(schedule)
-        elif run.status not in UNDER_WAY:
+        elif not isinstance(next_move(run), MakePlan | Execute | Conclude):
             await hold.mark(state=FireState.WAITING, note=waits_for(run), seen=now)
         return hold.fire
 
@@ -374,14 +374,14 @@ class Firing(Repeating):
 
 def _is_ours(fire: Fire, run: Run, now: datetime) -> bool:
     """Whether a run is to be gone on with here: approved since, or left behind by the dead."""
-    if run.is_approved and run.phase not in UNDER_WAY and not run.paused:
+    if next_move(run) == Execute(begun=False):
         return True
     return fire.state is not FireState.WAITING and now - fire.seen > LEFT
 
 
 def waits_for(run: Run) -> str:
     """What a run waits for, in a few words."""
-    if run.status is RunStatus.REVIEWING:
+    if isinstance(next_move(run), AwaitReview):
         return "waits for your approval"
     if run.questions:
         return f"asks: {next(iter(run.questions.values())).text}"

@@ -18,11 +18,10 @@ from plansmith.errors import (
     StaleWriter,
 )
 from plansmith.plan import events as e
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.next_move import UNDER_WAY, MakePlan, goes_on, next_move
+from plansmith.plan.run import Run
 from plansmith.planner.kit import PlanRequest
-from plansmith.runner.conclude import goes_on
 from plansmith.runner.journal import SYSTEM
-from plansmith.runner.runs import UNDER_WAY
 from plansmith.server.drafts import Drafts
 from plansmith.server.logs import Log
 
@@ -93,9 +92,8 @@ class Conducting:
         """Plan, and run; a request that was only to be planned is not run by itself."""
         journal = await self._smith.journal(run_id)
         run = journal.run
-        if run.plan is None and not run.options.get("mode") and not run.status.over:
-            if not run.questions and not run.paused:
-                await self._smith.plan_into(journal, PlanRequest.of(run.request, run.options))
+        if next_move(run) == MakePlan() and not run.options.get("mode"):
+            await self._smith.plan_into(journal, PlanRequest.of(run.request, run.options))
             return journal.run
         return await self._smith.run(run_id)
 
@@ -160,7 +158,7 @@ class Conducting:
     async def _aside(self, run_id: str, deed: Coroutine[Any, Any, _T]) -> _T:
         with self._drafts.of(run_id):
             done = await deed
-        if may_go_on((await self._smith.journal(run_id)).run):
+        if goes_on((await self._smith.journal(run_id)).run):
             self.go_on(run_id)
         return done
 
@@ -212,7 +210,7 @@ class Conducting:
         if not self._smith.is_here(run.folder):
             return 0
         self._known.add(run_id)
-        if may_go_on(run):
+        if goes_on(run):
             self.go_on(run_id)
             return 1
         self._watch_time(run)
@@ -226,19 +224,6 @@ class Conducting:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def may_go_on(run: Run) -> bool:
-    """Whether a run that was left behind goes on by itself: nothing in it waits for a person."""
-    if run.status.over or run.paused or run.damage:
-        return False
-    if run.phase in UNDER_WAY:
-        return goes_on(run)
-    if run.plan is None or run.changing:
-        return not run.questions
-    if run.phase is RunStatus.REVIEWING:
-        return run.approved == run.plan.hash
-    return run.options.get("mode") == "read_only"
 
 
 async def _quietly(wait: Awaitable[None]) -> None:

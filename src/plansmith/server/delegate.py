@@ -10,8 +10,9 @@ from typing import Any, Final
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
+from plansmith.plan.next_move import goes_on
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run import Run
 from plansmith.planner.kit import PlanRequest
 from plansmith.runner.answerable import ONLY_PERSONS, answerable
 from plansmith.runner.runs import Runs
@@ -123,7 +124,4 @@ class Delegate:
 
 def rests(run: Run) -> bool:
     """Whether nothing more happens to a run before someone says something."""
-    waits = awaits_review(run) or run.status in (RunStatus.ASKING, RunStatus.PAUSED)
-    planned = run.phase is RunStatus.PLANNING and run.plan is not None
-    only_planned = planned and not run.options.get("mode")
-    return run.status.over or waits or only_planned
+    return not goes_on(run)

@@ -8,8 +8,8 @@ from typing import Final
 
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
+from plansmith.plan.next_move import goes_on
 from plansmith.ports import News
-from plansmith.server.conducting import may_go_on
 from plansmith.server.office import Office
 
 _BATCH: Final = 500
@@ -67,5 +67,5 @@ async def _take_on(office: Office, run_id: str, number: int) -> None:
         return
     # Who answers a question about the request plans by itself: that takes as long as a model.
     spoken = all(event.by.speaks for event in journal.events[number - 1 :])
-    if spoken and journal.run.plan is not None and may_go_on(journal.run):
+    if spoken and journal.run.plan is not None and goes_on(journal.run):
         office.conducting.go_on(run_id)

@@ -10,16 +10,16 @@ from plansmith.dialects.native import read_plan
 from plansmith.errors import InvalidPlan, Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
+from plansmith.plan.next_move import goes_on
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.planner.kit import PlanRequest
 from plansmith.runner.halting import pause_at_once, skip_step
-from plansmith.runner.planning import SEEN_FIRST
 from plansmith.runner.report import load_report
 from plansmith.runner.report_html import POLICY, to_html
 from plansmith.runner.report_markdown import to_markdown
+from plansmith.runner.runs import SEEN_FIRST
 from plansmith.server import bodies as b
-from plansmith.server.conducting import may_go_on
 from plansmith.server.inspecting import inspected
 from plansmith.server.problems import HttpProblem
 from plansmith.server.route import Answer, Ask, Nothing
@@ -165,7 +165,7 @@ async def resume(ask: Ask, _: Nothing) -> Answer:
     journal = await office.journal(ask.run)
     journal.need_sound()
     await office.smith.owners.need_free(ask.run)
-    if journal.run.paused or not may_go_on(journal.run):
+    if journal.run.paused or not goes_on(journal.run):
         await office.smith.resume(ask.run, by=ask.by)
     if is_undecided(await office.run(ask.run)):
         await office.ask_for_review(ask.run, EDITED)

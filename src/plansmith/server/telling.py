@@ -13,6 +13,7 @@ from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, canonical_json
+from plansmith.plan.next_move import AwaitReview, Execute, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.steps import MapStep, PlanStep
@@ -141,14 +142,16 @@ def _review(run: Run, events: Sequence[e.Event]) -> Json:
 
 def awaits_review(run: Run) -> bool:
     """Whether a person has to decide on the plan that stands now."""
-    approved = run.plan is not None and run.approved == run.plan.hash
-    return run.status is RunStatus.REVIEWING and not approved
+    return isinstance(next_move(run), AwaitReview)
 
 
 def is_undecided(run: Run) -> bool:
-    """Whether a run has a plan that nobody was asked about, and that does not go on by itself."""
-    planned = run.status is RunStatus.PLANNING and run.plan is not None
-    return planned and not run.changing and run.options.get("mode") != "read_only"
+    """Whether nobody was asked about a run's plan, and it waits for somebody's word."""
+    match next_move(run):
+        case Execute(needs_start=True) | AwaitReview():
+            return run.phase is RunStatus.PLANNING
+        case _:
+            return False
 
 
 async def step_views(smith: Plansmith, run: Run, room: int) -> dict[str, Json]:

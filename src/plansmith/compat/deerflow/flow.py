@@ -20,6 +20,16 @@ from plansmith.dialects.deerflow import is_work, report_instruction
 from plansmith.dialects.habits import Ids, result_text
 from plansmith.plan.data import Flag, Json, Record, Whole
 from plansmith.plan.events import ReviewAsked
+from plansmith.plan.next_move import (
+    AwaitAnswer,
+    AwaitReview,
+    Conclude,
+    Execute,
+    MakePlan,
+    Over,
+    Paused,
+    next_move,
+)
 from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, RunStatus
@@ -184,11 +194,12 @@ class DeerFlow:
         word = read_feedback(words) if isinstance(words, str) else words
         run = await self.smith.get(run_id)
         goto = route_feedback(word.feedback, word.text)
-        if run.status is not RunStatus.REVIEWING or run.plan is None or goto is Goto.HUMAN_FEEDBACK:
+        move = next_move(run)
+        if not isinstance(move, AwaitReview) or goto is Goto.HUMAN_FEEDBACK:
             return self.state(run)
         if word.feedback is Feedback.EDIT_PLAN:
             return await self._onward(await self.smith.request_changes(run_id, word.text, by=by))
-        await self.smith.decide(run_id, approve=run.plan.hash, by=by)
+        await self.smith.decide(run_id, approve=move.hash, by=by)
         return self.state(await self.smith.run(run_id))
 
     async def answer(self, run_id: str, question: str, value: Json, *, by: str = "") -> State:
@@ -201,10 +212,8 @@ class DeerFlow:
 
     async def _onward(self, run: Run) -> State:
         """Run what needs nobody's word."""
-        if run.plan is None or run.plan.degraded or run.status.over:
-            return self.state(run)
-        waits = run.status in (RunStatus.REVIEWING, RunStatus.ASKING)
-        return self.state(run if waits else await self.smith.run(run.id))
+        runs = isinstance(next_move(run), Execute) and not (run.plan and run.plan.degraded)
+        return self.state(await self.smith.run(run.id) if runs else run)
 
     def state(self, run: Run) -> State:
         """The state of a run in DeerFlow's words."""
@@ -249,13 +258,19 @@ def research_team(*, model: ChatModel, sources: Sequence[ToolSource], folder: Pa
 
 
 def _goto(run: Run) -> Goto:
-    if run.status.over or (run.plan is not None and run.plan.degraded):
+    if run.plan is not None and run.plan.degraded:
         return Goto.END
-    if run.status in (RunStatus.REVIEWING, RunStatus.ASKING, RunStatus.PAUSED):
-        return Goto.HUMAN_FEEDBACK
-    if run.status is RunStatus.REPORTING:
-        return Goto.REPORTER
-    return Goto.PLANNER if run.plan is None else Goto.RESEARCH_TEAM
+    match next_move(run):
+        case Over():
+            return Goto.END
+        case AwaitReview() | AwaitAnswer() | Paused():
+            return Goto.HUMAN_FEEDBACK
+        case MakePlan():
+            return Goto.PLANNER
+        case Conclude():
+            return Goto.REPORTER
+        case _:
+            return Goto.RESEARCH_TEAM
 
 
 def _errors(run: Run) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from plansmith.compat.sage.tools import RegistryTools, ToolRegistry
 from plansmith.dialects.sage import read, write
 from plansmith.errors import InvalidPlan
 from plansmith.plan.data import Json
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.run import Run
 from plansmith.ports import ChatModel, PlanStore
 from plansmith.runner.limits import Caps, RunLimits
 
@@ -97,9 +98,10 @@ class AgentRuntime:
         )
         async with smith:
             run = await smith.submit(plan, request=query, by=_CALLER)
-            if run.status is RunStatus.REVIEWING and run.plan is not None:
+            move = next_move(run)
+            if isinstance(move, AwaitReview):
                 approved = self._review(run)
-                decision = {"approve": run.plan.hash} if approved else {}
+                decision = {"approve": move.hash} if approved else {}
                 run = await smith.decide(run.id, reject=not approved, by=_CALLER, **decision)
             self.run = await smith.run(run.id)
             told = cast("dict[str, Any]", write(plan, self.run).value)

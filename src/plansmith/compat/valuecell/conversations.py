@@ -8,8 +8,9 @@ from plansmith.app import Plansmith
 from plansmith.compat.valuecell.models import UserInput
 from plansmith.compat.valuecell.rules import guidance_in
 from plansmith.plan.events import RunCreated, actor
+from plansmith.plan.next_move import AwaitAnswer, next_move
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run import Run
 from plansmith.planner.kit import PlanRequest
 from plansmith.ports import Message
 from plansmith.runner.desk import SUBMITTED
@@ -39,6 +40,11 @@ def place_of(run: Run) -> Place | None:
     if len(parts) != 5 or parts[0] != _ORIGIN:
         return None
     return Place(parts[2], parts[3], parts[4], parts[1] == "handoff")
+
+
+def is_asked(run: Run) -> bool:
+    """Whether a run waits for a word on the request itself."""
+    return isinstance(next_move(run), AwaitAnswer) and run.plan is None
 
 
 class Conversations:
@@ -75,11 +81,7 @@ class Conversations:
 
     async def open_runs(self) -> list[Run]:
         """The runs of conversations that wait for a word on the request itself."""
-        return [
-            run
-            for run in await self._smith.runs()
-            if run.status is RunStatus.ASKING and run.plan is None and place_of(run)
-        ]
+        return [run for run in await self._smith.runs() if is_asked(run) and place_of(run)]
 
     async def history(self, conversation_id: str) -> tuple[Message, ...]:
         """What was asked and answered before in a conversation."""

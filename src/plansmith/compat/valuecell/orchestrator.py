@@ -19,7 +19,8 @@ from plansmith.compat.valuecell.service import PlanService
 from plansmith.compat.valuecell.super_agent import SuperAgent
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.run import Run
 from plansmith.plan.schedules import Schedule
 
 StepEvent = e.StepStarted | e.StepProgressed | e.StepDone | e.StepFailed | e.StepCancelled
@@ -149,6 +150,7 @@ def _waits(run: Run) -> str:
     """What a run waits for, in words."""
     if run.questions:
         return "\n".join(question.text for question in run.questions.values())
-    if run.status is RunStatus.REVIEWING and run.plan is not None:
-        return f"approve the plan {run.plan.hash}"
+    move = next_move(run)
+    if isinstance(move, AwaitReview):
+        return f"approve the plan {move.hash}"
     return run.status.value

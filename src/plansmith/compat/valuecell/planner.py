@@ -10,7 +10,7 @@ from plansmith.compat.valuecell.connections import (
     RemoteConnections,
     agentcard_to_prompt,
 )
-from plansmith.compat.valuecell.conversations import Conversations, Place, place_of
+from plansmith.compat.valuecell.conversations import Conversations, Place, is_asked, place_of
 from plansmith.compat.valuecell.models import (
     ExecutionPlan,
     ScheduleConfig,
@@ -74,7 +74,7 @@ class ExecutionPlanner:
 
     async def asked(self, run: Run, ask: Ask) -> Run:
         """The run after every question about its request was answered."""
-        while run.status is RunStatus.ASKING and run.plan is None:
+        while is_asked(run):
             name, question = next(iter(run.questions.items()))
             request = UserInputRequest(question.text)
             await ask(request)
