@@ -152,7 +152,7 @@ def make_smith(
     demo = "model" not in given and models.plan.model == "demo"
 
     def say(text: str) -> None:
-        smith.tell(text)  # by name: while a run is shown, it is told where the run is shown
+        smith.runs.planner.tell(text)  # by name: it changes while a run is shown
 
     parts: dict[str, Callable[[], Any]] = {
         "model": lambda: make_model(models.plan, clock=clock, tell=say),

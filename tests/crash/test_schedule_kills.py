@@ -39,7 +39,7 @@ class Scene:
 
     async def add(self, timing: Timing) -> Schedule:
         smith = self.smith()
-        schedule = await smith.create_schedule(
+        schedule = await smith.schedules.create(
             timing=timing, plan=PLAN, approve=PLAN.hash, overlap="queue", missed="all"
         )
         await smith.close()
@@ -79,7 +79,7 @@ async def test_two_processes_on_one_store_start_each_instant_once(
     keepers = [await scene.keeper(4) for _ in range(2)]
     assert [await ended(each) for each in keepers] == [0, 0]
     smith = scene.smith()
-    rows = await smith.shelf.fires(schedule.id, limit=1000)
+    rows = await smith.schedules.shelf.fires(schedule.id, limit=1000)
     runs = list(await smith.store.runs())
     await smith.close()
     fired = [each for each in rows if each.run]
@@ -103,13 +103,13 @@ async def test_a_process_killed_in_mid_fire_leaves_one_run_that_is_finished(
     schedule = await scene.add(Timing(once_at=at.isoformat()))
     assert await ended(await scene.keeper(9, when)) == -signal.SIGKILL
     smith = scene.smith()
-    [row] = await smith.shelf.fires(schedule.id, limit=9)
+    [row] = await smith.schedules.shelf.fires(schedule.id, limit=9)
     assert row.state.open
     async with asyncio.timeout(60):
         while row.state is not FireState.DONE:
-            await smith.tick()
-            await smith.carried()
-            [row] = await smith.shelf.fires(schedule.id, limit=9)
+            await smith.schedules.tick()
+            await smith.schedules.carried()
+            [row] = await smith.schedules.shelf.fires(schedule.id, limit=9)
             await asyncio.sleep(0.02)
     assert list(await smith.store.runs()) == [row.run]
     await smith.close()

@@ -78,7 +78,7 @@ def _ask(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
-        session.smith.early_start = False
+        session.smith.runs.planner.early_start = False
         run = await _planned(session)
         if args.json:
             print_json(run_json(run, session) | await _making(session, run))

@@ -105,11 +105,11 @@ async def interrupts() -> AsyncGenerator[asyncio.Queue[None]]:
 async def _telling(watcher: Watcher) -> AsyncGenerator[None]:
     """What a new plan's making tells goes where the run is shown: lines would break a block."""
     smith = watcher.session.smith
-    before, smith.tell = smith.tell, watcher.view.say
+    before, smith.runs.planner.tell = smith.runs.planner.tell, watcher.view.say
     try:
         yield
     finally:
-        smith.tell = before
+        smith.runs.planner.tell = before
 
 
 class Conducted(NamedTuple):
@@ -152,7 +152,7 @@ async def _until_stopped(
         return Stop.ITSELF
     watcher.view.say(watcher.session.words["stopping"])
     pausing = asyncio.ensure_future(smith.pause(run_id, by=by, reason="detached"))
-    short = min(smith.limits.grace_s, _DETACH_S)
+    short = min(smith.runs.execution.limits.grace_s, _DETACH_S)
     patience = None if await _has_effects_under_way(watcher) else short
     first = await _first(pausing, hits.get, timeout=patience)
     if first == 1:
@@ -185,8 +185,8 @@ async def _only_reads(session: Session, run: Run) -> bool:
 
 
 async def _change_something(session: Session, steps: Sequence[StepFields]) -> bool:
-    callees = await session.smith.callees()
-    agents = {spec.name: spec for spec in session.smith.agents()}
+    callees = await session.smith.runs.intake.callees()
+    agents = {spec.name: spec for spec in session.smith.runs.intake.agents()}
     return any(
         effect is not Effect.READ
         for step in steps
@@ -248,7 +248,7 @@ async def _advance(watcher: Watcher, run: Run) -> Stop | None:
     move = next_move(run)
     if isinstance(move, Over) or move == Paused() or is_unusable(run):
         return Stop.ITSELF
-    session.smith.require_here(f"run {run.id}", run.folder)
+    session.smith.runs.journals.require_here(f"run {run.id}", run.folder)
     match move:
         case AwaitReview():
             return None if await _review(session, run) else Stop.ITSELF

@@ -224,7 +224,7 @@ def _configure_undo(parser: argparse.ArgumentParser) -> None:
 
 def _undo(args: argparse.Namespace) -> int:
     async def deed(session: Session, run: Run) -> Run:
-        go = session.smith.redo if args.redo else session.smith.undo
+        go = session.smith.runs.editing.redo if args.redo else session.smith.undo
         undone = await go(run.id, by=session.by)
         events = list(await session.smith.store.events(run.id))
         session.say(*revision_lines(events, session))
@@ -274,7 +274,7 @@ def _skip(args: argparse.Namespace) -> int:
 def _repair(args: argparse.Namespace) -> int:
     async def deed(session: Session, run: Run) -> Run:
         before = run.last.number if run.last else 0
-        repaired = await session.smith.repair(run.id, by=session.by)
+        repaired = await session.smith.runs.journals.repair(run.id, by=session.by)
         session.say(session.words["repaired"].format(number=before), f"  {safe(repaired.reason)}")
         return repaired
 

@@ -186,7 +186,7 @@ def _state_lines(run: Run, session: Session) -> Iterator[str]:
 
 def run_lines(run: Run, session: Session) -> Iterator[str]:
     """A run as `show` shows it: where it stands, its steps, and what came of them."""
-    now = session.smith.clock.now()
+    now = session.smith.runs.journals.clock.now()
     yield f"Run {run.id}: {status_word(run, session)}"
     yield f"  {clip(safe(run.request), 200)}"
     if run.folder:

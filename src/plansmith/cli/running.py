@@ -79,7 +79,7 @@ async def _wake(session: Session, run: Run) -> None:
 
 async def _resume_all(session: Session) -> int:
     busy: list[RunBusy] = []
-    runs = await session.smith.resume_all(busy=busy.append)
+    runs = await session.smith.runs.resume_all(busy=busy.append)
     session.say(*dict.fromkeys(safe(str(each)) for each in busy))
     if session.args.json:
         print_json([run_json(run, session) for run in runs])

@@ -54,7 +54,7 @@ class Session:
     def command_for(self, run: Run, *words: str) -> str:
         """The exact command about a run, which names the run's folder where that is another."""
         command = self.command(*words)
-        if self.smith.is_here(run.folder):
+        if self.smith.runs.journals.is_here(run.folder):
             return command
         first, _, rest = command.partition(" ")
         return f"{first} -C {shlex.quote(run.folder)} {rest}"
@@ -75,7 +75,7 @@ class Session:
 
     async def find(self, name: str) -> str:
         """The id of the run that is meant: `last`, an id, or how only one id begins."""
-        return await find_run(name, self.smith.store, self.smith.folder)
+        return await find_run(name, self.smith.store, self.smith.runs.journals.folder)
 
     async def run(self, name: str) -> Run:
         """The run that is meant."""
@@ -85,8 +85,8 @@ class Session:
 
     async def refuse_what_cannot_run(self, plan: Plan) -> None:
         """Say so before anything runs when a step's tool is not here, or only described."""
-        callees = await self.smith.callees()
-        for step in active_steps(plan, await self.smith.contents(plan)):
+        callees = await self.smith.runs.intake.callees()
+        for step in active_steps(plan, await self.smith.runs.intake.contents(plan)):
             if not isinstance(step, ToolStep):
                 continue
             source = callees.tools.get(step.tool)

@@ -15,6 +15,7 @@ from plansmith.review.policy import ReviewPolicy
 from plansmith.runner.budget import BudgetLimits
 from plansmith.runner.limits import Caps, RunLimits
 from plansmith.runner.past import Past
+from plansmith.runner.replan import Rounds
 
 
 class Options(TypedDict, total=False):
@@ -26,8 +27,10 @@ class Options(TypedDict, total=False):
     ranker: SemanticRanker | None
     templates: Mapping[str, Plan]
     policy: ReviewPolicy
+    ask_also: Callable[[Plan], Sequence[str]]
     limits: RunLimits
     caps: Caps
+    rounds: Rounds
     budget: BudgetLimits
     shared_budget: BudgetLimits
     price_per_million: Decimal | None

@@ -44,7 +44,7 @@ from plansmith.plan.events import Actor, QuestionAsked
 from plansmith.plan.ids import Ids
 from plansmith.plan.run import Run, RunStatus
 from plansmith.runner.answerable import ONLY_PERSONS
-from plansmith.runner.templates import Template, TemplateBook, keeps_templates
+from plansmith.runner.templates import Template, keeps_templates
 from plansmith.server.delegate import Delegate, program, rests
 from plansmith.server.keys import grant_of
 from plansmith.server.office import Office
@@ -158,7 +158,7 @@ def _with_skills(card: AgentCard, templates: Sequence[Template]) -> AgentCard:
 async def _templates(office: Office) -> list[Template]:
     if not keeps_templates(office.smith.store):
         return []
-    known = await TemplateBook(office.smith).all()
+    known = await office.smith.templates.all()
     return [each for name, each in known.items() if "@" not in name]
 
 

@@ -15,8 +15,6 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.planner.kit import PlanRequest
 from plansmith.runner.answerable import ONLY_PERSONS, answerable
-from plansmith.runner.runs import Runs
-from plansmith.runner.templates import TemplateBook
 from plansmith.server.office import Office
 from plansmith.server.telling import awaits_review, moment, question_view
 
@@ -42,26 +40,22 @@ class Delegate:
     ) -> str:
         """A run that is planned in the background; one that goes on runs if it only reads."""
         wanted = PlanRequest(request, mode="read_only" if goes_on else "")
-        self.office.smith.need_model()
-        created = e.RunCreated(request=request, options=wanted.options(), origin=origin)
-        journal = self.office.smith.new_journal(run_id)
-        await journal.append(created, by=self.who)
-        self.office.conducting.go_on(journal.id)
-        return journal.id
+        return await self._begin(request, run_id=run_id, origin=origin, options=wanted.options())
 
     async def submit(self, plan: Plan, *, run_id: str = "", origin: str = "") -> str:
         """A run of a ready plan: checked, reviewed where it acts, and begun where it only reads."""
-        created = e.RunCreated(
-            request=plan.goal, locale=plan.locale, options=_GOES_ON, origin=origin
-        )
         about = {"origin": "template"} if origin.startswith("template:") else None
-        run = await self.office.smith.begin(created, plan, by=self.who, about=about, run_id=run_id)
-        self.office.conducting.go_on(run.id)
-        return run.id
+        given: dict[str, Any] = {"plan": plan, "options": _GOES_ON, "about": about}
+        return await self._begin(run_id=run_id, origin=origin, **given)
+
+    async def _begin(self, request: str = "", **given: Any) -> str:
+        journal = await self.office.smith.runs.create(request, by=self.who, **given)
+        self.office.conducting.go_on(journal.id)
+        return journal.id
 
     async def use(self, name: str, inputs: Mapping[str, Json], *, run_id: str = "") -> str:
         """A run of a template."""
-        book = TemplateBook(self.office.smith)
+        book = self.office.smith.templates
         plan, template = await book.plan(name, inputs), await book.get(name)
         return await self.submit(plan, run_id=run_id, origin=f"template:{template.full_name}")
 
@@ -79,14 +73,14 @@ class Delegate:
         run = await self.office.run(run_id)
         if question not in run.questions:
             raise StaleDecision(f"run {run_id} has no open question {question!r}")
-        await Runs.answer(self.office.smith, run_id, question, value, by=self.who)
+        await self.office.smith.runs.answer(run_id, question, value, by=self.who)
         self.office.conducting.go_on(run_id)
 
     async def answerable(self, run: Run) -> dict[str, e.QuestionAsked]:
         """The open questions that are for programs."""
         if not run.questions:
             return {}
-        known = await self.office.smith.known(run.plan, run.templates)
+        known = await self.office.smith.runs.intake.known(run.plan, run.templates)
         return answerable(run, known)
 
     async def cancel(self, run_id: str) -> None:

@@ -37,7 +37,7 @@ async def heed(office: Office) -> None:
                     await store.wait_news(after)
             except PlansmithError as error:
                 office.log.warning("not_heeded", error=str(error))
-                await office.smith.clock.sleep(_AGAIN_S)
+                await office.smith.runs.journals.clock.sleep(_AGAIN_S)
     finally:
         for task in waiting:
             task.cancel()
@@ -59,9 +59,9 @@ async def _words(office: Office, news: Sequence[News]) -> list[tuple[str, int]]:
 
 async def _take_on(office: Office, run_id: str, number: int) -> None:
     """Take a run on if whoever spoke did not: nothing has happened to it but words since."""
-    await office.smith.clock.sleep(GRACE_S)
+    await office.smith.runs.journals.clock.sleep(GRACE_S)
     try:
-        journal = await office.smith.journal(run_id)
+        journal = await office.smith.runs.journals.load(run_id)
     except PlansmithError as error:
         office.log.warning("not_heeded", run=run_id, error=str(error))
         return

@@ -15,7 +15,7 @@ from plansmith.plan.data import Json, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FROM, find
 from plansmith.plan.steps import AnyStep, MapStep, ToolStep
-from plansmith.runner.templates import TemplateBook, keeps_templates
+from plansmith.runner.templates import keeps_templates
 
 PERSON: Final = "person"
 REQUEST: Final = "request"
@@ -115,7 +115,7 @@ async def _template(smith: Plansmith, origin: str, tools: Mapping[str, ToolSpec]
     if not origin.startswith(_TEMPLATE) or not keeps_templates(smith.store):
         return Known()
     try:
-        template = await TemplateBook(smith).get(origin.removeprefix(_TEMPLATE))
+        template = await smith.templates.get(origin.removeprefix(_TEMPLATE))
     except PlansmithError:
         return Known()
     return _next(template.plan, Known(), "template", {}, tools)

@@ -32,8 +32,8 @@ _MOST_HOSTS: Final = 100
 
 async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
     """A run, whole, from one reading of its journal."""
-    journal = await smith.journal(run_id)
-    events, run = journal.events, await smith.owners.marked(journal.run)
+    journal = await smith.runs.journals.load(run_id)
+    events, run = journal.events, await smith.runs.journals.owners.marked(journal.run)
     steps = await step_views(smith, run, CLIP)
     report = await smith.store.get(run.report_hash) if run.report_hash else ""
     specs = await known_tools(smith)
@@ -62,7 +62,7 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
 async def known_tools(smith: Plansmith) -> Mapping[str, ToolSpec]:
     """Today's tools; while they cannot be listed, runs can still be looked at."""
     try:
-        return (await smith.callees()).specs
+        return (await smith.runs.intake.callees()).specs
     except PlansmithError:
         return {}
 
@@ -227,7 +227,7 @@ async def effects_view(
     counts = dict.fromkeys(Effect, 0)
     by_step: dict[str, Json] = {}
     specs = await known_tools(smith)
-    agents = {spec.name: spec for spec in smith.agents()}
+    agents = {spec.name: spec for spec in smith.runs.intake.agents()}
     for step in plan.steps if plan else ():
         if step.disabled:
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Unpack
 
@@ -19,7 +19,6 @@ from plansmith.config import Settings
 from plansmith.dialects.deerflow import is_work, report_instruction
 from plansmith.dialects.habits import Ids, result_text
 from plansmith.plan.data import Flag, Json, Record, Whole
-from plansmith.plan.events import ReviewAsked
 from plansmith.plan.next_move import (
     AwaitAnswer,
     AwaitReview,
@@ -35,12 +34,10 @@ from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import ReplyStep
 from plansmith.planner.check import Way, way_on
-from plansmith.planner.kit import Planned
 from plansmith.ports import Agent, ChatModel, ContextBlock, Message, PlanStore, ToolSource
-from plansmith.runner.journal import Journal
 from plansmith.runner.limits import Caps
 from plansmith.runner.options import Options
-from plansmith.runner.replan import Cause, cause_to_revise
+from plansmith.runner.replan import Rounds
 
 TURNS: Final = 40
 # What its authors want to see: the least or the most that counts as good.
@@ -77,44 +74,10 @@ class State:
     errors: tuple[str, ...] = field(default_factory=tuple)
 
 
-class ResearchSmith(Plansmith):
-    """A Plansmith that asks about a plan unless it says that it has enough context.
-
-    At the limit of plan iterations it reports what was found, instead of asking for more.
-    """
-
-    auto_accepted = False
-
-    async def review(
-        self,
-        plan: CorePlan,
-        run: Run | None = None,
-        *,
-        more: Sequence[str] = (),
-        templates: Mapping[str, CorePlan] | None = None,
-    ) -> list[ReviewAsked]:
-        """Ask also about plans that only read, unless they are accepted beforehand."""
-        asked = await super().review(plan, run, more=more, templates=templates)
-        if asked or self.auto_accepted or way_on(plan) is not Way.REVIEW:
-            return asked
-        reason = "the plan says that it has not enough context"
-        return [ReviewAsked(hash=plan.hash, reasons=(reason,))]
-
-    async def end(
-        self, journal: Journal, *, reason: str = "", results: Mapping[str, Json] | None = None
-    ) -> bool:
-        """End a run; its last round ends it too."""
-        cause = cause_to_revise(journal.run, self.caps)
-        if cause is not None and cause.limit == "iterations":
-            reason = f"the limit of {self.caps.iterations} plan iterations"
-        return await super().end(journal, reason=reason, results=results)
-
-    async def _go_on(self, journal: Journal, planned: Planned, cause: Cause) -> bool:
-        """Take the plan of a further round up, beside all that was found before."""
-        before, after = journal.run.plan, planned.plan
-        if cause.kind == "iteration" and before is not None and after is not None:
-            planned = replace(planned, plan=_next_round(before, after))
-        return await super()._go_on(journal, planned, cause)
+def not_enough_context(plan: CorePlan) -> Sequence[str]:
+    """Why a person is asked about a plan that only reads: it says that it needs to know more."""
+    needed = way_on(plan) is Way.REVIEW
+    return ["the plan says that it has not enough context"] if needed else []
 
 
 def _next_round(before: CorePlan, after: CorePlan) -> CorePlan:
@@ -170,9 +133,13 @@ class DeerFlow:
             "background_search": self.configuration.enable_background_investigation,
         }
         most = self.configuration.max_plan_iterations
-        given: dict[str, Any] = {"caps": Caps(iterations=most)} | dict(more)
+        # At the limit of plan iterations it reports what was found, instead of asking for more.
+        rounds = Rounds(end_at_limit=True, join=_next_round)
+        given: dict[str, Any] = {"caps": Caps(iterations=most), "rounds": rounds} | dict(more)
+        if not self.configuration.auto_accepted_plan:
+            given["ask_also"] = not_enough_context
         given["context"] = [*given.get("context", ()), PlanRounds(most)]
-        self.smith = ResearchSmith(
+        self.smith = Plansmith(
             model=model,
             agents=agents,
             tools=tools,
@@ -180,7 +147,6 @@ class DeerFlow:
             settings=Settings.model_validate({"planner": planner}),
             **given,
         )
-        self.smith.auto_accepted = self.configuration.auto_accepted_plan
 
     async def start(
         self, request: str, *, locale: str = "", history: Sequence[Message] = (), by: str = ""
@@ -235,7 +201,7 @@ class DeerFlow:
 
     async def metrics(self) -> dict[str, Json]:
         """How planning went over all runs, and which of the authors' targets it meets."""
-        found = await self.smith.metrics()
+        found = await self.smith.runs.metrics()
         met: dict[str, Json] = {
             name: least <= float(str(found[name])) <= most
             for name, (least, most) in TARGETS.items()

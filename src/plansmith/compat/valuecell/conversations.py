@@ -7,13 +7,11 @@ from typing import Final, NamedTuple
 from plansmith.app import Plansmith
 from plansmith.compat.valuecell.models import UserInput
 from plansmith.compat.valuecell.rules import guidance_in
-from plansmith.plan.events import RunCreated, actor
 from plansmith.plan.next_move import AwaitAnswer, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.planner.kit import PlanRequest
 from plansmith.ports import Message
-from plansmith.runner.desk import SUBMITTED
 
 _ORIGIN: Final = "valuecell"
 _MARK: Final = " "
@@ -62,22 +60,22 @@ class Conversations:
             history=await self.history(place.conversation_id),
             dialect=_ORIGIN,
         )
-        journal = self._smith.new_journal()
-        created = RunCreated(request=wanted.text, options=wanted.options(), origin=place.origin())
-        await journal.append(created, by=actor(place.user_id))
+        journal = await self._smith.runs.create(
+            wanted.text, options=wanted.options(), origin=place.origin(), by=place.user_id
+        )
         await self._remember(place.conversation_id, journal.id)
-        await self._smith.plan_into(journal, wanted)
-        return await self._smith.whole(journal)
+        await self._smith.runs.planner.plan(journal, wanted)
+        return await self._smith.runs.journals.whole(journal)
 
     async def hand_over(self, plan: Plan, user_input: UserInput, thread_id: str) -> Run:
         """A run of a plan for the agent that the request names; no model is needed for it."""
         place = _place(user_input, thread_id)
-        journal, who = self._smith.new_journal(), actor(place.user_id)
-        created = RunCreated(request=user_input.query, locale=plan.locale, origin=place.origin())
         # Not checked as a planner's choice: who is named may also be an agent that planners skip.
-        await self._smith.propose(journal, plan, start=[(created, who)], about=SUBMITTED, by=who)
+        journal = await self._smith.runs.create(
+            user_input.query, plan=plan, checked=False, origin=place.origin(), by=place.user_id
+        )
         await self._remember(place.conversation_id, journal.id)
-        return await self._smith.whole(journal)
+        return await self._smith.runs.journals.whole(journal)
 
     async def open_runs(self) -> list[Run]:
         """The runs of conversations that wait for a word on the request itself."""

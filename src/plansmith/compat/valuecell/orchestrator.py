@@ -117,7 +117,9 @@ class AgentOrchestrator:
 
     async def set_up(self, plan: ExecutionPlan, *, approve: str) -> Schedule:
         """Let a recurring plan of exactly this hash run on its schedule, restarts or not."""
-        return await self._smith.create_schedule(run=plan.plan_id, approve=approve, by=plan.user_id)
+        return await self._smith.schedules.create(
+            run=plan.plan_id, approve=approve, by=plan.user_id
+        )
 
     async def _hash(self, plan: ExecutionPlan) -> str:
         made = (await self._smith.get(plan.plan_id)).plan
