@@ -298,17 +298,16 @@ def then(text: str) -> str:
 
 async def main():
     store = SqliteStore(sys.argv[1], timeout_s=0.05)
-    smith = Plansmith(tools=[fill, then], store=store)
+    from plansmith.runner.limits import RunLimits
+    smith = Plansmith(tools=[fill, then], store=store, limits=RunLimits(data="show"))
     steps = [{"id": "a", "tool": "fill"}, {"id": "b", "tool": "then", "inputs": {"text": "{{a}}"}}]
     plan = Plan.model_validate({"goal": "fill", "steps": steps})
-    from plansmith.runner.limits import RunLimits
-    smith.limits = RunLimits(data="show")
     run = await smith.submit(plan)
     await smith.decide(run.id, approve=plan.hash, by="ada")
     running = asyncio.ensure_future(smith.run(run.id))
-    while not smith.patience.trouble:
+    while not smith.runs.journals.patience.trouble:
         await asyncio.sleep(0.01)
-    trouble = smith.patience.trouble
+    trouble = smith.runs.journals.patience.trouble
     resource.setrlimit(resource.RLIMIT_FSIZE, whole)
     run = await running
     print(run.status.value, calls, trouble)
@@ -349,7 +348,7 @@ async def pay(whom: str) -> str:
 async def main():
     smith = Plansmith(tools=[pay], store=SqliteStore(sys.argv[1], timeout_s=0.02))
     running = asyncio.ensure_future(smith.run(sys.argv[3]))
-    while not smith.patience.trouble:
+    while not smith.runs.journals.patience.trouble:
         await asyncio.sleep(0.01)
     print("waits", flush=True)
     await running
