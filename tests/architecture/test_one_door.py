@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from plansmith import Plansmith
@@ -14,39 +15,47 @@ SOURCE = Path(__file__).parents[2] / "src" / "plansmith"
 WRITERS = ("runs/", "schedules/", "runner/", "engine/", "replay/", "testing/", "adapters/stores/")
 
 
-def calls() -> Iterator[tuple[str, ast.Call]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call):
-                yield str(path.relative_to(SOURCE)), node
+@cache
+def nodes() -> list[tuple[str, ast.AST]]:
+    """Every call and every attribute in the source, with its file."""
+    return [
+        (str(path.relative_to(SOURCE)), node)
+        for path in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call | ast.Attribute)
+    ]
 
 
-def called(node: ast.Call) -> str:
-    return ast.unparse(node.func).rpartition(".")[2]
+def calls(*names: str) -> Iterator[tuple[str, ast.Call]]:
+    """Calls of functions or methods of these names."""
+    for where, node in nodes():
+        if isinstance(node, ast.Call) and last_name(node.func) in names:
+            yield where, node
+
+
+def last_name(node: ast.expr) -> str:
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+        case _:
+            return ""
 
 
 def test_only_the_service_and_the_engine_write_journals() -> None:
-    waited = [
-        (where, node)
-        for where, node in _awaited()
-        if called(node) == "append" and not where.startswith(WRITERS)
+    found = [
+        f"{where}:{node.lineno}"
+        for where, node in calls("append", "set_aside")
+        if isinstance(node.func, ast.Attribute)
+        and last_name(node.func.value).endswith(("journal", "store"))
     ]
-    assert not [f"{where}:{node.lineno}" for where, node in waited]
-
-
-def _awaited() -> Iterator[tuple[str, ast.Call]]:
-    """Calls that are waited for: a list is appended to without waiting, and a journal never."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Await) and isinstance(node.value, ast.Call):
-                yield str(path.relative_to(SOURCE)), node.value
+    assert not [each for each in found if not each.startswith(WRITERS)]
+    assert any(each.startswith("runs/") for each in found)
 
 
 def test_a_run_is_created_in_one_place() -> None:
-    places = {where for where, node in calls() if called(node) == "RunCreated"}
-    assert {each for each in places if not each.startswith("testing/")} == {"runs/journals.py"}
-    users = {where for where, node in calls() if called(node) == "run_created"}
-    assert users == {"runs/service.py", "runs/noted.py"}
+    places = {where for where, _ in calls("RunCreated") if not where.startswith("testing/")}
+    assert places == {"runs/journals.py"}
+    assert {where for where, _ in calls("run_created")} == {"runs/service.py", "runs/noted.py"}
 
 
 def test_plansmith_has_one_base_and_at_most_25_public_members() -> None:
@@ -56,13 +65,11 @@ def test_plansmith_has_one_base_and_at_most_25_public_members() -> None:
 
 
 def test_our_own_code_uses_no_name_of_the_first_release() -> None:
-    smiths = ("smith", "_smith")
     old = [
-        f"{path.relative_to(SOURCE)}:{node.lineno} {node.attr}"
-        for path in sorted(SOURCE.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        f"{where}:{node.lineno} {node.attr}"
+        for where, node in nodes()
         if isinstance(node, ast.Attribute)
         and node.attr in OLD_NAMES
-        and ast.unparse(node.value).rpartition(".")[2] in smiths
+        and last_name(node.value) in ("smith", "_smith")
     ]
     assert not old

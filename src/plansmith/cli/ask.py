@@ -24,7 +24,8 @@ from plansmith.dialects.table import DIALECTS
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 from plansmith.plan.events import PlanProposed
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.run import Run
 from plansmith.planner.briefing.profile import read_profile
 from plansmith.review.draw import tree
 from plansmith.review.render import estimate_lines, plan_lines, problem_lines
@@ -68,7 +69,7 @@ def _ask(args: argparse.Namespace) -> int:
         offered = await offer_schedule(session, run)
         if offered is not None:
             return offered
-        if run.plan is not None and run.status is not RunStatus.REVIEWING:
+        if run.plan is not None and not isinstance(next_move(run), AwaitReview):
             session.say(*plan_lines(run.plan), "")
         return await carry(session, run.id)
 

@@ -14,7 +14,7 @@ from plansmith.cli.plans import FileCommand, names_run
 from plansmith.cli.progress import ticking
 from plansmith.cli.session import Session, exit_of, in_session
 from plansmith.errors import Refused, RunBusy
-from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
+from plansmith.plan.next_move import Conclude, Execute, MakePlan, Paused, next_move
 from plansmith.plan.run import Run
 from plansmith.review.render import safe
 
@@ -30,7 +30,7 @@ def _run(args: argparse.Namespace) -> int:
         if names_run(args.what):
             run = await session.run(args.what)
             _refuse_over(run, session)
-            if run.paused and not run.questions:
+            if next_move(run) == Paused():
                 hint = session.command("resume", run.id)
                 raise Refused(f"run {run.id} is paused", hint=hint)
             return await carry(session, run.id, fresh=False)
