@@ -67,7 +67,7 @@ class Smith:
 
     async def recover(self, dag: Dag) -> None:
         del dag
-        runs = await self._smith.resume_all()
+        runs = await self._smith.runs.resume_all()
         assert [run.status for run in runs] == ["done"]
 
     async def stop(self) -> None:

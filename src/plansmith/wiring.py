@@ -157,7 +157,7 @@ def make_smith(
     demo = "model" not in given and models.plan.model == "demo"
 
     def say(text: str) -> None:
-        smith.tell(text)  # by name: while a run is shown, it is told where the run is shown
+        smith.runs.planner.tell(text)  # by name: it changes while a run is shown
 
     parts: dict[str, Callable[[], Any]] = {
         "model": lambda: make_model(models.plan, clock=clock, tell=say),
@@ -211,7 +211,7 @@ class TeamSmiths:
         """The Plansmith of the run of an id; what a run belongs to never changes."""
         if run_id in self._ordinary:
             return self._smith
-        run = (await self._smith.journal(run_id)).run
+        run = (await self._smith.runs.journals.load(run_id)).run
         if run.options.team is None:
             if len(self._ordinary) >= _MOST_KNOWN:
                 self._ordinary.clear()
@@ -220,7 +220,7 @@ class TeamSmiths:
 
     def of(self, run: Run) -> Plansmith:
         """The Plansmith of a run; `OtherTeam` says why its team cannot be made here."""
-        team, own = run.options.team, self._smith.team
+        team, own = run.options.team, self._smith.runs.journals.team
         if team is None or (own is not None and own.name == team.name):
             return self._smith
         if team not in self._made:

@@ -237,7 +237,7 @@ async def test_a_kept_plan_is_a_paused_run_that_nothing_starts_by_itself(tmp_pat
     await done(tool, "mark_step", step_index=0, step_status="in_progress")
     await tool.close()
     async with Plansmith(store=url) as smith:
-        assert await smith.resume_all() == []
+        assert await smith.runs.resume_all() == []
         [run] = await smith.runs()
         assert (run.status, run.request) == ("paused", "T")
 

@@ -655,18 +655,18 @@ async def test_schedules_are_made_read_changed_removed_and_run_now() -> None:
     await desk.templates.save(TEMPLATE)
     smith, inputs = desk.smith, {"product": "bolts", "site": "a shop"}
     plan = await desk.templates.plan("prices", inputs)
-    made = await smith.create_schedule(
+    made = await smith.schedules.create(
         timing=make_timing(cron="30 9 * * MON-FRI"), plan=plan, approve=plan.hash, by="ada"
     )
-    [listed] = await smith.list_schedules()
+    [listed] = await smith.schedules.all()
     assert listed.id == made.id
-    changed = await smith.change_schedule(made.id, timing=make_timing(cron="0 10 * * *"))
+    changed = await smith.schedules.change(made.id, timing=make_timing(cron="0 10 * * *"))
     assert changed.timing.cron == "0 10 * * *"
-    await smith.fire_now(made.id)
-    await smith.carried()
+    await smith.schedules.fire_now(made.id)
+    await smith.schedules.carried()
     assert [task for task, _ in worker.calls] == ["look for bolts at a shop", "compare"]
-    await smith.remove_schedule(made.id)
-    assert await smith.list_schedules() == []
+    await smith.schedules.remove(made.id)
+    assert await smith.schedules.all() == []
 
 
 # deepresearch

@@ -551,8 +551,8 @@ async def test_the_words_of_the_schedule_are_taken_out_of_the_query_also_when_th
     made = await AgentOrchestrator(PlanService(RemoteConnections(smith))).set_up(
         plan, approve=run.plan.hash
     )
-    await smith.fire_now(made.id)
-    await smith.carried()
+    await smith.schedules.fire_now(made.id)
+    await smith.schedules.carried()
     assert worker.tasks == [bare]
 
 
@@ -585,13 +585,13 @@ async def test_a_recurring_task_resumes_after_a_restart_and_a_failed_run_does_no
     second = smith_of(None, broken, store=store, clock=clock)
     for times in (1, 2):
         await clock.advance(3600)
-        await second.tick()
-        await second.carried()
+        await second.schedules.tick()
+        await second.schedules.carried()
         runs = [run for run in await second.runs() if run.origin.kind == "schedule"]
         assert [run.status for run in runs] == [RunStatus.FAILED] * times
-    kept = await second.get_schedule(made.id)
+    kept = await second.schedules.get(made.id)
     assert kept.paused is False
-    history = await second.fire_history(made.id)
+    history = await second.schedules.history(made.id)
     assert len(history) == 2
 
 

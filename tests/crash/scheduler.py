@@ -95,11 +95,11 @@ async def main(store: str, service: Path, zero: float, calls: int, when: str) ->
     smith = Plansmith(
         tools=[Service(service, dies=when == "call")], store=kept, clock=FastClock(zero)
     )
-    keeping = asyncio.ensure_future(smith.keep_schedules())
+    keeping = asyncio.ensure_future(smith.schedules.keep())
     while called(service) < calls:
         await asyncio.wait([keeping], timeout=0.02)
     keeping.cancel()
-    await smith.carried()
+    await smith.schedules.carried()
     await smith.close()
 
 

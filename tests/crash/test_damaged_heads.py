@@ -62,11 +62,11 @@ async def goes_on_beside(smith: Plansmith, damaged: str, other: str) -> None:
     """The one run is told as damaged and can be repaired; the other one is as good as before."""
     assert list(await smith.store.open_runs()) == [damaged, other]
     with pytest.raises(JournalDamaged, match=f"plansmith repair {damaged}"):
-        await smith.resume_all()
+        await smith.runs.resume_all()
     shown = {run.id: bool(run.damage) for run in await smith.runs()}
     assert shown == {damaged: True, other: False}
     assert (await smith.run(other)).status is RunStatus.DONE
-    assert (await smith.repair(damaged, by="ada")).damage == ""
+    assert (await smith.runs.journals.repair(damaged, by="ada")).damage == ""
 
 
 @pytest.mark.parametrize("damage", HAND)

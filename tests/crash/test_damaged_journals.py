@@ -85,7 +85,7 @@ async def test_an_event_that_does_not_fold_is_not_stored_and_the_journal_stays_u
     world: World,
 ) -> None:
     run = await world.approved()
-    journal = await world.smith.journal(run)
+    journal = await world.smith.runs.journals.load(run)
     before, stood = list(journal.events), journal.run
     bad: list[tuple[e.AnyBody, ...]] = [
         (e.StepDone(step="nowhere", result="0" * 64),),
@@ -117,19 +117,19 @@ async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a
         world.smith.run(run),
         world.smith.pause(run),
         world.smith.cancel(run),
-        world.smith.resume_all(),
+        world.smith.runs.resume_all(),
         verify(world.store, run),
     ):
         with pytest.raises(JournalDamaged, match="repair"):
             await deed
     assert world.paid == []
-    repaired = await world.smith.repair(run, by="ada")
+    repaired = await world.smith.runs.journals.repair(run, by="ada")
     assert (repaired.damage, repaired.status) == ("", RunStatus.PAUSED)
     assert isinstance(world.store, MemoryStore | SqliteStore | PostgresStore)
     assert [number for number, _ in await world.store.aside(run)] == [5, 6]
     await verify(world.store, run)
     with pytest.raises(Refused, match="not damaged"):
-        await world.smith.repair(run)
+        await world.smith.runs.journals.repair(run)
     await world.smith.resume(run, by="ada")
     assert (await world.smith.run(run)).status is RunStatus.DONE
     assert world.paid == ["ann", "bob"]
@@ -138,11 +138,11 @@ async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a
 
 async def test_an_event_that_fails_half_way_leaves_nothing_in_what_is_shown(world: World) -> None:
     run = await world.approved()
-    journal = await world.smith.journal(run)
+    journal = await world.smith.runs.journals.load(run)
     await journal.append(e.RunStarted(hash=journal.plan_hash), e.StepStarted(step="a", key="k"))
     stood = journal.run
     await world.force(run, e.StepFailed(step="a", error="no", cost="much"))
-    shown = (await world.smith.journal(run)).run
+    shown = (await world.smith.runs.journals.load(run)).run
     assert "step_failed" in shown.damage
     assert shown.steps == stood.steps
 
@@ -162,7 +162,7 @@ async def test_a_call_that_was_made_is_not_made_again_because_its_record_was_set
         e.StepDone(step="a", result=digest, size=10),
         e.StepStarted(step="b", key="k", inputs="0" * 64),
     )
-    repaired = await world.smith.repair(run, by="ada")
+    repaired = await world.smith.runs.journals.repair(run, by="ada")
     assert repaired.steps["a"].status is StepStatus.DONE
     await world.smith.resume(run, by="ada")
     after = await world.smith.run(run)
@@ -179,7 +179,7 @@ async def test_a_repair_of_a_run_that_is_over_leaves_it_over(world: World) -> No
     assert (await world.smith.run(run)).status is RunStatus.DONE
     await world.force(run, e.RunPaused(), by=ADA)
     assert "the run is over" in (await world.smith.get(run)).damage
-    repaired = await world.smith.repair(run, by="ada")
+    repaired = await world.smith.runs.journals.repair(run, by="ada")
     assert (repaired.status, repaired.damage) == (RunStatus.DONE, "")
     assert len(await world.store.aside(run)) == 1
 
@@ -209,7 +209,7 @@ async def test_a_row_that_cannot_be_read_is_said_and_the_run_waits_for_a_person(
     shown = await world.smith.get(run)
     assert shown.damage
     assert not shown.is_approved
-    repaired = await world.smith.repair(run, by="ada")
+    repaired = await world.smith.runs.journals.repair(run, by="ada")
     assert repaired.paused
     assert "1 events cannot be read" in repaired.reason
     # What could not be read was the approval: it is not taken for given.
@@ -285,7 +285,7 @@ async def test_a_run_that_breaks_in_the_server_is_paused_and_says_why(
     async with serving(tmp_path, store="sqlite") as house:
         run = await house.begin(tool_step("a", "mail"))
         with monkeypatch.context() as patched:
-            patched.setattr(house.office.smith, "equip", broken)
+            patched.setattr(house.office.smith.runs.planner, "equip", broken)
             await house.approve(run)
             paused = await house.until(run["id"], "paused")
         assert "a fault nobody foresaw" in paused["reason"]
@@ -303,10 +303,10 @@ async def test_a_run_that_another_process_is_running_is_not_repaired_under_it(
     assert isinstance(world.store, SqliteStore)
     await world.store.claim(run, owner_of(other.pid))
     with pytest.raises(RunBusy, match=str(other.pid)):
-        await world.smith.repair(run, by="ada")
+        await world.smith.runs.journals.repair(run, by="ada")
     other.kill()
     await other.wait()
-    assert (await world.smith.repair(run, by="ada")).paused
+    assert (await world.smith.runs.journals.repair(run, by="ada")).paused
     await world.smith.close()
 
 
@@ -340,7 +340,7 @@ async def test_a_run_whose_results_are_lost_is_repaired_and_asks_about_what_acte
         await world.smith.run(run)
     with pytest.raises(JournalDamaged, match=f"plansmith repair {run}"):
         await verify(world.store, run)
-    repaired = await world.smith.repair(run, by="ada")
+    repaired = await world.smith.runs.journals.repair(run, by="ada")
     assert (repaired.status, repaired.damage) == (RunStatus.PAUSED, "")
     assert "the result of 'a' cannot be read" in repaired.reason
     await world.smith.resume(run, by="ada")
@@ -364,5 +364,5 @@ async def test_a_run_whose_results_are_lost_can_be_cancelled(tmp_path: Path) -> 
     assert (await world.smith.cancel(run, by="ada")).status is RunStatus.CANCELLED
     assert world.paid == []
     with pytest.raises(Refused, match="is over"):
-        await world.smith.repair(run, by="ada")
+        await world.smith.runs.journals.repair(run, by="ada")
     await world.smith.close()

@@ -57,7 +57,7 @@ async def test_a_killed_early_read_is_told_as_unknown_and_the_run_goes_on(tmp_pa
     model = ScriptedModel({"steps": [{"id": "a", "tool": "look", "inputs": {"q": "x"}}]})
     settings = Settings.model_validate({"planner": {"triage": False}})
     app = Plansmith(model=model, tools=[tools], store=SqliteStore(path), settings=settings)
-    await app.resume_all()
+    await app.runs.resume_all()
     [listed] = await app.runs()
     run = await app.run(listed.id)
     assert run.status is RunStatus.DONE

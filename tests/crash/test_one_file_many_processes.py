@@ -173,7 +173,7 @@ class Story:
 async def settle(story: Story, smith: Plansmith) -> None:
     """Go on with all that was left, and answer by what really happened."""
     for _ in range(50):
-        await smith.resume_all()
+        await smith.runs.resume_all()
         waiting = [each for each in await smith.runs() if not each.status.over]
         begun = [run for run in waiting if run.questions or run.is_approved]
         if not begun:
@@ -199,7 +199,7 @@ async def play(folder: Path, turns: int, seed: int) -> None:
         return name
 
     async with Plansmith(tools=[mark], store=story.url) as smith:
-        made = await smith.create_schedule(
+        made = await smith.schedules.create(
             timing=Timing(every_minutes=600),
             plan=PLAN,
             approve=PLAN.hash,

@@ -40,7 +40,7 @@ class Scene:
 
     async def add(self, timing: Timing) -> Schedule:
         smith = self.smith()
-        schedule = await smith.create_schedule(
+        schedule = await smith.schedules.create(
             timing=timing, plan=PLAN, approve=PLAN.hash, overlap="queue", missed="all"
         )
         await smith.close()
@@ -80,7 +80,7 @@ async def test_two_processes_on_one_store_start_each_instant_once(
     keepers = [await scene.keeper(4) for _ in range(2)]
     assert [await ended(each) for each in keepers] == [0, 0]
     smith = scene.smith()
-    rows = await smith.shelf.fires(schedule.id, limit=1000)
+    rows = await smith.schedules.shelf.fires(schedule.id, limit=1000)
     runs = list(await smith.store.runs())
     await smith.close()
     fired = [each for each in rows if each.run]
@@ -104,13 +104,13 @@ async def test_a_process_killed_in_mid_fire_leaves_one_run_that_is_finished(
     schedule = await scene.add(Timing(once_at=at.isoformat()))
     assert await ended(await scene.keeper(9, when)) == -signal.SIGKILL
     smith = scene.smith()
-    [row] = await smith.shelf.fires(schedule.id, limit=9)
+    [row] = await smith.schedules.shelf.fires(schedule.id, limit=9)
     assert row.state.open
 
     async def is_done() -> bool:
-        await smith.tick()
-        await smith.carried()
-        [row] = await smith.shelf.fires(schedule.id, limit=9)
+        await smith.schedules.tick()
+        await smith.schedules.carried()
+        [row] = await smith.schedules.shelf.fires(schedule.id, limit=9)
         return row.state is FireState.DONE
 
     await until(is_done)

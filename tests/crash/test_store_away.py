@@ -104,14 +104,14 @@ async def test_a_run_whose_file_is_locked_beyond_the_time_limit_goes_on_and_lose
         running = await begun(smith, payments)
         async with locked(tmp_path / "runs.db"):
             payments.go.set()
-            await until(lambda: "locked" in smith.patience.trouble)
+            await until(lambda: "locked" in smith.runs.journals.patience.trouble)
             assert "waiting for the store" in told[0]
             # Who only asks is told at once, and not kept waiting.
             with pytest.raises(StoreAway, match="locked"):
                 await smith.submit(PLAN)
             assert not running.done()
         run = await running
-        assert (run.status, smith.patience.trouble) == (RunStatus.DONE, "")
+        assert (run.status, smith.runs.journals.patience.trouble) == (RunStatus.DONE, "")
         assert told[1:] == ["the store is back"]
         assert payments.paid == ["ann", "bob"]
         await verify(store, run.id)
@@ -127,7 +127,7 @@ async def test_a_run_whose_file_is_moved_away_waits_for_it_and_writes_to_no_othe
         running = await begun(smith, payments)
         folder.rename(elsewhere)
         payments.go.set()
-        await until(lambda: "was moved or removed" in smith.patience.trouble)
+        await until(lambda: "was moved or removed" in smith.runs.journals.patience.trouble)
         with pytest.raises(StoreAway, match="was moved or removed"):
             await smith.submit(PLAN)
         with pytest.raises(StoreAway, match="was moved or removed"):
@@ -177,7 +177,7 @@ async def test_a_run_whose_postgres_is_stopped_and_started_goes_on_and_loses_no_
         # Words of other processes are waited for in the meantime: that comes back too.
         await asyncio.to_thread(server.stop)
         payments.go.set()
-        await until(lambda: bool(smith.patience.trouble))
+        await until(lambda: bool(smith.runs.journals.patience.trouble))
         with pytest.raises(StoreAway):
             await smith.submit(PLAN)
         await asyncio.to_thread(server.start)
@@ -204,7 +204,7 @@ async def test_a_server_says_that_it_is_not_ready_and_its_runs_go_on_when_the_st
             told = await house.client.post(f"/v1/runs/{run['id']}/pause", json={})
             assert (told.status_code, told.json()["code"]) == (503, "store_away")
             tools.gate.set()
-            await until(lambda: bool(house.office.smith.patience.trouble))
+            await until(lambda: bool(house.office.smith.runs.journals.patience.trouble))
         await house.until(run["id"], "done")
         assert [name for name, _ in tools.calls] == ["slow", "mail"]
         assert (await house.get("/readyz"))["status"] == "ok"
@@ -223,7 +223,7 @@ async def test_a_server_that_starts_while_its_store_is_away_takes_up_its_runs_la
         tools.gate.set()
         second = serving(tmp_path, tools=tools, settings={"store": url})
         house = await second.__aenter__()
-        await until(lambda: bool(house.office.smith.patience.trouble))
+        await until(lambda: bool(house.office.smith.runs.journals.patience.trouble))
     try:
         await house.until(run["id"], "done")
     finally:
@@ -248,19 +248,19 @@ async def test_a_fire_whose_run_ends_while_the_store_is_away_is_done_once_when_i
     store = SqliteStore(tmp_path / "runs.db", timeout_s=0.02)
     async with Plansmith(tools=payments.tools(), store=store) as smith:
         timing = Timing(every_minutes=60)
-        made = await smith.create_schedule(
+        made = await smith.schedules.create(
             timing=timing, plan=PLAN, approve=PLAN.hash, name="hourly", by="ada"
         )
-        keeping = asyncio.ensure_future(smith.keep_schedules(look_s=0.05))
-        await smith.fire_now(made.id)
+        keeping = asyncio.ensure_future(smith.schedules.keep(look_s=0.05))
+        await smith.schedules.fire_now(made.id)
         await payments.began.wait()
         async with locked(tmp_path / "runs.db"):
             payments.go.set()
-            await until(lambda: bool(smith.patience.trouble))
+            await until(lambda: bool(smith.runs.journals.patience.trouble))
             with pytest.raises(StoreAway):
-                await smith.fire_now(made.id)
+                await smith.schedules.fire_now(made.id)
             assert not keeping.done()
-        await smith.carried()
+        await smith.schedules.carried()
         [fire] = await store.fires(made.id, limit=9)
         assert fire.state is FireState.DONE
         assert payments.paid == ["ann", "bob"]
@@ -292,17 +292,16 @@ def then(text: str) -> str:
 
 async def main():
     store = SqliteStore(sys.argv[1], timeout_s=0.05)
-    smith = Plansmith(tools=[fill, then], store=store)
+    from plansmith.runner.limits import RunLimits
+    smith = Plansmith(tools=[fill, then], store=store, limits=RunLimits(data="show"))
     steps = [{"id": "a", "tool": "fill"}, {"id": "b", "tool": "then", "inputs": {"text": "{{a}}"}}]
     plan = Plan.model_validate({"goal": "fill", "steps": steps})
-    from plansmith.runner.limits import RunLimits
-    smith.limits = RunLimits(data="show")
     run = await smith.submit(plan)
     await smith.decide(run.id, approve=plan.hash, by="ada")
     running = asyncio.ensure_future(smith.run(run.id))
-    while not smith.patience.trouble:
+    while not smith.runs.journals.patience.trouble:
         await asyncio.sleep(0.01)
-    trouble = smith.patience.trouble
+    trouble = smith.runs.journals.patience.trouble
     resource.setrlimit(resource.RLIMIT_FSIZE, whole)
     run = await running
     print(run.status.value, calls, trouble)
@@ -343,7 +342,7 @@ async def pay(whom: str) -> str:
 async def main():
     smith = Plansmith(tools=[pay], store=SqliteStore(sys.argv[1], timeout_s=0.02))
     running = asyncio.ensure_future(smith.run(sys.argv[3]))
-    while not smith.patience.trouble:
+    while not smith.runs.journals.patience.trouble:
         await asyncio.sleep(0.01)
     print("waits", flush=True)
     await running
@@ -377,7 +376,7 @@ async def test_a_process_that_dies_while_its_store_is_away_leaves_a_question_and
         os.kill(dying.pid, signal.SIGKILL)
         await dying.wait()
     async with Plansmith(tools=payments.tools(), store=url) as smith:
-        [after] = await smith.resume_all()
+        [after] = await smith.runs.resume_all()
         assert list(after.questions) == ["unknown:a"]
     assert effects.read_text() == "ann\n"
     assert payments.paid == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,8 @@ from plansmith import Plansmith
 from plansmith.adapters.models.scripted import Answer, ScriptedModel
 from plansmith.config import Settings
 from plansmith.errors import OtherTeam, Refused
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json
 from plansmith.plan.timing import Timing
-from plansmith.ports import Delta, Message
+from plansmith.ports import Delta, Prompt
 from plansmith.teams import data, research
 
 GO = {"decision": "plan", "reason": "", "query": "", "answer": ""}
@@ -57,14 +55,8 @@ class Cast:
 
     name = "cast"
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Json] | None = None,
-        tools: Sequence[ToolSpec] = (),
-    ) -> AsyncIterator[Delta]:
-        text = "\n".join(message.text for message in messages)
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        text = "\n".join(message.text for message in prompt.messages)
         parts: dict[str, object] = {
             "decide what a request needs": GO if "old one" in text or "city" in text else ASK,
             "You write plans": DRAW if "sql_writer" in text else FIND,
@@ -76,7 +68,7 @@ class Cast:
             "You word the answer": "It is told [step:find].",
         }
         said = next(each for needle, each in parts.items() if needle in text)
-        async for delta in ScriptedModel(said).stream(messages, schema=schema, tools=tools):
+        async for delta in ScriptedModel(said).stream(prompt):
             yield delta
 
 
@@ -202,7 +194,7 @@ async def test_a_plansmith_without_the_team_refuses_its_runs_and_leaves_them_alo
     async with Plansmith(store=store, model=Cast()) as plain:
         with pytest.raises(OtherTeam, match="plansmith research --resume"):
             await plain.run(run.id)
-        assert await plain.resume_all() == []
+        assert await plain.runs.resume_all() == []
         assert (await plain.get(run.id)).steps["find"].status == "waiting"
 
 
@@ -223,4 +215,4 @@ async def test_a_team_cannot_be_scheduled(place: Path) -> None:
         assert run.plan is not None
         daily = Timing(daily_at="08:00")
         with pytest.raises(Refused, match="data team cannot be scheduled"):
-            await team.create_schedule(run=run.id, timing=daily, approve=run.plan.hash, by="ada")
+            await team.schedules.create(run=run.id, timing=daily, approve=run.plan.hash, by="ada")

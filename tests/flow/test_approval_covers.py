@@ -217,13 +217,13 @@ async def test_each_replan_is_compared_with_what_was_approved_last(scripted: Scr
 async def test_a_plan_that_only_read_asks_before_its_replan_writes(scripted: Script) -> None:
     policy = {"review": {"never_for": ["pay"]}, "planner": {"triage": False}}
     app, tools = smith(scripted(draft(FAILS), draft(PAY | {"after": []})))
-    app.policy = Settings.model_validate(policy).review
+    app.runs.intake.policy = Settings.model_validate(policy).review
     run = await approved(app)
     assert run.status is RunStatus.REVIEWING
     assert "which you have not approved" in await reasons(app, run)
     # Asked is asked: that the policy alone would let it run opens nothing.
     assert (await app.run(run.id)).status is RunStatus.REVIEWING
-    [*_] = await app.resume_all()
+    [*_] = await app.runs.resume_all()
     assert effects(tools) == []
 
 
@@ -233,8 +233,8 @@ async def test_a_review_of_a_replan_survives_a_restart_and_a_changed_policy(
     app, _ = smith(scripted(draft(FAILS), draft(PAY | {"after": []})))
     run = await approved(app)
     again, tools = smith(scripted(), store=app.store)
-    again.policy = again.policy.replace(never_for=("*",))
-    await again.resume_all()
+    again.runs.intake.policy = again.runs.intake.policy.replace(never_for=("*",))
+    await again.runs.resume_all()
     assert (await again.run(run.id)).status is RunStatus.REVIEWING
     assert effects(tools) == []
 
@@ -348,7 +348,7 @@ async def test_an_edit_of_a_run_under_way_needs_the_approval_of_its_own_hash(pau
     for question in run.questions:
         await app.answer(run.id, question, "yes", by="ada")
     again = Plansmith(tools=[source], limits=LIMITS, store=app.store)
-    await again.resume_all()
+    await again.runs.resume_all()
     assert (await again.run(run.id)).status is RunStatus.REVIEWING
     assert source.calls == []
     # Also back at what was approved at first: that approval was for the run as it stood.
@@ -405,7 +405,7 @@ async def test_a_map_over_what_a_tool_found_asks_before_it_acts_on_more_than_it_
     assert question.asks == "consent"
     assert "25 times" in question.text
     again = Plansmith(tools=[source], store=app.store, limits=LIMITS)
-    await again.resume_all()
+    await again.runs.resume_all()
     assert effects(source) == []
     await again.answer(run.id, question.question, "allow", by="ada")
     run = await again.run(run.id)

@@ -123,7 +123,7 @@ async def test_advice_outlives_a_crash() -> None:
     await app.close()
     await asyncio.gather(begun, return_exceptions=True)
     app, tools = smith(finder, store=store)
-    [run] = await app.resume_all() or [await app.get(run.id)]
+    [run] = await app.runs.resume_all() or [await app.get(run.id)]
     assert run.status is RunStatus.DONE
     assert statuses(run)["b"] == "skipped"
     assert tools.calls == []
@@ -333,15 +333,15 @@ async def test_a_fork_starts_from_any_event_and_repeats_only_what_came_after() -
     first = await app.run((await app.submit(wanted, by="ada")).id)
     done = [event.number async for event in app.events(first.id) if event.body.type == "step_done"]
     before = len(tools.calls)
-    forked = await app.fork(first.id, at=done[1], by="ada")
+    forked = await app.runs.repeating.fork(first.id, at=done[1], by="ada")
     assert forked.origin == Origin(kind="run", id=first.id, event=done[1])
     forked = await app.run(forked.id)
     assert forked.status is RunStatus.DONE
     assert len(tools.calls) == before + 1
     with pytest.raises(Refused, match="no plan at event 0"):
-        await app.fork(first.id, at=0)
+        await app.runs.repeating.fork(first.id, at=0)
     with pytest.raises(Refused, match="no plan"):
-        await app.fork("nothing", at=5)
+        await app.runs.repeating.fork("nothing", at=5)
 
 
 # Crashes while planning
@@ -368,7 +368,7 @@ async def test_a_request_whose_planning_died_is_planned_after_the_restart(
     with pytest.raises(Crash):
         await app.plan("look", by="ada", locale="zh-CN", top_k=3)
     app, tools = smith(model=scripted({"steps": [step("a")]}), store=store)
-    await app.resume_all()
+    await app.runs.resume_all()
     [run] = await app.runs()
     assert run.plan is not None
     assert run.plan.locale == "zh-CN"
@@ -405,7 +405,7 @@ async def test_a_replan_that_died_is_made_again_after_the_restart(
         await (app.request_changes(run.id, "other") if wish else app.run(run.id))
     store.dies_at = ""
     app, tools = smith(flaky, model=scripted(second), store=store)
-    await app.resume_all()
+    await app.runs.resume_all()
     run = await app.run(run.id)
     if run.status is RunStatus.REVIEWING:
         assert run.plan is not None
@@ -505,7 +505,7 @@ async def test_metrics_are_kept_by_run_and_in_total(scripted: Script) -> None:
     assert run.metrics is not None
     assert run.metrics.steps == 1
     await app.plan("two")
-    totals = await app.metrics()
+    totals = await app.runs.metrics()
     assert (totals["requests"], totals["mean_steps"], totals["parse_success"]) == (2, 1.5, 1.0)
 
 
@@ -576,7 +576,7 @@ async def test_a_call_can_ask_the_person_and_goes_on_with_the_answer_also_after_
         await app.answer(run.id, first.question, "sun")
     await app.answer(run.id, first.question, "mon", by="ada")
     app, _ = smith(agents=[desk], store=store)
-    [run] = await app.resume_all()
+    [run] = await app.runs.resume_all()
     [second] = run.questions.values()
     assert (second.text, second.link) == ("How many?", "https://desk.example")
     await app.answer(run.id, second.question, 3, by="ada")

@@ -319,7 +319,7 @@ async def test_an_early_read_of_a_process_that_died_is_told_as_unknown(tmp_path:
     free.answer.set()
     other.go_on.set()
     second = app_of(other, free, store=SqliteStore(url))
-    await second.resume_all()
+    await second.runs.resume_all()
     [run] = await second.runs()
     assert run.status is RunStatus.REVIEWING
     dead = run.prefetches[f"{run.id}/early/1"]

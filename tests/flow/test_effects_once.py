@@ -144,7 +144,8 @@ async def test_a_keyed_write_stays_unsure_through_a_restart_and_a_cancel() -> No
     assert run.plan is not None
     await app.decide(run.id, approve=run.plan.hash)
     news = app.events(run.id, follow=True)
-    running = app._conduct(await app.journal(run.id))  # as `run` does, without waiting for it
+    # As `run` does, without waiting for it.
+    running = app.runs.execution.begin(await app.runs.journals.load(run.id))
     future = await running
     assert future is not None
     async for event in news:

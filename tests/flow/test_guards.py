@@ -13,7 +13,6 @@ from plansmith.app import Plansmith
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.plan.events import StepDone
-from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.review.edits import change_step
@@ -33,14 +32,6 @@ PAY = plan(
 )
 
 
-class Unchecked(Plansmith):
-    """Takes plans as an earlier release may have stored them."""
-
-    async def check(self, plan: Plan) -> list[Problem]:
-        del plan
-        return []
-
-
 class Place:
     """One store and one world, entered by one process after the other."""
 
@@ -50,8 +41,10 @@ class Place:
         self.tools = FakeTools(pay, FakeTool("look", [{"list": [1, 2]}]), *more)
         self.templates = {"payment": PAY, **templates}
 
-    def enter(self, kind: type[Plansmith] = Plansmith) -> Plansmith:
-        return kind(tools=[self.tools], store=self.store, limits=LIMITS, templates=self.templates)
+    def enter(self) -> Plansmith:
+        return Plansmith(
+            tools=[self.tools], store=self.store, limits=LIMITS, templates=self.templates
+        )
 
     async def begin(self, wanted: Plan) -> Run:
         app = self.enter()
@@ -199,8 +192,8 @@ async def test_a_step_that_cannot_begin_fails_alone_and_the_run_goes_on() -> Non
     """As a stored plan of an earlier release may have it: the checker refuses such a limit now."""
     place = Place()
     odd = plan({"id": "q", "question": "?", "timeout_s": 1e18}, {"id": "a", "tool": "look"})
-    app = place.enter(Unchecked)
-    run = await app.run((await app.submit(odd)).id)
+    app = place.enter()
+    run = await app.run((await app.runs.create(plan=odd, checked=False, by="")).id)
     assert run.steps["a"].status is StepStatus.DONE
     assert run.status is RunStatus.ASKING
     run = await place.enter().run(run.id)
@@ -221,11 +214,11 @@ async def test_an_order_inside_a_template_that_names_no_step_fails_the_step_and_
 ):
     odd = plan({"id": "x", "tool": "pay", "after": ["nobody"]})
     place = Place(odd=odd)
-    app = place.enter(Unchecked)
-    run = await app.submit(plan({"id": "p", "template": "odd"}, {"id": "a", "tool": "look"}))
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash)
-    run = await app.run(run.id)
+    app = place.enter()
+    wanted = plan({"id": "p", "template": "odd"}, {"id": "a", "tool": "look"})
+    begun = await app.runs.create(plan=wanted, checked=False, by="")
+    await app.decide(begun.id, approve=wanted.hash)
+    run = await app.run(begun.id)
     assert (run.status, place.calls()) == (RunStatus.PARTLY_DONE, 0)
     assert "waits for p/nobody" in run.steps["p"].error
 

@@ -186,7 +186,7 @@ async def test_a_plan_with_a_missing_deed_cannot_be_kept_as_a_schedule() -> None
     run = await app.plan(REQUEST)
     assert run.plan is not None
     with pytest.raises(Refused, match=r"You asked to save sorted\.csv"):
-        await app.create_schedule(
+        await app.schedules.create(
             run=run.id, timing=Timing(every_minutes=60), approve=run.plan.hash
         )
-    assert await app.list_schedules() == []
+    assert await app.schedules.all() == []

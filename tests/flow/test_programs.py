@@ -273,6 +273,6 @@ async def test_a_program_that_cancels_in_another_process_stops_a_run_under_way()
 async def test_a_program_cannot_make_or_approve_a_schedule() -> None:
     bank = Bank()
     with pytest.raises(PlansmithError, match="program cannot approve"):
-        await bank.smith.create_schedule(
+        await bank.smith.schedules.create(
             timing=Timing(daily_at="09:00"), plan=plan(PAY), approve=plan(PAY).hash, by=BOT
         )

@@ -81,14 +81,11 @@ async def test_continue_refuses_a_run_in_which_everything_is_done() -> None:
 
 async def test_a_continued_run_keeps_the_limits_and_the_wish_to_see_plans_first() -> None:
     app, _ = smith(FakeTool("flaky", [ToolFailed("no"), "ok"]))
-    created = e.RunCreated(
-        request="r", options=RunOptions(mode="review", budget=RunBudget(steps=9))
-    )
-    run = await app.begin(created, plan(step("a"), step("f", "flaky")), by="ada")
-    with_review = await app.journal(run.id)
-    assert run.plan is not None
-    await with_review.append(e.ReviewAsked(hash=run.plan.hash))
-    first = await through(app, await app.get(run.id))
+    options = RunOptions(mode="review", budget=RunBudget(steps=9))
+    wanted = plan(step("a"), step("f", "flaky"))
+    journal = await app.runs.create("r", plan=wanted, options=options, by="ada")
+    await app.runs.ask_for_review(journal.id, "a person looks first")
+    first = await through(app, await app.get(journal.id))
     again = await app.retry(first.id, by="ada")
     assert again.status is RunStatus.REVIEWING
     assert again.options == RunOptions(mode="review", budget=RunBudget(steps=9))

@@ -221,7 +221,7 @@ async def test_a_run_whose_process_died_and_that_another_one_took_up() -> None:
     second = Gate()
     second.open.set()
     again = Plansmith(tools=[second, FakeTools(LOOK)], store=store)
-    await again.resume_all()
+    await again.runs.resume_all()
     await again.answer(run.id, "unknown:w", "done", by="ada")
     run = await again.run(run.id)
     assert run.status is RunStatus.DONE
@@ -398,6 +398,6 @@ async def test_edits_undone_and_done_again_replay_byte_for_byte() -> None:
     await app.edit(run.id, mail("cid"), by="ada")
     await app.undo(run.id, by="ada")
     await app.undo(run.id, by="ada")
-    await app.redo(run.id, by="ada")
+    await app.runs.editing.redo(run.id, by="ada")
     await app.decide(run.id, reject=True, by="ada")
     assert (await replay(run.id, app)).identical

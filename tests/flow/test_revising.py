@@ -420,13 +420,13 @@ async def test_undo_goes_back_version_by_version_and_each_is_approved_anew() -> 
         assert tools.calls == []
     with pytest.raises(Refused, match="no earlier plan"):
         await app.undo(run.id)
-    run = await app.redo(run.id, by="ada")
+    run = await app.runs.editing.redo(run.id, by="ada")
     assert run.plan is not None
     assert run.plan.hash == second.hash
     fourth = change_step(first, "m", inputs={"to": "kim"})
     await app.edit(run.id, fourth, by="ada")
     with pytest.raises(Refused, match="no undone plan"):
-        await app.redo(run.id)
+        await app.runs.editing.redo(run.id)
     run = await app.undo(run.id, by="ada")
     assert run.plan is not None
     assert run.plan.hash == second.hash

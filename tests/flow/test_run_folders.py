@@ -20,7 +20,6 @@ from plansmith.errors import OtherFolder
 from plansmith.plan import events as e
 from plansmith.plan.timing import Timing
 from plansmith.ports import Call
-from plansmith.runner.halting import skip_step
 from plansmith.testing import FakeClock, ScriptedModel
 
 WRITE = {"id": "w", "tool": "files.write", "inputs": {"path": "x.txt", "text": "hello"}}
@@ -173,10 +172,10 @@ VERBS: dict[str, Verb] = {
     "run": lambda s, run: s.run(run),
     "resume": lambda s, run: s.resume(run),
     "retry": lambda s, run: s.retry(run),
-    "fork": lambda s, run: s.fork(run, at=3),
+    "fork": lambda s, run: s.runs.repeating.fork(run, at=3),
     "changes": lambda s, run: s.request_changes(run, "other"),
-    "skip": lambda s, run: skip_step(s, run, "n"),
-    "schedule": lambda s, run: s.create_schedule(run=run, timing=Timing(every_minutes=5)),
+    "skip": lambda s, run: s.skip(run, "n"),
+    "schedule": lambda s, run: s.schedules.create(run=run, timing=Timing(every_minutes=5)),
 }
 
 
@@ -192,7 +191,7 @@ async def test_no_verb_acts_for_a_run_of_another_folder(tmp_path: Path, verb: st
         async with smith(tmp_path / "b", store, model=ScriptedModel([])) as b:
             with pytest.raises(OtherFolder, match="belongs to the folder"):
                 await VERBS[verb](b, run.id)
-            assert await b.resume_all() == []
+            assert await b.runs.resume_all() == []
             assert (await b.get(run.id)).folder == str(tmp_path / "a")  # looking is free
         assert len(await a.store.events(run.id)) == before
 
@@ -206,8 +205,8 @@ async def test_runs_of_no_folder_go_on_anywhere_and_forks_keep_their_folder(
         assert free.folder == ""
         assert (await a.decide(free.id, approve=NOTE.hash)).is_approved
         mine = await a.submit(NOTE)
-        assert (await a.fork(mine.id, at=2)).folder == str(tmp_path / "a")
-        assert (await nowhere.fork(mine.id, at=2)).folder == str(tmp_path / "a")
+        assert (await a.runs.repeating.fork(mine.id, at=2)).folder == str(tmp_path / "a")
+        assert (await nowhere.runs.repeating.fork(mine.id, at=2)).folder == str(tmp_path / "a")
 
 
 async def test_a_request_of_another_folder_keeps_no_run_of_this_one_from_going_on(
@@ -217,15 +216,15 @@ async def test_a_request_of_another_folder_keeps_no_run_of_this_one_from_going_o
         (tmp_path / name).mkdir()
     store = f"sqlite:///{tmp_path / 'r.db'}"
     there = Plansmith(store=store, model=ScriptedModel(), folder=tmp_path / "a")
-    journal = there.new_journal()
+    journal = there.runs.journals.new()
     await journal.append(e.RunCreated(request="look around"), by=e.actor("ann"))
     await there.close()
     here = Plansmith(store=store, model=ScriptedModel(), folder=tmp_path / "b", tools=[seen])
     mine = await here.submit(Plan.model_validate({"steps": [{"id": "s", "tool": "seen"}]}))
-    await (await here.journal(mine.id)).append(
+    await (await here.runs.journals.load(mine.id)).append(
         e.RunStarted(hash=mine.plan.hash if mine.plan else "")
     )
-    assert [run.status for run in await here.resume_all()] == [RunStatus.DONE]
+    assert [run.status for run in await here.runs.resume_all()] == [RunStatus.DONE]
     assert (await here.get(journal.id)).plan is None
     await here.close()
 
@@ -251,35 +250,35 @@ async def test_a_schedule_fires_only_in_the_folder_it_was_approved_in(tmp_path: 
         smith(tmp_path / "a", store, **given) as a,
         smith(tmp_path / "b", store, **given) as b,
     ):
-        made = await a.create_schedule(
+        made = await a.schedules.create(
             plan=NOTE, timing=Timing(every_minutes=60), approve=NOTE.hash, name="notes"
         )
         assert made.folder == str(tmp_path / "a")
         await clock.advance(3600)
-        assert await b.tick() == []
+        assert await b.schedules.tick() == []
         with pytest.raises(OtherFolder, match="schedule notes belongs to the folder"):
-            await b.fire_now("notes")
+            await b.schedules.fire_now("notes")
         for verb in (
-            b.change_schedule("notes", max_failures=9),
-            b.backfill("notes", since=START, until=START + timedelta(minutes=1)),
+            b.schedules.change("notes", max_failures=9),
+            b.schedules.backfill("notes", since=START, until=START + timedelta(minutes=1)),
         ):
             with pytest.raises(OtherFolder):
                 await verb
         assert calls == []
-        [fire] = await a.tick()
-        await a.carried()
+        [fire] = await a.schedules.tick()
+        await a.schedules.carried()
         assert calls == [str(tmp_path / "a")]
         assert (await a.get(fire.run)).folder == str(tmp_path / "a")
         # A fire that its folder began and left behind is not taken over from elsewhere, either.
         await clock.advance(3600)
-        await a.tick()
+        await a.schedules.tick()
         await a.close()
         await clock.advance(3000)
-        assert await b.tick() == []
+        assert await b.schedules.tick() == []
         assert calls.count(str(tmp_path / "b")) == 0
-        assert (await b.pause_schedule("notes")).paused  # stopping is free
+        assert (await b.schedules.pause("notes")).paused  # stopping is free
         with pytest.raises(OtherFolder):
-            await b.resume_schedule("notes")
+            await b.schedules.resume("notes")
 
 
 START = datetime(2026, 1, 1, 8, tzinfo=UTC)
@@ -427,11 +426,11 @@ async def test_a_scheduled_plan_waits_when_what_it_calls_was_redefined(tmp_path:
     async with Plansmith(
         store=f"sqlite:///{tmp_path / 'r.db'}", tools=[source], clock=clock
     ) as own:
-        await own.create_schedule(plan=plan, timing=Timing(every_minutes=60), approve=plan.hash)
+        await own.schedules.create(plan=plan, timing=Timing(every_minutes=60), approve=plan.hash)
         source.spec = source.spec.replace(open_world=False, description="Pay everything")
         await clock.advance(3600)
-        [fire] = await own.tick()
-        await own.carried()
+        [fire] = await own.schedules.tick()
+        await own.schedules.carried()
         run = await own.get(fire.run)
         assert (run.status, source.calls) == (RunStatus.REVIEWING, 0)
         asked = [each.body for each in await own.store.events(run.id)][-1]

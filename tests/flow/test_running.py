@@ -507,7 +507,7 @@ async def test_after_a_restart_every_run_that_was_under_way_goes_on() -> None:
     await asyncio.gather(going, return_exceptions=True)
     released = True
     second = Plansmith(tools=[slow], store=store)
-    [run] = await second.resume_all()
+    [run] = await second.runs.resume_all()
     assert (run.status, run.steps["s"].result) == (RunStatus.DONE, 7)
     assert run.steps["s"].attempts == 2
-    assert await second.resume_all() == []
+    assert await second.runs.resume_all() == []

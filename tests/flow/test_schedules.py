@@ -94,22 +94,22 @@ class Desk:
         )
 
     async def add(self, wanted: Plan = LOOK, timing: Timing = HOURLY, **more: Any) -> Schedule:
-        return await self.smith.create_schedule(
+        return await self.smith.schedules.create(
             timing=timing, plan=wanted, approve=wanted.hash, by="ada", **more
         )
 
     async def later(self, **passed: float) -> list[Fire]:
         """Let time pass, deal with what is due, and wait for what came of it."""
         self.clock._elapsed += timedelta(**passed).total_seconds()
-        begun = await self.smith.tick()
+        begun = await self.smith.schedules.tick()
         async with asyncio.timeout(30):
-            while len(self.smith._carrying) > self.inside:
-                await asyncio.wait(self.smith._carrying, timeout=0.005)
+            while len(self.smith.schedules.firing.carrying) > self.inside:
+                await asyncio.wait(self.smith.schedules.firing.carrying, timeout=0.005)
         return begun
 
     async def history(self, schedule: Schedule) -> list[tuple[str, str]]:
         """Kind and state of each fire, oldest first."""
-        found = await self.smith.fire_history(schedule.id)
+        found = await self.smith.schedules.history(schedule.id)
         return [(each.kind.value, each.state.value) for each in found[::-1]]
 
 
@@ -125,7 +125,7 @@ async def test_each_due_instant_starts_one_run_under_the_one_approval(desk: Desk
     assert await desk.later(minutes=59) == []
     [fire] = await desk.later(minutes=1)
     assert fire.due == START + timedelta(hours=1)
-    assert await desk.smith.tick() == []
+    assert await desk.smith.schedules.tick() == []
     run = await desk.smith.get(fire.run)
     assert (run.status, run.request, run.approved) == (RunStatus.DONE, "look", NOTE.hash)
     assert run.origin == Origin(kind="schedule", id=schedule.id)
@@ -146,7 +146,7 @@ async def test_intervals_are_anchored_to_creation_not_to_the_start_of_a_process(
     await desk.clock.advance(200)  # a restart in between
     desk.smith = desk.another()
     after = START + timedelta(minutes=14)
-    assert (await desk.smith.next_fires(schedule.id, count=1)) == [after]
+    assert (await desk.smith.schedules.next_fires(schedule.id, count=1)) == [after]
     [fire] = await desk.later(minutes=4)
     assert fire.due == after
 
@@ -158,7 +158,7 @@ async def test_missed_fires_become_one_run_and_the_history_tells_of_the_others(
     [fire] = await desk.later(hours=5, minutes=30)
     assert (fire.due, fire.kind) == (START + timedelta(hours=5), "late")
     assert desk.calls == ["look 1"]
-    rows = await desk.smith.fire_history(schedule.id)
+    rows = await desk.smith.schedules.history(schedule.id)
     assert [each.state.value for each in rows] == ["done", "missed"]
     words = "4 fires from 2026-01-01 09:00 to 2026-01-01 12:00 UTC"
     assert rows[1].note == f"{words}: missed; the next run makes up for it"
@@ -184,7 +184,7 @@ async def test_with_all_what_was_missed_within_the_window_runs_one_after_the_oth
     states = [("due", "missed"), ("late", "done"), ("late", "done"), ("late", "done")]
     assert await desk.history(schedule) == states
     assert len(desk.calls) == 3
-    rows = await desk.smith.fire_history(schedule.id)
+    rows = await desk.smith.schedules.history(schedule.id)
     assert "older than the window" in rows[-1].note
 
 
@@ -192,11 +192,11 @@ async def test_while_a_run_goes_on_the_next_fire_is_skipped_and_told(desk: Desk)
     schedule = await desk.add(HOLD)
     await desk.later(hours=1)
     assert await desk.later(hours=1) == []
-    rows = await desk.smith.fire_history(schedule.id)
+    rows = await desk.smith.schedules.history(schedule.id)
     assert rows[0].state is FireState.SKIPPED
     assert rows[0].note == "the run of 2026-01-01 09:00 UTC goes on still"
     desk.leave.set()
-    await desk.smith.carried()
+    await desk.smith.schedules.carried()
     await desk.later(hours=1)
     assert desk.calls == ["hold", "hold"]
 
@@ -211,7 +211,7 @@ async def test_one_fire_is_queued_and_runs_as_soon_as_it_can(desk: Desk) -> None
         ("due", "skipped"),
     ]
     desk.leave.set()
-    await desk.smith.carried()
+    await desk.smith.schedules.carried()
     assert len(await desk.later(seconds=1)) == 1
     assert (await desk.history(schedule))[:2] == [("due", "done"), ("due", "done")]
 
@@ -233,16 +233,16 @@ async def test_failures_in_a_row_pause_a_schedule_with_the_reason(desk: Desk) ->
     desk.broken = True
     for _ in range(2):
         await desk.later(hours=1)
-    assert not (await desk.smith.get_schedule(schedule.id)).paused
+    assert not (await desk.smith.schedules.get(schedule.id)).paused
     await desk.later(hours=1)
-    paused = await desk.smith.get_schedule(schedule.id)
+    paused = await desk.smith.schedules.get(schedule.id)
     assert paused.paused
     assert paused.reason == "3 fires in a row failed; the last: failed: f"
     assert await desk.later(hours=2) == []
     desk.broken = False
-    resumed = await desk.smith.resume_schedule(schedule.id)
+    resumed = await desk.smith.schedules.resume(schedule.id)
     assert (resumed.paused, resumed.reason) == (False, "")
-    rows = await desk.smith.fire_history(schedule.id)
+    rows = await desk.smith.schedules.history(schedule.id)
     assert rows[0].state is FireState.MISSED
     assert "passed while it was paused" in rows[0].note
     [fire] = await desk.later(hours=1)
@@ -257,17 +257,17 @@ async def test_what_cannot_even_begin_counts_as_a_failure_and_the_schedule_goes_
     await desk.smith.close()
     desk.smith = Plansmith(store=f"sqlite:///{desk.path}", clock=desk.clock)  # the tool is gone
     await desk.later(hours=1)
-    [row] = await desk.smith.fire_history("first")
+    [row] = await desk.smith.schedules.history("first")
     assert row.state is FireState.FAILED
     assert "PS101" in row.note
-    assert not (await desk.smith.get_schedule("first")).paused
+    assert not (await desk.smith.schedules.get("first")).paused
 
 
 async def test_a_plan_that_is_not_the_approved_one_waits_in_the_inbox(desk: Desk) -> None:
     book = TemplateBook(desk.smith)
     await book.save(LOOK, "watch")
     first = await book.plan("watch")
-    schedule = await desk.smith.create_schedule(
+    schedule = await desk.smith.schedules.create(
         timing=HOURLY, template="watch", approve=first.hash, by="ada"
     )
     await desk.later(hours=1)
@@ -286,7 +286,7 @@ async def test_a_plan_that_is_not_the_approved_one_waits_in_the_inbox(desk: Desk
     await desk.later(minutes=1)
     assert desk.calls == ["look 1", "look 2"]
     assert (await desk.history(schedule))[-1] == ("due", "done")
-    await desk.smith.change_schedule(schedule.id, approve=run.plan.hash, by="ada")
+    await desk.smith.schedules.change(schedule.id, approve=run.plan.hash, by="ada")
     await desk.later(hours=1)
     assert desk.calls == ["look 1", "look 2", "look 2"]
 
@@ -295,7 +295,7 @@ async def test_the_run_of_a_fire_replays_byte_for_byte(desk: Desk) -> None:
     schedule = await desk.add(NOTE)
     [fire] = await desk.later(hours=1)
     assert (await replay(fire.run, desk.smith)).identical
-    await desk.smith.changed(schedule, approved="0" * 64)
+    await desk.smith.schedules.firing.changed(schedule, approved="0" * 64)
     [waiting] = await desk.later(hours=1)
     assert (await replay(waiting.run, desk.smith)).identical
 
@@ -308,13 +308,13 @@ async def test_a_request_is_planned_anew_and_runs_only_as_the_approved_plan(
     settings = Settings.model_validate({"planner": {"triage": False}})
     limits = RunLimits(first_wait_s=0, tries=1, early_start=False)
     desk = Desk(tmp_path / "runs.db", model=model, settings=settings, limits=limits)
-    schedule = await desk.smith.create_schedule(timing=HOURLY, request="look", by="ada")
+    schedule = await desk.smith.schedules.create(timing=HOURLY, request="look", by="ada")
     [fire] = await desk.later(hours=1)
     run = await desk.smith.get(fire.run)
     assert (run.status, desk.calls) == (RunStatus.REVIEWING, [])
     assert run.plan is not None
     await desk.smith.cancel(run.id, by="ada")
-    await desk.smith.change_schedule(schedule.id, approve=run.plan.hash, by="ada")
+    await desk.smith.schedules.change(schedule.id, approve=run.plan.hash, by="ada")
     [fire] = await desk.later(hours=1)
     assert (await desk.smith.get(fire.run)).status is RunStatus.DONE
     assert desk.calls == ["look 1"]
@@ -327,12 +327,12 @@ async def test_nothing_is_scheduled_without_the_approval_of_exactly_that_plan(
     desk: Desk,
 ) -> None:
     with pytest.raises(Refused, match=NOTE.hash):
-        await desk.smith.create_schedule(timing=HOURLY, plan=NOTE)
+        await desk.smith.schedules.create(timing=HOURLY, plan=NOTE)
     with pytest.raises(StaleDecision, match=NOTE.hash):
-        await desk.smith.create_schedule(timing=HOURLY, plan=NOTE, approve=LOOK.hash)
+        await desk.smith.schedules.create(timing=HOURLY, plan=NOTE, approve=LOOK.hash)
     with pytest.raises(InvalidPlan):
         await desk.add(plan({"id": "a", "tool": "none"}))
-    assert await desk.smith.list_schedules() == []
+    assert await desk.smith.schedules.all() == []
 
 
 class Helper:
@@ -379,7 +379,7 @@ async def test_a_once_fires_once_and_is_over(desk: Desk) -> None:
     await desk.later(hours=1)
     assert desk.calls == ["look 1"]
     assert await desk.later(days=400) == []
-    assert (await desk.smith.get_schedule(schedule.id)).state == "over"
+    assert (await desk.smith.schedules.get(schedule.id)).state == "over"
     with pytest.raises(Refused, match="lies in the past"):
         await desk.add(timing=Timing(once_at="2025-01-01T10:00"))
 
@@ -388,15 +388,15 @@ async def test_run_now_fires_at_once_also_while_paused_and_moves_no_other_fire(
     desk: Desk,
 ) -> None:
     schedule = await desk.add()
-    await desk.smith.pause_schedule(schedule.id, reason="holidays")
-    fire = await desk.smith.fire_now(schedule.name)
-    await desk.smith.carried()
+    await desk.smith.schedules.pause(schedule.id, reason="holidays")
+    fire = await desk.smith.schedules.fire_now(schedule.name)
+    await desk.smith.schedules.carried()
     assert (await desk.smith.get(fire.run)).status is RunStatus.DONE
     assert await desk.later(hours=1) == []
-    assert await desk.smith.next_fires(schedule.id) == []
-    again = await desk.smith.fire_now(schedule.id)
-    assert again.due != (await desk.smith.fire_now(schedule.id)).due
-    await desk.smith.carried()
+    assert await desk.smith.schedules.next_fires(schedule.id) == []
+    again = await desk.smith.schedules.fire_now(schedule.id)
+    assert again.due != (await desk.smith.schedules.fire_now(schedule.id)).due
+    await desk.smith.schedules.carried()
     assert await desk.history(schedule) == [("now", "done")] * 3
 
 
@@ -405,23 +405,30 @@ async def test_backfill_fires_what_had_no_run_in_order_and_nothing_twice(desk: D
     await desk.later(hours=1)
     await desk.later(hours=3, minutes=30)
     assert desk.calls == ["look 1"]
-    queued = await desk.smith.backfill(schedule.id, since=START, until=START + timedelta(hours=4))
+    queued = await desk.smith.schedules.backfill(
+        schedule.id, since=START, until=START + timedelta(hours=4)
+    )
     hours = [each.due.hour for each in queued]
     assert hours == [10, 11, 12]
     for _ in range(4):
         await desk.later(seconds=0)
     assert len(desk.calls) == 4
-    rows = await desk.smith.fire_history(schedule.id)
+    rows = await desk.smith.schedules.history(schedule.id)
     assert [each.state.value for each in rows] == ["done"] * 4
     assert (
-        await desk.smith.backfill(schedule.id, since=START, until=START + timedelta(hours=4)) == []
+        await desk.smith.schedules.backfill(
+            schedule.id, since=START, until=START + timedelta(hours=4)
+        )
+        == []
     )
     with pytest.raises(Misconfigured, match="in the past"):
-        await desk.smith.backfill(schedule.id, since=START, until=START + timedelta(days=9))
+        await desk.smith.schedules.backfill(
+            schedule.id, since=START, until=START + timedelta(days=9)
+        )
     far = {"since": START - timedelta(days=400), "until": START}
     daily = await desk.add(timing=Timing(cron="*/5 * * * *"), name="often")
     with pytest.raises(Refused, match="too many"):
-        await desk.smith.backfill(daily.id, **far)
+        await desk.smith.schedules.backfill(daily.id, **far)
 
 
 async def test_a_budget_is_for_each_fire(desk: Desk) -> None:
@@ -430,7 +437,7 @@ async def test_a_budget_is_for_each_fire(desk: Desk) -> None:
     [fire] = await desk.later(hours=1)
     run = await desk.smith.get(fire.run)
     assert (run.status, len(desk.calls)) == (RunStatus.PAUSED, 1)
-    [row] = await desk.smith.fire_history(schedule.id)
+    [row] = await desk.smith.schedules.history(schedule.id)
     assert row.state is FireState.WAITING
     assert "budget" in row.note
 
@@ -452,17 +459,17 @@ async def test_a_schedule_is_changed_and_its_new_times_count_from_now(desk: Desk
     schedule = await desk.add(name="mine")
     await desk.clock.advance(5000)
     timing = make_timing(daily_at="09:30")
-    after = await desk.smith.change_schedule("mine", timing=timing, overlap="queue")
+    after = await desk.smith.schedules.change("mine", timing=timing, overlap="queue")
     assert (after.timing, after.overlap) == (timing, "queue")
-    assert await desk.smith.next_fires("mine", count=1) == [START + timedelta(minutes=90)]
+    assert await desk.smith.schedules.next_fires("mine", count=1) == [START + timedelta(minutes=90)]
     with pytest.raises(Refused, match="needs approval"):
-        await desk.smith.change_schedule("mine", plan=NOTE)
-    await desk.smith.change_schedule("mine", plan=NOTE, approve=NOTE.hash, by="bob")
+        await desk.smith.schedules.change("mine", plan=NOTE)
+    await desk.smith.schedules.change("mine", plan=NOTE, approve=NOTE.hash, by="bob")
     await desk.later(minutes=10)
     assert desk.calls == ["note hello"]
-    assert (await desk.smith.get_schedule(schedule.id)).approved_by == "bob"
+    assert (await desk.smith.schedules.get(schedule.id)).approved_by == "bob"
     with pytest.raises(Misconfigured, match="overlap must be 'skip', 'queue' or 'allow'"):
-        await desk.smith.change_schedule("mine", overlap="never")
+        await desk.smith.schedules.change("mine", overlap="never")
 
 
 async def test_schedules_are_found_by_name_or_id_and_removed_ones_are_not(desk: Desk) -> None:
@@ -471,13 +478,13 @@ async def test_schedules_are_found_by_name_or_id_and_removed_ones_are_not(desk: 
     assert (await desk.add()).name == "look 2"
     with pytest.raises(Refused, match="already"):
         await desk.add(name="morning look")
-    assert (await desk.smith.get_schedule("MORNING look")).id == first.id
+    assert (await desk.smith.schedules.get("MORNING look")).id == first.id
     with pytest.raises(Misconfigured, match="there is no schedule"):
-        await desk.smith.get_schedule("evening")
-    await desk.smith.remove_schedule("morning look")
-    assert [each.name for each in await desk.smith.list_schedules()] == ["look", "look 2"]
+        await desk.smith.schedules.get("evening")
+    await desk.smith.schedules.remove("morning look")
+    assert [each.name for each in await desk.smith.schedules.all()] == ["look", "look 2"]
     with pytest.raises(Misconfigured):
-        await desk.smith.get_schedule("morning look")
+        await desk.smith.schedules.get("morning look")
     assert (await desk.add(name="morning look")).id != first.id
     with pytest.raises(Misconfigured, match="name"):
         await desk.add(name="a\x1b[31m")
@@ -487,12 +494,14 @@ async def test_a_removed_schedule_starts_nothing_that_was_queued(desk: Desk) -> 
     schedule = await desk.add(HOLD, overlap="queue")
     await desk.later(hours=1)
     await desk.later(hours=1)
-    await desk.smith.remove_schedule(schedule.id)
+    await desk.smith.schedules.remove(schedule.id)
     desk.leave.set()
-    await desk.smith.carried()
+    await desk.smith.schedules.carried()
     await desk.later(hours=1)
     assert desk.calls == ["hold"]
-    states = [each.state.value for each in await desk.smith.shelf.fires(schedule.id, limit=9)]
+    states = [
+        each.state.value for each in await desk.smith.schedules.shelf.fires(schedule.id, limit=9)
+    ]
     assert states == ["cancelled", "done"]
 
 
@@ -503,7 +512,7 @@ async def test_a_claim_whose_process_died_before_the_run_heals_on_the_next_tick(
     await desk.clock.advance(3600)
     at = START + timedelta(hours=1)
     claim = Fire(schedule=schedule.id, due=at, run="0-claimed", at=at, seen=at)
-    assert await desk.smith.shelf.put_fire(claim)
+    assert await desk.smith.schedules.shelf.put_fire(claim)
     await desk.later(seconds=0)
     await desk.later(seconds=0)
     assert (await desk.smith.get("0-claimed")).status is RunStatus.DONE
@@ -515,12 +524,12 @@ async def test_a_run_left_behind_is_gone_on_with_when_its_process_is_silent(desk
     schedule = await desk.add(HOLD)
     await desk.later(hours=1)
     other = desk.another()
-    assert await other.tick() == []
+    assert await other.schedules.tick() == []
     await desk.smith.close()  # leaves it to the next process at once
     desk.leave.set()
-    await other.tick()
-    await other.carried()
-    [row] = await other.fire_history(schedule.id)
+    await other.schedules.tick()
+    await other.schedules.carried()
+    [row] = await other.schedules.history(schedule.id)
     assert (row.state.value, desk.calls) == ("done", ["hold", "hold"])
     desk.smith = other
 
@@ -531,15 +540,15 @@ async def test_a_living_process_keeps_its_run_however_long_it_takes(desk: Desk) 
     other = desk.another()
 
     async def is_seen() -> bool:  # the sign of life is written in a thread
-        return (await other.shelf.open_fires())[0].seen == desk.clock.now()
+        return (await other.schedules.shelf.open_fires())[0].seen == desk.clock.now()
 
     for _ in range(20):
         await desk.clock.advance(30)  # until the next sign of life
         await until(is_seen)
-        assert await other.tick() == []
+        assert await other.schedules.tick() == []
     assert desk.calls == ["hold"]
     desk.leave.set()
-    await desk.smith.carried()
+    await desk.smith.schedules.carried()
     await other.close()
 
 
@@ -548,9 +557,9 @@ async def test_many_processes_on_one_store_start_each_instant_once(desk: Desk) -
     others = [desk.another() for _ in range(3)]
     for _ in range(10):
         desk.clock._elapsed += 60
-        await asyncio.gather(*(each.tick() for each in [desk.smith, *others]))
+        await asyncio.gather(*(each.schedules.tick() for each in [desk.smith, *others]))
         for each in [desk.smith, *others]:
-            await each.carried()
+            await each.schedules.carried()
     assert len(desk.calls) == 10
     assert await desk.history(schedule) == [("due", "done")] * 10
     for each in others:
@@ -558,9 +567,9 @@ async def test_many_processes_on_one_store_start_each_instant_once(desk: Desk) -
 
 
 async def test_the_loop_wakes_for_what_is_due_and_sees_schedules_of_others(desk: Desk) -> None:
-    keeping = asyncio.ensure_future(desk.smith.keep_schedules())
+    keeping = asyncio.ensure_future(desk.smith.schedules.keep())
     other = desk.another()
-    await other.create_schedule(timing=HOURLY, plan=LOOK, approve=LOOK.hash)
+    await other.schedules.create(timing=HOURLY, plan=LOOK, approve=LOOK.hash)
 
     async def is_called() -> bool:
         await desk.clock.advance(60)
@@ -570,7 +579,7 @@ async def test_the_loop_wakes_for_what_is_due_and_sees_schedules_of_others(desk:
     assert START + timedelta(hours=1) <= desk.clock.now()
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
-    await desk.smith.carried()
+    await desk.smith.schedules.carried()
     await other.close()
 
 
@@ -581,7 +590,7 @@ async def test_a_store_without_room_for_schedules_says_so(desk: Desk) -> None:
     bare: Any = Bare()
     smith = Plansmith(store=bare)
     with pytest.raises(Misconfigured, match="keeps no schedules"):
-        await smith.list_schedules()
+        await smith.schedules.all()
 
 
 async def test_a_fire_whose_step_fails_runs_no_other_plan_and_says_so(tmp_path: Path) -> None:
@@ -613,7 +622,7 @@ async def test_a_fire_of_a_template_that_was_changed_waits_for_a_new_approval(
     inner = plan({"id": "n", "tool": "note", "inputs": {"text": "hello"}})
     use = plan({"id": "t", "template": "noting"})
     desk = Desk(tmp_path / "runs.db", templates={"noting": inner})
-    wanted = await desk.smith.pinned(use)
+    wanted = await desk.smith.runs.intake.pinned(use)
     await desk.add(wanted)
     await desk.later(hours=1)
     assert desk.calls == ["note hello"]
@@ -631,4 +640,4 @@ async def test_a_plan_that_only_says_what_it_cannot_do_is_no_schedule(desk: Desk
     talk = plan({"id": "r", "instruction": "None of the tools here can order pizza."})
     with pytest.raises(Refused, match="calls no tool and no agent"):
         await desk.add(talk)
-    assert await desk.smith.list_schedules() == []
+    assert await desk.smith.schedules.all() == []

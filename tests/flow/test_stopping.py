@@ -124,7 +124,7 @@ async def test_a_write_that_is_cancelled_in_mid_call_is_unknown() -> None:
 async def test_a_keyed_write_that_died_is_unknown_once_its_run_is_cancelled() -> None:
     place = Place()
     run = await place.approved(plan({"id": "k", "tool": "keyed"}))
-    journal = await place.enter().journal(run.id)
+    journal = await place.enter().runs.journals.load(run.id)
     await journal.append(e.RunStarted(hash=journal.plan_hash), *started("k"))
     run = await place.enter().cancel(run.id)
     assert run.steps["k"].status is StepStatus.UNKNOWN
@@ -135,10 +135,10 @@ async def test_a_run_whose_cancelling_process_died_starts_nothing_more() -> None
     run = await place.approved(
         plan({"id": "w", "tool": "write"}, {"id": "x", "tool": "write", "after": ["w"]})
     )
-    journal = await place.enter().journal(run.id)
+    journal = await place.enter().runs.journals.load(run.id)
     cancel = e.CancelAsked(reason="enough"), e.Actor(kind="person", name="ada")
     await journal.append(e.RunStarted(hash=journal.plan_hash), *started("w"), cancel)
-    runs = await place.enter().resume_all()
+    runs = await place.enter().runs.resume_all()
     assert [run.status for run in runs] == [RunStatus.CANCELLED]
     assert place.world.calls == []
     assert runs[0].steps["w"].status is StepStatus.UNKNOWN

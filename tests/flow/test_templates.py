@@ -16,6 +16,7 @@ from plansmith.runner.suggesting import found_inputs, suggest
 from plansmith.runner.templates import (
     Template,
     TemplateBook,
+    every_template,
     exported,
     template_problems,
 )
@@ -64,7 +65,7 @@ async def test_a_good_run_becomes_a_template_that_knows_where_it_comes_from() ->
     template = await saved(app)
     assert template.full_name == "weather@1"
     assert template.saved_by == "ada"
-    assert template.saved_at == app.clock.now()
+    assert template.saved_at == app.runs.journals.clock.now()
     assert template.run == (await app.store.runs())[0]
     assert template.request == REQUEST
     assert template.needed == ["city"]
@@ -132,7 +133,7 @@ async def test_a_removed_version_is_gone_for_new_plans_and_there_for_old_runs() 
     await book.save(plan({"id": "w", "tool": "weather", "inputs": {"city": "B"}}), "weather")
     assert await book.remove("weather@2") == 1
     assert (await book.get("weather")).version == 1
-    assert "weather@2" in await book.every()
+    assert "weather@2" in await every_template(app.store, {})
     assert await book.remove("weather") == 1
     assert await book.all() == {}
     with pytest.raises(Refused):
@@ -353,7 +354,7 @@ async def test_a_store_that_keeps_no_templates_says_so(monkeypatch: pytest.Monke
 
     monkeypatch.delattr(MemoryStore, "keep_template")
     with pytest.raises(Misconfigured, match="no templates"):
-        TemplateBook(smith(store=Bare()))
+        await smith(store=Bare()).templates.all()
 
 
 async def test_a_plan_runs_the_version_it_was_approved_with_whatever_is_saved_later() -> None:

@@ -123,7 +123,7 @@ async def test_a_run_that_nobody_conducts_any_more_can_be_cancelled(two: Two) ->
     await two.entered.wait()
     await two.here.close()
     await asyncio.gather(running, return_exceptions=True)
-    two.there.limits = RunLimits(grace_s=0.01)
+    two.there.runs.execution.limits = RunLimits(grace_s=0.01)
     run = await two.there.cancel(run.id, by="ada")
     assert run.status is RunStatus.CANCELLED
 
@@ -147,7 +147,7 @@ async def test_closing_leaves_no_call_behind_and_the_run_to_be_resumed(two: Two)
     await asyncio.gather(running, return_exceptions=True)
     assert two.stopped
     two.leave.set()
-    [run] = await two.there.resume_all()
+    [run] = await two.there.runs.resume_all()
     assert run.status is RunStatus.DONE
 
 
@@ -166,7 +166,7 @@ async def test_a_damaged_run_keeps_no_other_from_being_listed_planned_or_resumed
     file.close()
     two.leave.set()
     with pytest.raises(JournalDamaged, match="event 1"):
-        await two.there.resume_all()
+        await two.there.runs.resume_all()
     listed = {run.id: run for run in await two.there.runs()}
     assert listed[good.id].status is RunStatus.DONE
     assert "event 1" in listed[bad.id].reason

@@ -258,7 +258,7 @@ async def test_no_write_beyond_the_approval_is_made_whatever_a_model_revises(
         if story["restarts"]:
             app = smith(world, store, model)
         run = await app.run(run.id)
-    await smith(world, store, model).resume_all()
+    await smith(world, store, model).runs.resume_all()
     seen = await ideal(plan)
     made = world.writes()
     assert made <= seen, (made - seen, seen)

@@ -81,7 +81,7 @@ async def test_no_effect_waits_for_a_programs_word(plan: Plan, restarts: bool) -
             answered.add(question)
         if restarts:
             store = smith.store
-            smith = Plansmith(tools=[world], store=store, limits=smith.limits)
+            smith = Plansmith(tools=[world], store=store, limits=smith.runs.execution.limits)
         if len(answered) == before:
             break
     graph = needs(plan)

@@ -87,7 +87,7 @@ async def test_what_was_damaged_is_damaged_and_can_be_repaired(store: Store) -> 
         for name, words in DAMAGED.items():
             with pytest.raises(JournalDamaged, match=words):
                 await store.events(NAMES[name])
-            repaired = await smith.repair(NAMES[name], by="ada")
+            repaired = await smith.runs.journals.repair(NAMES[name], by="ada")
             assert repaired.damage == ""
             assert await verify(store, NAMES[name])
 

@@ -154,7 +154,7 @@ async def _story(world: World) -> None:
     person = Person(world)
     await world.save_templates()
     try:
-        await world.boot().smith.usable(world.plan)
+        await world.boot().smith.runs.intake.usable(world.plan)
     except PlansmithError:
         return  # nested too deeply
     if world.is_scheduled:
@@ -187,7 +187,7 @@ async def _keep_schedule(world: World, person: Person) -> None:
         return
     try:
         schedule = await process.do(
-            lambda smith: smith.create_schedule(
+            lambda smith: smith.schedules.create(
                 plan=plan, timing=Timing(every_minutes=1), approve=plan.hash, by="ada"
             )
         )
@@ -214,11 +214,11 @@ async def _keep_schedule(world: World, person: Person) -> None:
         events = await world.store.events(each)
         await check_guards(events, world)
         check_ending(events, world, Agreed(plan, run.templates))
-    check_fires(await world.boot().smith.fire_history(schedule.name), fired)
+    check_fires(await world.boot().smith.schedules.history(schedule.name), fired)
 
 
 def _keeper(process: Process) -> asyncio.Task[Any]:
-    return asyncio.ensure_future(process.do(lambda smith: smith.keep_schedules()))
+    return asyncio.ensure_future(process.do(lambda smith: smith.schedules.keep()))
 
 
 async def _begin_again(world: World, run_id: str) -> str | None:

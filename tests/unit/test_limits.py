@@ -44,6 +44,11 @@ def test_there_is_one_class_for_limits_and_one_for_budgets() -> None:
         assert body.model_fields["budget"].annotation == BudgetLimits | None
 
 
+def _rules(smith: Plansmith) -> tuple[Limits, BudgetLimits, ReviewPolicy]:
+    runs = smith.runs
+    return runs.execution.limits, runs.budgets.limits, runs.intake.policy
+
+
 async def test_every_default_is_the_same_through_every_door(tmp_path: Path) -> None:
     library = Plansmith()
     wired = make_smith(Settings(store="memory"), model=None)
@@ -51,11 +56,11 @@ async def test_every_default_is_the_same_through_every_door(tmp_path: Path) -> N
     async with serving(tmp_path) as house:
         served = house.office.smith
         doors = {
-            "library": (library.limits, library.budget, library.policy),
+            "library": _rules(library),
             "settings": (Settings().run, Settings().budget, Settings().review),
             "files": (loaded.run, loaded.budget, loaded.review),
-            "from settings": (wired.limits, wired.budget, wired.policy),
-            "server": (served.limits, served.budget, served.policy),
+            "from settings": _rules(wired),
+            "server": _rules(served),
         }
     for door, found in doors.items():
         for one, usual in zip(found, (Limits(), BudgetLimits(), ReviewPolicy()), strict=True):
@@ -68,7 +73,7 @@ async def test_every_default_is_the_same_through_every_door(tmp_path: Path) -> N
                 assert name in known or by_field(one)[name] == each, (door, name)
     assert Behaviour().settings() == {}
     assert NewRun(request="x").budget is None
-    assert library.early_start is Limits().early_start is True
+    assert library.runs.planner.early_start is Limits().early_start is True
 
 
 def test_parts_that_programs_make_themselves_have_the_defaults_of_the_settings() -> None:

@@ -24,7 +24,8 @@ from plansmith.dialects.native import to_yaml
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 from plansmith.plan.events import PlanProposed
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.run import Run
 from plansmith.plan.sentence import in_language
 from plansmith.planner.briefing.profile import read_profile
 from plansmith.review.draw import tree
@@ -69,7 +70,7 @@ def _ask(args: argparse.Namespace) -> int:
         offered = await offer_schedule(session, run)
         if offered is not None:
             return offered
-        if run.plan is not None and run.status is not RunStatus.REVIEWING:
+        if run.plan is not None and not isinstance(next_move(run), AwaitReview):
             session.say(*plan_lines(run.plan), "")
         return await carry(session, run.id)
 
@@ -79,7 +80,7 @@ def _ask(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
-        session.smith.early_start = False
+        session.smith.runs.planner.early_start = False
         run = await _planned(session)
         if args.json:
             print_json(run_json(run, session) | await _making(session, run))

@@ -21,7 +21,8 @@ from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
 from plansmith.plan.fold import RunFold
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, next_move
+from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import StepFields
 from plansmith.review.policy import active_steps, effects
@@ -106,11 +107,11 @@ async def interrupts() -> AsyncGenerator[asyncio.Queue[None]]:
 async def _telling(watcher: Watcher) -> AsyncGenerator[None]:
     """What a new plan's making tells goes where the run is shown: lines would break a block."""
     smith = watcher.session.smith
-    before, smith.tell = smith.tell, watcher.view.say
+    before, smith.runs.planner.tell = smith.runs.planner.tell, watcher.view.say
     try:
         yield
     finally:
-        smith.tell = before
+        smith.runs.planner.tell = before
 
 
 class Conducted(NamedTuple):
@@ -153,7 +154,7 @@ async def _until_stopped(
         return Stop.ITSELF
     watcher.view.say(watcher.session.words["stopping"])
     pausing = asyncio.ensure_future(smith.pause(run_id, by=by, reason=Sentence("pause.detached")))
-    short = min(smith.limits.grace_s, _DETACH_S)
+    short = min(smith.runs.execution.limits.grace_s, _DETACH_S)
     patience = None if await _has_effects_under_way(watcher) else short
     first = await _first(pausing, hits.get, timeout=patience)
     if first == 1:
@@ -186,8 +187,8 @@ async def _only_reads(session: Session, run: Run) -> bool:
 
 
 async def _change_something(session: Session, steps: Sequence[StepFields]) -> bool:
-    callees = await session.smith.callees()
-    agents = {spec.name: spec for spec in session.smith.agents()}
+    callees = await session.smith.runs.intake.callees()
+    agents = {spec.name: spec for spec in session.smith.runs.intake.agents()}
     return any(
         effect is not Effect.READ
         for step in steps
@@ -246,13 +247,22 @@ async def _advance(watcher: Watcher, run: Run) -> Stop | None:
     session = watcher.session
     if run.damage:
         raise JournalDamaged(run.damage)
-    if run.status.over or is_unusable(run) or (run.paused and not run.questions):
+    move = next_move(run)
+    if isinstance(move, Over) or move == Paused() or is_unusable(run):
         return Stop.ITSELF
-    session.smith.require_here(f"run {run.id}", run.folder)
-    if run.status is RunStatus.REVIEWING and not run.is_approved:
-        return None if await _review(session, run) else Stop.ITSELF
-    if run.questions and run.status in (RunStatus.ASKING, RunStatus.PAUSED):
-        return None if await _ask(session, run) else Stop.ITSELF
+    session.smith.runs.journals.require_here(f"run {run.id}", run.folder)
+    match move:
+        case AwaitReview():
+            return None if await _review(session, run) else Stop.ITSELF
+        case AwaitAnswer() | Paused():
+            return None if await _ask(session, run) else Stop.ITSELF
+        case _:
+            return await _go_on(watcher, run)
+
+
+async def _go_on(watcher: Watcher, run: Run) -> Stop | None:
+    """Plan or run, whatever comes next; how it stopped when nothing came of that."""
+    session = watcher.session
     if run.plan is not None:
         await session.refuse_what_cannot_run(run.plan)
     conducted = await conduct(watcher)

@@ -32,8 +32,9 @@ from plansmith.cli.session import Session, in_session
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event, PlanProposed, QuestionAsked
+from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.planning_events import PlanningFailed
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run import Run
 from plansmith.plan.sentence import in_language
 from plansmith.text import safe
 
@@ -80,14 +81,15 @@ def _approve(args: argparse.Namespace) -> int:
     async def deed(session: Session, run: Run) -> Run | None:
         if args.hash:
             return await session.smith.decide(run.id, approve=args.hash, by=session.by)
-        if run.status is not RunStatus.REVIEWING or run.plan is None:
+        move = next_move(run)
+        if not isinstance(move, AwaitReview):
             raise Refused(f"run {run.id} does not wait for approval: it is {run.status}")
         events = list(await session.smith.store.events(run.id))
         session.say(*review_lines(run, events, session))
         if session.has_person:
             typed = ask_line(session.words["approve_only"])
             if read_choice(typed or "").kind == "yes":
-                return await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
+                return await session.smith.decide(run.id, approve=move.hash, by=session.by)
             session.say(session.words["not_now"].format(ran=ran(run, session)))
         session.say(*waiting_lines(run, session))
         return None
@@ -227,7 +229,7 @@ def _configure_undo(parser: argparse.ArgumentParser) -> None:
 
 def _undo(args: argparse.Namespace) -> int:
     async def deed(session: Session, run: Run) -> Run:
-        go = session.smith.redo if args.redo else session.smith.undo
+        go = session.smith.runs.editing.redo if args.redo else session.smith.undo
         undone = await go(run.id, by=session.by)
         events = list(await session.smith.store.events(run.id))
         session.say(*revision_lines(events, session))
@@ -277,7 +279,7 @@ def _skip(args: argparse.Namespace) -> int:
 def _repair(args: argparse.Namespace) -> int:
     async def deed(session: Session, run: Run) -> Run:
         before = run.last.number if run.last else 0
-        repaired = await session.smith.repair(run.id, by=session.by)
+        repaired = await session.smith.runs.journals.repair(run.id, by=session.by)
         why = in_language(repaired.reason, session.words["locale"])
         session.say(session.words["repaired"].format(number=before), f"  {safe(why)}")
         return repaired

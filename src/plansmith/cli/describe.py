@@ -10,6 +10,7 @@ from plansmith.cli.session import Session, has_no_plan, is_unusable
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.events import Event, PlanProposed, ReviewAsked
+from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.sentence import in_language
@@ -74,8 +75,11 @@ def next_commands(run: Run, session: Session) -> Iterator[str]:
     if is_unusable(run):
         yield session.command_for(run, "edit", run.id)
         return
-    if run.status is RunStatus.REVIEWING and not run.is_approved:
-        yield session.command_for(run, "approve", run.id, run.plan.hash)
+    match next_move(run):
+        case AwaitReview(hash=digest):
+            yield session.command_for(run, "approve", run.id, digest)
+        case _:
+            pass
     for name, asked in run.questions.items():
         if asked.asks == "consent":
             yield session.command_for(run, "answer", run.id, name, "--show")
@@ -183,7 +187,7 @@ def _state_lines(run: Run, session: Session) -> Iterator[str]:
 
 def run_lines(run: Run, session: Session) -> Iterator[str]:
     """A run as `show` shows it: where it stands, its steps, and what came of them."""
-    now = session.smith.clock.now()
+    now = session.smith.runs.journals.clock.now()
     yield f"Run {run.id}: {status_word(run, session)}"
     yield f"  {clip(safe(run.request), 200)}"
     if run.folder:

@@ -14,7 +14,8 @@ from plansmith.cli.plans import FileCommand, names_run
 from plansmith.cli.progress import ticking
 from plansmith.cli.session import Session, exit_of, in_session
 from plansmith.errors import Refused, RunBusy
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.next_move import Conclude, Execute, MakePlan, Paused, next_move
+from plansmith.plan.run import Run
 from plansmith.text import safe
 
 
@@ -29,7 +30,7 @@ def _run(args: argparse.Namespace) -> int:
         if names_run(args.what):
             run = await session.run(args.what)
             _refuse_over(run, session)
-            if run.paused and not run.questions:
+            if next_move(run) == Paused():
                 hint = session.command("resume", run.id)
                 raise Refused(f"run {run.id} is paused", hint=hint)
             return await carry(session, run.id, fresh=False)
@@ -78,9 +79,9 @@ async def _wake(session: Session, run: Run) -> None:
 
 async def _resume_all(session: Session) -> int:
     busy: list[RunBusy] = []
-    runs = await session.smith.resume_all(busy=busy.append)
+    runs = await session.smith.runs.resume_all(busy=busy.append)
     for smith in await session.teams_at_work():
-        runs += await smith.resume_all(busy=busy.append)
+        runs += await smith.runs.resume_all(busy=busy.append)
     session.say(*dict.fromkeys(safe(str(each)) for each in busy))
     if session.args.json:
         print_json([run_json(run, session) for run in runs])
@@ -172,13 +173,9 @@ async def _until_over(watcher: Watcher) -> None:
     if watcher.session.has_person:
         await watcher.follow()
         return
-    while not (watcher.run.status.over or _waits(watcher.run)):
+    while isinstance(next_move(watcher.run), MakePlan | Execute | Conclude):
         await watcher.session.smith.store.wait(watcher.run_id, after=watcher.number)
         await watcher.catch_up()
-
-
-def _waits(run: Run) -> bool:
-    return run.status in (RunStatus.ASKING, RunStatus.REVIEWING, RunStatus.PAUSED)
 
 
 RUN = FileCommand(_configure_run, _run)

@@ -34,7 +34,6 @@ from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.sentence import in_language
 from plansmith.plan.timing import Timing, next_fires
 from plansmith.planner.recurrence import recurrence
-from plansmith.runner.templates import TemplateBook
 from plansmith.text import clip, safe
 
 
@@ -68,8 +67,8 @@ def _print_times(args: argparse.Namespace, times: list[datetime], timing: Timing
 
 async def _next(session: Session) -> int:
     args, smith = session.args, session.smith
-    schedule = await smith.get_schedule(args.name)
-    times = await smith.next_fires(schedule.id, count=max(args.count, 0))
+    schedule = await smith.schedules.get(args.name)
+    times = await smith.schedules.next_fires(schedule.id, count=max(args.count, 0))
     if args.after:
         after = moment_of(args.after, schedule.timing.timezone)
         times = next_fires(
@@ -96,7 +95,7 @@ async def _add(session: Session) -> int:
     offer = await _source(session, request, timing)
     if args.anew:
         fields = offer.fields | behaviour_of(args)
-        return _told(session, await session.smith.create_schedule(**fields, by=session.by), "kept")
+        return _told(session, await session.smith.schedules.create(**fields, by=session.by), "kept")
     if not await confirmed(session, offer):
         return waits(session, offer)
     return _told(session, await kept(session, offer, **behaviour_of(args)), "kept")
@@ -121,13 +120,13 @@ async def _source(session: Session, request: str, timing: Timing | None) -> Offe
     args, smith = session.args, session.smith
     fields: dict[str, Any] = {"name": args.name, "timing": timing}
     if args.template:
-        book = TemplateBook(smith)
+        book = smith.templates
         template = await book.get(args.template)
         inputs = {name: typed_value(template, name, text) for name, text in pairs(args.set).items()}
-        plan = await smith.pinned(await book.plan(args.template, inputs))
+        plan = await smith.runs.intake.pinned(await book.plan(args.template, inputs))
         return Offer(plan, fields | {"template": args.template, "inputs": inputs})
     if args.plan:
-        plan = await smith.pinned(load_plan(args.plan))
+        plan = await smith.runs.intake.pinned(load_plan(args.plan))
         return Offer(plan, fields | {"plan": plan})
     if args.anew:
         return Offer(Plan(), fields | {"request": request})
@@ -152,11 +151,11 @@ def _told(session: Session, schedule: Schedule, deed: str) -> int:
 
 
 async def _list(session: Session) -> int:
-    found = await session.smith.list_schedules()
+    found = await session.smith.schedules.all()
     if session.args.json:
         print_json([schedule_json(each) for each in found])
     elif found:
-        print_lines(list_lines(found, session.smith.folder))
+        print_lines(list_lines(found, session.smith.runs.journals.folder))
     else:
         session.say("no schedules; plansmith schedule add makes one")
     return Exit.OK
@@ -164,8 +163,8 @@ async def _list(session: Session) -> int:
 
 async def _show(session: Session) -> int:
     smith = session.smith
-    schedule = await smith.get_schedule(session.args.name)
-    fires = await smith.fire_history(schedule.id, limit=5)
+    schedule = await smith.schedules.get(session.args.name)
+    fires = await smith.schedules.history(schedule.id, limit=5)
     if session.args.json:
         history: list[Json] = [fire_json(each) for each in fires]
         print_json(schedule_json(schedule, count=5) | {"history": history})
@@ -178,11 +177,11 @@ async def _show(session: Session) -> int:
 
 async def _change(session: Session) -> int:
     args, smith = session.args, session.smith
-    schedule = await smith.get_schedule(args.name)
+    schedule = await smith.schedules.get(args.name)
     timing = timing_of(args, schedule.timing.timezone)
     changes: dict[str, Any] = behaviour_of(args)
     if args.plan:
-        plan = await smith.pinned(load_plan(args.plan))
+        plan = await smith.runs.intake.pinned(load_plan(args.plan))
         offer = Offer(plan, {"name": schedule.name, "timing": timing or schedule.timing})
         if not await confirmed(session, offer):
             return waits(session, offer)
@@ -191,28 +190,28 @@ async def _change(session: Session) -> int:
         changes["approve"] = args.approve_plan
     if not changes and timing is None:
         raise Misconfigured("it is not said what to change", hint="plansmith schedule change -h")
-    after = await smith.change_schedule(schedule.id, timing=timing, by=session.by, **changes)
+    after = await smith.schedules.change(schedule.id, timing=timing, by=session.by, **changes)
     return _told(session, after, "changed")
 
 
 async def _pause(session: Session) -> int:
     args = session.args
-    after = await session.smith.pause_schedule(args.name, reason=args.reason, by=session.by)
+    after = await session.smith.schedules.pause(args.name, reason=args.reason, by=session.by)
     return _told(session, after, "paused")
 
 
 async def _resume(session: Session) -> int:
-    return _told(session, await session.smith.resume_schedule(session.args.name), "resumed")
+    return _told(session, await session.smith.schedules.resume(session.args.name), "resumed")
 
 
 async def _remove(session: Session) -> int:
-    return _told(session, await session.smith.remove_schedule(session.args.name), "removed")
+    return _told(session, await session.smith.schedules.remove(session.args.name), "removed")
 
 
 async def _run_now(session: Session) -> int:
-    fire = await session.smith.fire_now(session.args.name)
-    await session.smith.carried()
-    rows = await session.smith.fire_history(session.args.name, limit=1000)
+    fire = await session.smith.schedules.fire_now(session.args.name)
+    await session.smith.schedules.carried()
+    rows = await session.smith.schedules.history(session.args.name, limit=1000)
     row = next(each for each in rows if each.due == fire.due)
     if not await session.smith.store.events(fire.run):
         raise Misconfigured(row.note, hint="mend it and try again")
@@ -223,9 +222,9 @@ async def _run_now(session: Session) -> int:
 
 async def _backfill(session: Session) -> int:
     args = session.args
-    zone = (await session.smith.get_schedule(args.name)).timing.timezone
+    zone = (await session.smith.schedules.get(args.name)).timing.timezone
     since, until = moment_of(args.since, zone), moment_of(args.until, zone)
-    fires = await session.smith.backfill(args.name, since=since, until=until)
+    fires = await session.smith.schedules.backfill(args.name, since=since, until=until)
     if args.json:
         print_json([fire_json(each) for each in fires])
     else:
@@ -234,8 +233,8 @@ async def _backfill(session: Session) -> int:
 
 
 async def _history(session: Session) -> int:
-    schedule = await session.smith.get_schedule(session.args.name)
-    fires = await session.smith.fire_history(schedule.id, limit=max(session.args.limit, 0))
+    schedule = await session.smith.schedules.get(session.args.name)
+    fires = await session.smith.schedules.history(schedule.id, limit=max(session.args.limit, 0))
     if session.args.json:
         print_json([fire_json(each) for each in fires])
     else:
@@ -246,19 +245,19 @@ async def _history(session: Session) -> int:
 async def _keep_once(session: Session) -> int:
     """Deal with what is due now, and say what came of each fire; the code says the worst."""
     smith = session.smith
-    before = {fire.key: fire.version for fire in await smith.shelf.open_fires()}
+    before = {fire.key: fire.version for fire in await smith.schedules.shelf.open_fires()}
     keys = {*before}
-    while begun := await smith.tick():
+    while begun := await smith.schedules.tick():
         keys |= {fire.key for fire in begun}
-        await smith.carried()
-    await smith.carried()
+        await smith.schedules.carried()
+    await smith.schedules.carried()
     told: list[Json] = []
     codes = [Exit.OK]
-    for schedule in await smith.shelf.schedules():
+    for schedule in await smith.schedules.shelf.schedules():
         mine = {due for name, due in keys if name == schedule.id}
         fires: Sequence[Fire] = ()
         if mine:
-            fires = await smith.shelf.fires(schedule.id, limit=_ALL)
+            fires = await smith.schedules.shelf.fires(schedule.id, limit=_ALL)
         for fire in [each for each in fires if each.due in mine][::-1]:
             if before.get(fire.key) != fire.version:
                 told.append({"schedule": schedule.name, **fire_json(fire)})
@@ -295,7 +294,7 @@ async def _keep(session: Session) -> int:
         return await _keep_once(session)
     async with interrupts() as hits:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, hits.put_nowait, None)
-        keeping = asyncio.ensure_future(smith.keep_schedules(look_s=max(session.args.look, 0.1)))
+        keeping = asyncio.ensure_future(smith.schedules.keep(look_s=max(session.args.look, 0.1)))
         hit = asyncio.ensure_future(hits.get())
         session.say("keeping schedules; Ctrl-C stops, and leaves all to be gone on with")
         await asyncio.wait([keeping, hit], return_when=asyncio.FIRST_COMPLETED)

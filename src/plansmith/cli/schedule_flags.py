@@ -11,7 +11,7 @@ from plansmith.cli.options import add_json, add_parts, read_budget
 from plansmith.errors import Misconfigured
 from plansmith.plan.schedules import Missed, Overlap
 from plansmith.plan.timing import Timing, make_timing, zone_of
-from plansmith.runner.scheduling import LOOK_S
+from plansmith.schedules.service import LOOK_S
 
 _NAMES: Final = "add|list|show|change|pause|resume|run-now|backfill|remove|history|next|keep"
 _UNITS: Final = {"m": 1, "h": 60, "d": 1440, "w": 10080}

@@ -42,7 +42,7 @@ async def confirmed(session: Session, offer: Offer) -> bool:
     """Show what would run when, and take the person's word; false when there is none."""
     check_timing(offer.timing)
     await session.refuse_what_cannot_run(offer.plan)
-    await session.smith.require_unattended(offer.plan)
+    await session.smith.schedules.require_unattended(offer.plan)
     session.say(*_lines(session, offer))
     given = vars(session.args).get("approve_plan")
     if given == offer.plan.hash:
@@ -58,7 +58,7 @@ def waits(session: Session, offer: Offer) -> int:
     """Say what is needed before anything is scheduled."""
     session.say(session.words["schedule_waits"], f"  {safe(_approving(session, offer))}")
     if vars(session.args).get("json"):
-        times = next_fires(offer.timing, after=session.smith.clock.now(), count=3)
+        times = next_fires(offer.timing, after=session.smith.runs.journals.clock.now(), count=3)
         told: dict[str, Json] = {
             "hash": offer.plan.hash,
             "timing": offer.timing.to_json() | {"timezone": offer.timing.timezone},
@@ -81,7 +81,7 @@ def _lines(session: Session, offer: Offer) -> Iterator[str]:
     yield from plan_lines(offer.plan)
     yield ""
     yield session.words["schedule_is"].format(timing=safe(str(offer.timing)))
-    now = session.smith.clock.now()
+    now = session.smith.runs.journals.clock.now()
     for at in next_fires(offer.timing, after=now, count=3):
         yield f"  {local(at, offer.timing.timezone)}"
     yield f"  {session.words['hash'].format(hash=offer.plan.hash)}"
@@ -102,7 +102,7 @@ def _flags(timing: Timing) -> list[str]:
 async def kept(session: Session, offer: Offer, **behaviour: Any) -> Schedule:
     """The schedule, made under the approval that was given."""
     fields = offer.fields | behaviour
-    return await session.smith.create_schedule(**fields, approve=offer.plan.hash, by=session.by)
+    return await session.smith.schedules.create(**fields, approve=offer.plan.hash, by=session.by)
 
 
 async def offer_schedule(session: Session, run: Run) -> int | None:
@@ -113,7 +113,7 @@ async def offer_schedule(session: Session, run: Run) -> int | None:
     try:
         refuse_missing(run.problems)
         check_timing(offer.timing)
-        await session.smith.require_unattended(offer.plan)
+        await session.smith.schedules.require_unattended(offer.plan)
     except (Misconfigured, Refused) as error:
         once = f"to do it once: {session.command('resume', run.id)}"
         raise Refused(f"this cannot be a schedule: {error}", hint=once) from None

@@ -55,7 +55,7 @@ class Session:
     def command_for(self, run: Run, *words: str) -> str:
         """The exact command about a run, which names the run's folder where that is another."""
         command = self.command(*words)
-        if self.smith.is_here(run.folder):
+        if self.smith.runs.journals.is_here(run.folder):
             return command
         first, _, rest = command.partition(" ")
         return f"{first} -C {shlex.quote(run.folder)} {rest}"
@@ -76,7 +76,7 @@ class Session:
 
     async def find(self, name: str) -> str:
         """The id of the run that is meant: `last`, an id, or how only one id begins."""
-        return await find_run(name, self.smith.store, self.smith.folder)
+        return await find_run(name, self.smith.store, self.smith.runs.journals.folder)
 
     async def run(self, name: str) -> Run:
         """The run that is meant; from here on the session works with the agents of its team."""
@@ -92,8 +92,8 @@ class Session:
         """The teams that have open runs in this folder; says which ones cannot be made here."""
         found: dict[int, Plansmith] = {}
         for run_id in await self.smith.store.open_runs():
-            run, _ = await self.smith.listed_run(run_id)
-            if run.options.team is None or not self.smith.is_here(run.folder):
+            run, _ = await self.smith.runs.journals.listed(run_id)
+            if run.options.team is None or not self.smith.runs.journals.is_here(run.folder):
                 continue
             try:
                 smith = self.teams.of(run)
@@ -104,8 +104,8 @@ class Session:
 
     async def refuse_what_cannot_run(self, plan: Plan) -> None:
         """Say so before anything runs when a step's tool is not here, or only described."""
-        callees = await self.smith.callees()
-        for step in active_steps(plan, await self.smith.contents(plan)):
+        callees = await self.smith.runs.intake.callees()
+        for step in active_steps(plan, await self.smith.runs.intake.contents(plan)):
             if not isinstance(step, ToolStep):
                 continue
             source = callees.tools.get(step.tool)

@@ -19,7 +19,8 @@ from plansmith.cli.session import Session, exit_of
 from plansmith.cli.words import own_locale, words_for
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.next_move import AwaitReview, Paused, next_move
+from plansmith.plan.run import Run
 from plansmith.planner.briefing.profile import read_profile
 from plansmith.review.render import plan_lines
 from plansmith.teams import Tell, data, research
@@ -95,13 +96,13 @@ async def _carried_through(session: Session) -> int:
     """Bring a new run, or one that waits, as far as it goes."""
     if session.args.resume:
         run = await session.run(session.args.resume)
-        if run.paused and not run.questions and not run.status.over:
+        if next_move(run) == Paused():
             await session.smith.resume(run.id, by=session.by)
         if session.args.answer:
             await _answer(session, run, *session.args.answer)
         return await carry(session, run.id, fresh=False)
     run = await _planned(session)
-    if run.plan is not None and run.status is not RunStatus.REVIEWING:
+    if run.plan is not None and not isinstance(next_move(run), AwaitReview):
         session.say(*plan_lines(run.plan), "")
     return await carry(session, run.id)
 
@@ -131,7 +132,7 @@ async def _sql(session: Session) -> int:
     if session.args.resume:
         return await _carried_through(session)
     run = await _planned(session, _WRITER)
-    if run.status is RunStatus.REVIEWING or run.plan is None:
+    if run.plan is None or isinstance(next_move(run), AwaitReview):
         return await carry(session, run.id)
     run = await session.smith.run(run.id)
     [step] = run.steps.values()

@@ -74,7 +74,7 @@ def _configure_save(save: argparse.ArgumentParser) -> None:
 
 def _main(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
-        return await _DEEDS[args.deed](session, TemplateBook(session.smith))
+        return await _DEEDS[args.deed](session, session.smith.templates)
 
     return in_session(args, work)
 

@@ -54,7 +54,7 @@ def _main(args: argparse.Namespace) -> int:
                 return await _call(session)
             case _:
                 pass
-        specs = list((await session.smith.callees()).specs.values())
+        specs = list((await session.smith.runs.intake.callees()).specs.values())
         match args.deed:
             case "search":
                 return _search(args, specs, args.k or session.settings.planner.top_k)
@@ -158,7 +158,7 @@ def _says_yes(name: str) -> bool:
 
 
 def _servers(session: Session) -> McpServers:
-    found = [each for each in session.smith.sources if isinstance(each, McpServers)]
+    found = [each for each in session.smith.runs.intake.sources if isinstance(each, McpServers)]
     if not found:
         hint = "set [mcp.servers.NAME] or mcp.files, see docs/mcp.md"
         raise Misconfigured("there are no MCP servers", hint=hint)

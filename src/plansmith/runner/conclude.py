@@ -14,26 +14,8 @@ from plansmith.runner.journal import Journal
 from plansmith.runner.report import report
 from plansmith.runner.requested import missing_in
 
-_WAITS = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
 _OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING, StepStatus.ASKING})
 _SHOWN: Final = 5
-
-
-def is_waiting(run: Run) -> bool:
-    """Whether a person has to answer before anything more can happen."""
-    return bool(run.questions) or any(step.status in _WAITS for step in run.steps.values())
-
-
-def goes_on(run: Run) -> bool:
-    """Whether a run under way can do something now, without anybody's word."""
-    if run.phase not in (RunStatus.RUNNING, RunStatus.REPLANNING) or run.damage:
-        return False
-    if run.cancel_asked:
-        return True  # it only has to end
-    if run.paused:
-        return False
-    busy = (StepStatus.READY, StepStatus.RUNNING)
-    return not is_waiting(run) or any(step.status in busy for step in run.steps.values())
 
 
 def verdict(run: Run, *, acting: Collection[str] = ()) -> RunStatus:
@@ -155,5 +137,6 @@ async def conclude(
         e.ReportMade(result=content_hash(text)),
         e.RunFinished(status=status.value, reason=reason),  # type: ignore[arg-type]
         values=[text],
+        at=ends[0].at if ends else None,  # the report tells how long each took until then
     )
     return journal.run

@@ -15,6 +15,7 @@ from plansmith.planner.shortlist import SemanticRanker
 from plansmith.ports import ChatModel, ContextSource, Secrets
 from plansmith.review.policy import ReviewPolicy
 from plansmith.runner.past import Past
+from plansmith.runner.replan import Rounds
 
 
 class Options(TypedDict, total=False):
@@ -26,7 +27,9 @@ class Options(TypedDict, total=False):
     ranker: SemanticRanker | None
     templates: Mapping[str, Plan]
     policy: ReviewPolicy
+    ask_also: Callable[[Plan], Sequence[str]]
     limits: Limits
+    rounds: Rounds
     budget: BudgetLimits
     shared_budget: BudgetLimits
     price_per_million: Decimal | None

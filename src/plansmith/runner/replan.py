@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, cast
 
 from plansmith.plan.capability import ToolSpec
@@ -37,6 +38,18 @@ class Cause(NamedTuple):
     kind: Literal["failure", "advice", "person", "iteration"]
     text: str
     limit: LimitName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """How a further round of planning is taken up, once all steps of a plan have run.
+
+    `join` gives the plan of the next round out of the plan before and the new one. With
+    `end_at_limit` a run that has had all its rounds ends, and asks for no more.
+    """
+
+    end_at_limit: bool = False
+    join: Callable[[Plan, Plan], Plan] | None = None
 
 
 class Kept(NamedTuple):

@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from plansmith.errors import PlansmithError, Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.fold import fold
+from plansmith.plan.next_move import MakePlan, next_move
 from plansmith.plan.run import StepState, StepStatus
-from plansmith.planner.kit import PlanRequest
 from plansmith.runner.call import Callees
-from plansmith.runner.halting import skip_step
-from plansmith.runner.revising import Revising
 from plansmith.runner.tape import Ended, Tape, outcome_of, spend
-from plansmith.runner.taped import Taped
+from plansmith.runner.taped import taped_runs
 from plansmith.runner.undoing import versions
+from plansmith.runs.service import RunService
 
 _QUIET: Final = 20  # turns of the event loop in which nothing stirs: then all waits for the tape
 _DIED: Final = "the process ended during the call"
+_CREATED: Final = ("request", "locale", "options", "origin", "folder")
 _ENDS: Final = (e.StepDone, e.StepFailed, e.StepUnknown, e.QuestionAsked)
 _SAYS: Final = (e.StepProgressed, e.StepAdvised)
 
@@ -56,15 +56,25 @@ class Replayed:
         }
 
 
-async def replay(run_id: str, smith: Revising) -> Replayed:
+class HasRuns(Protocol):
+    """A Plansmith, or whatever else has the service for runs."""
+
+    @property
+    def runs(self) -> RunService:
+        """The service for runs."""
+        ...
+
+
+async def replay(run_id: str, smith: HasRuns) -> Replayed:
     """Play a run back with the settings and the tools' descriptions of this Plansmith.
 
     Nothing is called, asked or written: what tools, models and persons said is on record.
     """
-    tape = await Tape.load(smith.store, run_id)
+    runs = smith.runs
+    tape = await Tape.load(runs.store, run_id)
     if not tape.events:
         raise Refused(f"there is no run {run_id!r}", hint="plansmith runs lists all runs")
-    player = _Player(tape, smith, await smith.callees())
+    player = _Player(tape, runs, await runs.intake.callees())
     try:
         await player.play()
     finally:
@@ -75,12 +85,12 @@ async def replay(run_id: str, smith: Revising) -> Replayed:
 class _Player:
     """Turns the tape: does what persons did, and lets calls end when they ended."""
 
-    def __init__(self, tape: Tape, smith: Revising, callees: Callees) -> None:
+    def __init__(self, tape: Tape, runs: RunService, callees: Callees) -> None:
         self._tape = tape
-        self._smith = smith
+        self._runs = runs
         self._callees = callees
         self._run = tape.events[0].run
-        self._again = Taped(tape, smith, callees)
+        self._again = taped_runs(tape, runs, callees)
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: asyncio.Task[None] | None = None
         self._pausing = 0
@@ -152,19 +162,17 @@ class _Player:
         if isinstance(second, e.PlanProposed):
             kept = [b for b in self._bodies(2) if isinstance(b, e.StepReused)]
             asked = [b for b in self._bodies(2) if isinstance(b, e.ReviewAsked)]
-            await self._again.begin(
-                event.body,
-                second.plan,
+            await self._again.create(
+                **_fields(event.body),
+                plan=second.plan,
                 by=event.by,
                 kept=kept,
                 about={"origin": second.origin},
                 reviewed=asked if second.origin == "rerun" else None,
             )
             return
-        journal = self._again.new_journal()
-        await journal.append(event.body, by=event.by)
-        request = PlanRequest.of(event.body.request, event.body.options)
-        await self._again.plan_into(journal, request)
+        journal = await self._again.create(**_fields(event.body), by=event.by)
+        await self._again.planner.plan(journal)
 
     def _bodies(self, start: int) -> Iterator[e.AnyBody]:
         """What follows in the same moment."""
@@ -176,14 +184,14 @@ class _Player:
 
     async def _carry_on(self) -> None:
         """Go on with the run, as a process does that finds it."""
-        run = fold(self._tape.events[: self._tape.position])
-        journal = await self._again.journal(self._run)
-        if run.plan is None and not run.questions:
-            await self._again.plan_into(journal, PlanRequest.of(run.request, run.options))
-        elif run.changing:
-            await self._again.change(journal)
-        else:
-            await self._again.run(self._run)
+        journal = await self._again.journals.load(self._run)
+        match next_move(fold(self._tape.events[: self._tape.position])):
+            case MakePlan(changed=True):
+                await self._again.reviser.change(journal)
+            case MakePlan():
+                await self._again.planner.plan(journal)
+            case _:
+                await self._again.run(self._run)
 
     async def _decide(self, event: e.Event) -> None:
         """A person's verb, by the first event it leaves."""
@@ -194,28 +202,29 @@ class _Player:
             case e.PlanRejected():
                 await again.decide(run, reject=True, by=by)
             case e.ChangesAsked(text=text):
-                await again.request_changes(run, text, by=by)
+                await again.editing.request_changes(run, text, by=by)
             case e.PlanProposed(restores=number) if number:
                 found = versions(self._tape.events[: event.number - 1]).before
                 goes_back = found is not None and found.number == number
-                await (again.undo if goes_back else again.redo)(run, by=by)
+                edits = again.editing
+                await (edits.undo if goes_back else edits.redo)(run, by=by)
             case e.PlanProposed(plan=plan):
-                await again.edit(run, plan, by=by)
+                await again.editing.edit(run, plan, by=by)
             case e.QuestionAnswered(question=question, answer=answer):
-                await again.answer(run, question, answer, by=by)
+                await again.planned(await again.answer(run, question, answer, by=by))
             case _:
                 await self._steer(event)
 
     async def _steer(self, event: e.Event) -> None:
         match event.body:
             case e.RunPaused(reason=reason):
-                await self._again.pause(self._run, by=event.by, reason=reason)
+                await self._again.stopping.pause(self._run, by=event.by, reason=reason)
             case e.RunResumed():
-                await self._again.resume(self._run, by=event.by)
+                await self._again.stopping.resume(self._run, by=event.by)
             case e.CancelAsked(reason=reason):
-                await self._again.cancel(self._run, by=event.by, reason=reason)
+                await self._again.stopping.cancel(self._run, by=event.by, reason=reason)
             case e.StepSkipped(step=step):
-                await skip_step(self._again, self._run, step, by=event.by)
+                await self._again.stopping.skip(self._run, step, by=event.by)
             case e.QuestionWithdrawn():  # of a step that is left out next
                 await self._steer(self._tape.events[event.number])
             case _:
@@ -235,14 +244,14 @@ class _Player:
         self._tape.stirred += 1
         if self._running is not None:
             self._running.cancel()
-        left, self._again = self._again, Taped(self._tape, self._smith, self._callees)
+        left, self._again = self._again, taped_runs(self._tape, self._runs, self._callees)
         self._go(left.close())
         self._running = self._go(self._carry_on())
 
     def _cancel(self, event: e.Event) -> None:
         """Cancel; what calls had said by then is written after it."""
         reason = event.body.reason if isinstance(event.body, e.CancelAsked) else ""
-        self._go(self._again.cancel(self._run, by=event.by, reason=reason))
+        self._go(self._again.stopping.cancel(self._run, by=event.by, reason=reason))
         for later in self._tape.events[self._tape.position + 1 :]:
             if not isinstance(later.body, _SAYS):
                 return
@@ -256,7 +265,9 @@ class _Player:
                     return False
                 self._pausing = event.number
                 self._tape.stirred += 1
-                self._go(self._again.pause(self._run, by=event.by, reason=event.body.reason))
+                self._go(
+                    self._again.stopping.pause(self._run, by=event.by, reason=event.body.reason)
+                )
                 return True
             if not isinstance(event.body, (*_ENDS, *_SAYS)) or event.by.speaks:
                 return False
@@ -330,6 +341,10 @@ class _Player:
             if isinstance(event.body, e.StepStarted) and event.body.step in self._tape.sleepers:
                 woken.append(event.body.step)
         return woken
+
+
+def _fields(created: e.RunCreated) -> dict[str, Any]:
+    return {name: getattr(created, name) for name in _CREATED}
 
 
 def _is_whole(states: Mapping[str, StepState], name: str) -> bool:

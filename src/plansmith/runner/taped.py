@@ -1,4 +1,4 @@
-"""Taped: a Plansmith whose calls, clock, store and planner are on tape."""
+"""Taped: runs whose calls, clock, store and planner are on tape."""
 
 from __future__ import annotations
 
@@ -19,34 +19,56 @@ from plansmith.planner.kit import Planned, PlanRequest
 from plansmith.planner.metrics import PlanMetrics
 from plansmith.planner.shortlist import Pick
 from plansmith.planner.triage import Decision
-from plansmith.ports import Usage
+from plansmith.ports import ChatModel, Usage
 from plansmith.runner.call import Callees
 from plansmith.runner.journal import Entry, Journal
 from plansmith.runner.past import Past
-from plansmith.runner.revising import Revising
 from plansmith.runner.tape import Tape, TapeCallees, TapeClock, TapeStore
+from plansmith.runs.intake import PlanIntake
+from plansmith.runs.journals import Journals
+from plansmith.runs.planning import RunPlanner
+from plansmith.runs.service import RunService
 
 
-class Taped(Revising):
-    """A Plansmith whose calls, clock, store and planner are on tape."""
+def taped_runs(tape: Tape, runs: RunService, callees: Callees) -> RunService:
+    """The service for runs with everything on tape, and the settings of another one."""
+    bodies = [event.body for event in tape.events]
+    planned = any(isinstance(each, e.Triaged | e.ReplanStarted) for each in bodies)
+    store, clock = TapeStore(tape), TapeClock(tape)
+    journals = Journals(store=store, clock=clock, ids=lambda: tape.events[0].run)
+    intake = TapedIntake(tape, runs.intake, callees, store=store, clock=clock)
+    model = _Silent() if planned else None
+    return RunService(
+        journals=journals,
+        intake=intake,
+        planner=TapedPlanner(tape, journals=journals, intake=intake, model=model),
+        limits=runs.execution.limits,
+        budget=runs.budgets.limits,
+        rounds=runs.reviser.rounds,
+    )
 
-    def __init__(self, tape: Tape, smith: Revising, callees: Callees) -> None:
-        bodies = [event.body for event in tape.events]
-        planned = any(isinstance(each, e.Triaged | e.ReplanStarted) for each in bodies)
-        clock = TapeClock(tape)
+
+class TapedIntake(PlanIntake):
+    """A plan intake whose callees, costs and standing approvals are on tape."""
+
+    def __init__(
+        self,
+        tape: Tape,
+        intake: PlanIntake,
+        callees: Callees,
+        *,
+        store: TapeStore,
+        clock: TapeClock,
+    ) -> None:
         super().__init__(
-            model=_Silent() if planned else None,
-            store=TapeStore(tape),
+            store=store,
             clock=clock,
-            templates=smith.templates,
-            policy=smith.policy,
-            limits=smith.limits.replace(early_start=False),
-            budget=smith.budget,
-            price_per_million=smith.price_per_million,
-            ids=lambda: tape.events[0].run,
+            templates=intake.templates,
+            policy=intake.policy,
+            price_per_million=intake.price_per_million,
         )
         self._tape = tape
-        self._cards = smith.agents()
+        self._cards = intake.agents()
         self._taped = TapeCallees(clock, callees.tools, callees.specs, callees.agents, tape=tape)
 
     async def callees(self) -> Callees:
@@ -59,9 +81,7 @@ class Taped(Revising):
 
     async def past(self) -> Past:
         """What was known of earlier calls when the next plan on the tape was put forward."""
-        following = (event.body for event in self._tape.events[self._tape.position :])
-        plans = (body for body in following if isinstance(body, e.PlanProposed))
-        found = next(plans, None)
+        found = next_plan(self._tape)
         return Past(found.estimate.measured if found and found.estimate else {})
 
     async def propose(
@@ -70,11 +90,20 @@ class Taped(Revising):
         """Put a plan forward; what a schedule's approval came to at a fire is on the tape."""
         if journal.run.plan is None and _is_fire(self._tape):
             entries["reviewed"] = standing_on(self._tape)
-        following = (event.body for event in self._tape.events[self._tape.position :])
-        found = next((body for body in following if isinstance(body, e.PlanProposed)), None)
+        found = next_plan(self._tape)
         if found is not None:  # what tools do may be another thing today
             entries["about"] = {**(entries.get("about") or {}), "acts": found.acts}
         await super().propose(journal, plan, problems, **entries)
+
+
+class TapedPlanner(RunPlanner):
+    """A planner whose plans, and reads before them, are on tape."""
+
+    def __init__(
+        self, tape: Tape, *, journals: Journals, intake: PlanIntake, model: ChatModel | None
+    ) -> None:
+        super().__init__(journals=journals, intake=intake, model=model, early_start=False)
+        self._tape = tape
 
     async def settle_early(self, journal: Journal, keep: Collection[str] | None = None) -> None:
         """Write what the tape has next of reads that were made early."""
@@ -84,9 +113,8 @@ class Taped(Revising):
 
     def maker_of(self, planned: Planned) -> str:
         """Who made the plan, as the tape says."""
-        following = (event.body for event in self._tape.events[self._tape.position :])
-        plans = (body for body in following if isinstance(body, e.PlanProposed))
-        return next((body.origin for body in plans), super().maker_of(planned))
+        found = next_plan(self._tape)
+        return found.origin if found else super().maker_of(planned)
 
     async def make(
         self, request: PlanRequest, *, on_step: OnStep | None = None, triage: bool = True
@@ -94,6 +122,12 @@ class Taped(Revising):
         """What the planner came to, as it stands on the tape."""
         del request, on_step, triage
         return planned_on(self._tape)
+
+
+def next_plan(tape: Tape) -> e.PlanProposed | None:
+    """The plan that is put forward next."""
+    following = (event.body for event in tape.events[tape.position :])
+    return next((body for body in following if isinstance(body, e.PlanProposed)), None)
 
 
 _EARLY: Final = (PrefetchStarted, PrefetchEnded)

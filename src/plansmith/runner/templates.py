@@ -82,8 +82,8 @@ class TemplateStore(Protocol):
         ...
 
 
-class Desk(Protocol):
-    """What templates need of a Plansmith."""
+class Intake(Protocol):
+    """What templates need of the place where plans come in."""
 
     store: PlanStore
     clock: Clock
@@ -97,35 +97,54 @@ class Desk(Protocol):
         """The cards of all agents."""
         ...
 
-    async def begin(
-        self,
-        created: e.RunCreated,
-        plan: Plan,
-        *,
-        by: e.Who,
-        about: Mapping[str, Any] | None = None,
+
+class Submit(Protocol):
+    """Makes a run of a ready plan; `about` is more of how the plan came to be."""
+
+    async def __call__(
+        self, plan: Plan, *, request: str, origin: Origin, about: Mapping[str, Any], by: e.Who
     ) -> Run:
-        """A new run with this plan; `about` is more of how it came to be."""
+        """A new run with this plan."""
+        ...
+
+
+class Runs(Protocol):
+    """What templates need of the service for runs."""
+
+    @property
+    def intake(self) -> Intake:
+        """Where plans come in."""
+        ...
+
+    @property
+    def submit(self) -> Submit:
+        """Makes runs of ready plans."""
+        ...
+
+
+class HasRuns(Protocol):
+    """A Plansmith."""
+
+    @property
+    def runs(self) -> Runs:
+        """The service for runs."""
         ...
 
 
 class TemplateBook:
     """The templates of a Plansmith: those its program gave, and those kept in its store."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        if not keeps_templates(desk.store):
-            raise Misconfigured("this store keeps no templates", hint="use SQLite or PostgreSQL")
-        self._store = cast("TemplateStore", desk.store)
+    def __init__(self, smith: HasRuns) -> None:
+        self._runs = smith.runs
+        self._intake = smith.runs.intake
+
+    @property
+    def _store(self) -> TemplateStore:
+        return _keeper(self._intake.store)
 
     async def all(self) -> dict[str, Template]:
         """Every usable template: `name` is the newest version, `name@2` exactly that one."""
-        return _by_name(await self._store.kept_templates(), self._desk.templates)
-
-    async def every(self) -> dict[str, Template]:
-        """Also the removed versions, by full name: for runs that were planned with them."""
-        kept = await self._store.kept_templates()
-        return _by_name([(each[0], each[1], False, each[3]) for each in kept], self._desk.templates)
+        return await usable_templates(self._intake.store, self._intake.templates)
 
     async def get(self, name: str) -> Template:
         """The template of a name such as `weather` or `weather@2`."""
@@ -151,7 +170,7 @@ class TemplateBook:
             raise Refused(f"run {source.id} is {source.status}", hint=hint)
         if plan is None:
             raise Refused("the run has no plan")
-        tools = (await self._desk.callees()).specs
+        tools = (await self._intake.callees()).specs
         made = parametrise(plan, parameters or {}, tools=tools, required=required)
         bare = made.plan.replace(id=None, revision=1, thought="", degraded=None)
         fields = {"name": name, "parameters": made.parameters, "plan": bare}
@@ -179,7 +198,7 @@ class TemplateBook:
         if newest is not None and newest.saved_at is None:
             raise Refused(f"the program itself gives a template {template.name!r}")
         signed = template.replace(
-            version=1, saved_by=e.actor(by).label, saved_at=self._desk.clock.now()
+            version=1, saved_by=e.actor(by).label, saved_at=self._intake.clock.now()
         )
         value = {key: each for key, each in signed.to_json().items() if key != "version"}
         version = await self._store.keep_template(template.name, value)
@@ -199,8 +218,8 @@ class TemplateBook:
         names = [*template.properties, REQUEST]
         found = check_plan(
             template.plan,
-            list((await self._desk.callees()).specs.values()),
-            agents=self._desk.agents(),
+            list((await self._intake.callees()).specs.values()),
+            agents=self._intake.agents(),
             templates=known,
             parameters=names,
         )
@@ -225,17 +244,35 @@ class TemplateBook:
     async def use(self, name: str, inputs: Mapping[str, Json] | None = None, by: e.Who = "") -> Run:
         """A run of a template: planned at once, reviewed like any other plan."""
         plan, template = await self.plan(name, inputs), await self.get(name)
-        created = e.RunCreated(
+        return await self._runs.submit(
+            plan,
             request=plan.goal or template.request,
-            locale=plan.locale,
             origin=Origin(kind="template", id=template.full_name),
+            about={"origin": "template"},
+            by=by,
         )
-        return await self._desk.begin(created, plan, by=by, about={"origin": "template"})
 
 
 def keeps_templates(store: PlanStore) -> bool:
     """Whether a store has a place for templates."""
     return hasattr(store, "keep_template")
+
+
+def _keeper(store: PlanStore) -> TemplateStore:
+    if not keeps_templates(store):
+        raise Misconfigured("this store keeps no templates", hint="use SQLite or PostgreSQL")
+    return cast("TemplateStore", store)
+
+
+async def usable_templates(store: PlanStore, given: Mapping[str, Plan]) -> dict[str, Template]:
+    """Every template that is not removed: those kept in a store, and those a program gave."""
+    return _by_name(await _keeper(store).kept_templates(), given)
+
+
+async def every_template(store: PlanStore, given: Mapping[str, Plan]) -> dict[str, Template]:
+    """Also the removed versions, by full name: for runs that were planned with them."""
+    kept = await _keeper(store).kept_templates()
+    return _by_name([(each[0], each[1], False, each[3]) for each in kept], given)
 
 
 def runs_templates(plan: Plan | None) -> bool:

@@ -46,7 +46,7 @@ from plansmith.plan.origin import Origin
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import in_language
 from plansmith.runner.answerable import ONLY_PERSONS
-from plansmith.runner.templates import Template, TemplateBook, keeps_templates
+from plansmith.runner.templates import Template, keeps_templates
 from plansmith.server.delegate import Delegate, program, rests
 from plansmith.server.keys import grant_of
 from plansmith.server.office import Office
@@ -159,7 +159,7 @@ def _with_skills(card: AgentCard, templates: Sequence[Template]) -> AgentCard:
 async def _templates(office: Office) -> list[Template]:
     if not keeps_templates(office.smith.store):
         return []
-    known = await TemplateBook(office.smith).all()
+    known = await office.smith.templates.all()
     return [each for name, each in known.items() if "@" not in name]
 
 

@@ -41,7 +41,7 @@ def make_app(
     spans: Spans | None = None,
 ) -> ASGIApp:
     """The whole server; `more` are the routes of MCP and A2A, `during` what they hold open."""
-    monotonic = office.smith.clock.monotonic
+    monotonic = office.smith.runs.journals.clock.monotonic
     desk = _Desk(office, Repeats(monotonic), spans or Spans(None))
     by_path: dict[str, list[Route]] = {}
     for each in (*ROUTES, *PAGES):
@@ -109,7 +109,7 @@ async def _take_up(office: Office) -> None:
         office.log.info("waiting", why="another server keeps the runs of this store")
         await office.alone.wait()
     try:
-        count = await office.smith.patience.until_done(office.conducting.take_up)
+        count = await office.smith.runs.journals.patience.until_done(office.conducting.take_up)
     except PlansmithError as error:
         office.log.failure("not_taken_up", error=str(error))
         return
@@ -121,7 +121,7 @@ async def _take_up(office: Office) -> None:
 async def _keep(office: Office) -> None:
     """Fire schedules, where the store keeps any."""
     try:
-        await office.smith.keep_schedules()
+        await office.smith.schedules.keep()
     except PlansmithError as error:
         office.log.info("no_schedules", why=str(error))
 
@@ -181,7 +181,11 @@ class _Watched:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        office, began, status = self._desk.office, self._desk.office.smith.clock.monotonic(), 0
+        office, began, status = (
+            self._desk.office,
+            self._desk.office.smith.runs.journals.clock.monotonic(),
+            0,
+        )
 
         async def send_seen(message: Any) -> None:
             nonlocal status
@@ -201,7 +205,7 @@ class _Watched:
             problem = HttpProblem(500, "broke", "something went wrong here", hint=hint)
             await problem.response()(scope, receive, send_seen)
         finally:
-            seconds = office.smith.clock.monotonic() - began
+            seconds = office.smith.runs.journals.clock.monotonic() - began
             route = scope.get("plansmith_route", "other")
             office.meters.count(scope["method"], route, status, seconds)
             office.log.info(

@@ -18,13 +18,10 @@ from plansmith.errors import (
     RunBusy,
     StaleWriter,
 )
-from plansmith.plan import events as e
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.next_move import UNDER_WAY, MakePlan, goes_on, next_move
+from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.kit import PlanRequest
-from plansmith.runner.conclude import goes_on
 from plansmith.runner.journal import SYSTEM
-from plansmith.runner.runs import UNDER_WAY
 from plansmith.server.drafts import Drafts
 from plansmith.server.logs import Log
 from plansmith.wiring import TeamSmiths
@@ -69,7 +66,7 @@ class Conducting:
         try:
             with self._drafts.of(run_id):
                 carry = partial(self._carry, run_id)
-                self._watch_time(await self._smith.patience.until_done(carry))
+                self._watch_time(await self._smith.runs.journals.patience.until_done(carry))
         except StaleWriter:
             self._log.info("run_taken_over", run=run_id)
         except RunBusy as error:
@@ -96,11 +93,10 @@ class Conducting:
     async def _carry(self, run_id: str) -> Run:
         """Plan, and run; a request that was only to be planned is not run by itself."""
         smith = await self._smith_of(run_id)
-        journal = await smith.journal(run_id)
+        journal = await smith.runs.journals.load(run_id)
         run = journal.run
-        if run.plan is None and not run.options.mode and not run.status.over:
-            if not run.questions and not run.paused:
-                await smith.plan_into(journal, PlanRequest.of(run.request, run.options))
+        if next_move(run) == MakePlan() and not run.options.mode:
+            await smith.runs.planner.plan(journal)
             return journal.run
         return await smith.run(run_id)
 
@@ -109,7 +105,7 @@ class Conducting:
         try:
             return await self._teams.of_id(run_id)
         except OtherTeam:
-            await self._smith.owners.need_free(run_id)
+            await self._smith.runs.journals.owners.need_free(run_id)
             raise
 
     async def _give_up(self, run_id: str, error: PlansmithError) -> None:
@@ -119,9 +115,7 @@ class Conducting:
         if isinstance(error, JournalError | OtherFolder | OtherTeam):
             return
         try:
-            journal = await self._smith.journal(run_id)
-            if journal.run.plan is None and not journal.run.status.over:
-                await journal.append(e.RunFinished(status="failed", reason=str(error)))
+            await self._smith.runs.give_up(run_id, reason=str(error))
         except PlansmithError as more:
             self._log.warning("run_not_ended", run=run_id, error=str(more))
 
@@ -141,7 +135,10 @@ class Conducting:
         if old is not None:
             old.cancel()
         if times:
-            wait = max(0.0, (min(times) - self._smith.clock.now()).total_seconds()) + 0.01
+            wait = (
+                max(0.0, (min(times) - self._smith.runs.journals.clock.now()).total_seconds())
+                + 0.01
+            )
             self._look_again(run.id, wait)
 
     def _look_again(self, run_id: str, wait: float) -> None:
@@ -151,14 +148,14 @@ class Conducting:
     async def halt_planning(self, run_id: str) -> None:
         """Stop making a plan nobody wants any more; a run with a plan is left as it is."""
         task = self._tasks.get(run_id)
-        if task is None or (await self._smith.journal(run_id)).run.phase in UNDER_WAY:
+        if task is None or (await self._smith.runs.journals.load(run_id)).run.phase in UNDER_WAY:
             return
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     async def until_journaled(self, run_id: str, deed: Coroutine[Any, Any, _T]) -> None:
         """Start something long; return when it has been written down, or raise why it was not."""
-        after = (await self._smith.journal(run_id)).run.last
+        after = (await self._smith.runs.journals.load(run_id)).run.last
         task = asyncio.create_task(self._aside(run_id, deed))
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
@@ -175,7 +172,7 @@ class Conducting:
     async def _aside(self, run_id: str, deed: Coroutine[Any, Any, _T]) -> _T:
         with self._drafts.of(run_id):
             done = await deed
-        if may_go_on((await self._smith.journal(run_id)).run):
+        if goes_on((await self._smith.runs.journals.load(run_id)).run):
             self.go_on(run_id)
         return done
 
@@ -206,28 +203,28 @@ class Conducting:
     async def take_over(self) -> None:
         """Go on with runs whose processes died on this machine meanwhile, for as long as it is."""
         while True:
-            await self._smith.clock.sleep(_LOOK_S)
+            await self._smith.runs.journals.clock.sleep(_LOOK_S)
             try:
-                await self._smith.patience.until_done(self._take_over)
+                await self._smith.runs.journals.patience.until_done(self._take_over)
             except PlansmithError as error:
                 self._log.warning("not_taken_over", error=str(error))
 
     async def _take_over(self) -> None:
-        for run_id, dead in await self._smith.owners.left_behind():
+        for run_id, dead in await self._smith.runs.journals.owners.left_behind():
             try:
                 await self._take_up(run_id)
             except JournalDamaged as error:
                 self._log.failure("run_damaged", run=run_id, error=str(error))
-            await self._smith.owners.forget(run_id, dead)
+            await self._smith.runs.journals.owners.forget(run_id, dead)
 
     async def _take_up(self, run_id: str) -> int:
-        journal = await self._smith.journal(run_id)
+        journal = await self._smith.runs.journals.load(run_id)
         journal.need_sound()
         run = journal.run
-        if not self._smith.is_here(run.folder):
+        if not self._smith.runs.journals.is_here(run.folder):
             return 0
         self._known.add(run_id)
-        if may_go_on(run):
+        if goes_on(run):
             self.go_on(run_id)
             return 1
         self._watch_time(run)
@@ -241,19 +238,6 @@ class Conducting:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def may_go_on(run: Run) -> bool:
-    """Whether a run that was left behind goes on by itself: nothing in it waits for a person."""
-    if run.status.over or run.paused or run.damage:
-        return False
-    if run.phase in UNDER_WAY:
-        return goes_on(run)
-    if run.plan is None or run.changing:
-        return not run.questions
-    if run.phase is RunStatus.REVIEWING:
-        return run.approved == run.plan.hash
-    return run.options.mode == "read_only"
 
 
 async def _quietly(wait: Awaitable[None]) -> None:

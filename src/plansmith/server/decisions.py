@@ -10,8 +10,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import failures_in_a_row
-from plansmith.ports import PlanStore
-from plansmith.runner.runs import Runs
+from plansmith.schedules.shelf import keeps_schedules
 from plansmith.server import bodies as b
 from plansmith.server.office import Office
 from plansmith.server.problems import not_found
@@ -33,14 +32,14 @@ async def decide(ask: Ask, given: b.Decision) -> Answer:
         deed = smith.request_changes(ask.run, given.changes, by=ask.by)
         await office.conducting.until_journaled(ask.run, deed)
     elif given.reject:
-        await office.ask_for_review(ask.run, "a person decides")
+        await office.smith.runs.ask_for_review(ask.run, "a person decides")
         await smith.decide(ask.run, reject=True, by=ask.by)
     else:
         if run.plan is None or given.approve != run.plan.hash:
             now = run.plan.hash if run.plan else "none"
             hint = f"the plan now has the hash {now}: look at it again"
             raise StaleDecision("this is not the hash of the current plan", hint=hint)
-        await office.ask_for_review(ask.run, "a person decides")
+        await office.smith.runs.ask_for_review(ask.run, "a person decides")
         await smith.decide(ask.run, approve=given.approve, by=ask.by)
         office.conducting.go_on(ask.run)
     return await run_view(smith, ask.run)
@@ -55,7 +54,7 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
         raise StaleDecision(f"run {ask.run} has no open question {given.question!r}")
     value = _left_to_you(run, asked) if given.you_decide else given.answer
     # Not `smith.answer`: that would make the plan before it returns.
-    await Runs.answer(office.smith, ask.run, given.question, value, by=ask.by)
+    await office.smith.runs.answer(ask.run, given.question, value, by=ask.by)
     office.conducting.go_on(ask.run)
     return await run_view(office.smith, ask.run)
 
@@ -85,7 +84,7 @@ async def inbox(ask: Ask, _: Nothing) -> Answer:
     for listed in await office.rows.open():
         if listed.run is not None:
             items += _waiting(listed.run, listed.row["goal"])
-    now = moment(office.smith.clock.now())
+    now = moment(office.smith.runs.journals.clock.now())
     for each in await waiting_tools(office):
         items.append({"kind": "tool", "run": None, "server": each["name"], "since": now})
     return {"items": [*items, *[each async for each in _given_up(office)]]}
@@ -105,16 +104,11 @@ def _waiting(run: Run, goal: Json) -> Iterator[Json]:
 async def _given_up(office: Office) -> AsyncIterator[Json]:
     """Schedules that paused themselves after failures, not those a person paused."""
     smith = office.smith
-    for each in await smith.list_schedules() if keeps_schedules(smith.store) else ():
+    for each in await smith.schedules.all() if keeps_schedules(smith.store) else ():
         if not each.paused:
             continue
-        fires = await smith.shelf.fires(each.id, limit=each.max_failures)
+        fires = await smith.schedules.shelf.fires(each.id, limit=each.max_failures)
         if failures_in_a_row(each, fires) >= each.max_failures:
             since = moment(fires[0].ended)
             told: dict[str, Json] = {"kind": "schedule", "run": None, "schedule": each.id}
             yield {**told, "goal": each.name, "reason": each.reason, "since": since}
-
-
-def keeps_schedules(store: PlanStore) -> bool:
-    """Whether a store has a place for schedules."""
-    return hasattr(store, "put_schedule")

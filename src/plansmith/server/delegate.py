@@ -10,15 +10,14 @@ from typing import Any, Final, cast
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
+from plansmith.plan.next_move import goes_on
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import language_of
 from plansmith.planner.kit import PlanRequest
 from plansmith.runner.answerable import ONLY_PERSONS, answerable
-from plansmith.runner.runs import Runs
-from plansmith.runner.templates import TemplateBook
 from plansmith.server.office import Office
 from plansmith.server.problems import in_reader_language
 from plansmith.server.telling import awaits_review, moment, question_view
@@ -46,26 +45,22 @@ class Delegate:
     ) -> str:
         """A run that is planned in the background; one that goes on runs if it only reads."""
         wanted = PlanRequest(request, mode="read_only" if goes_on else "")
-        self.office.smith.need_model()
-        created = e.RunCreated(request=request, options=wanted.options(), origin=origin)
-        journal = self.office.smith.new_journal(run_id)
-        await journal.append(created, by=self.who)
-        self.office.conducting.go_on(journal.id)
-        return journal.id
+        return await self._begin(request, run_id=run_id, origin=origin, options=wanted.options())
 
     async def submit(self, plan: Plan, *, run_id: str = "", origin: Origin = _OWN) -> str:
         """A run of a ready plan: checked, reviewed where it acts, and begun where it only reads."""
-        created = e.RunCreated(
-            request=plan.goal, locale=plan.locale, options=_GOES_ON, origin=origin
-        )
         about = {"origin": "template"} if origin.kind == "template" else None
-        run = await self.office.smith.begin(created, plan, by=self.who, about=about, run_id=run_id)
-        self.office.conducting.go_on(run.id)
-        return run.id
+        given: dict[str, Any] = {"plan": plan, "options": _GOES_ON, "about": about}
+        return await self._begin(run_id=run_id, origin=origin, **given)
+
+    async def _begin(self, request: str = "", **given: Any) -> str:
+        journal = await self.office.smith.runs.create(request, by=self.who, **given)
+        self.office.conducting.go_on(journal.id)
+        return journal.id
 
     async def use(self, name: str, inputs: Mapping[str, Json], *, run_id: str = "") -> str:
         """A run of a template."""
-        book = TemplateBook(self.office.smith)
+        book = self.office.smith.templates
         plan, template = await book.plan(name, inputs), await book.get(name)
         origin = Origin(kind="template", id=template.full_name)
         return await self.submit(plan, run_id=run_id, origin=origin)
@@ -85,7 +80,7 @@ class Delegate:
         if question not in run.questions:
             raise StaleDecision(f"run {run_id} has no open question {question!r}")
         office = await self.office.for_run(run_id)
-        await Runs.answer(office.smith, run_id, question, value, by=self.who)
+        await office.smith.runs.answer(run_id, question, value, by=self.who)
         self.office.conducting.go_on(run_id)
 
     async def answerable(self, run: Run) -> dict[str, e.QuestionAsked]:
@@ -93,7 +88,7 @@ class Delegate:
         if not run.questions:
             return {}
         office = await self.office.for_run(run.id, acts=False)
-        known = await office.smith.known(run.plan, run.templates)
+        known = await office.smith.runs.intake.known(run.plan, run.templates)
         return answerable(run, known)
 
     async def cancel(self, run_id: str) -> None:
@@ -133,7 +128,4 @@ class Delegate:
 
 def rests(run: Run) -> bool:
     """Whether nothing more happens to a run before someone says something."""
-    waits = awaits_review(run) or run.status in (RunStatus.ASKING, RunStatus.PAUSED)
-    planned = run.phase is RunStatus.PLANNING and run.plan is not None
-    only_planned = planned and not run.options.mode
-    return run.status.over or waits or only_planned
+    return not goes_on(run)

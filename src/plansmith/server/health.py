@@ -30,14 +30,14 @@ async def ready(ask: Ask, _: Nothing) -> Answer:
     try:
         async with asyncio.timeout(_STORE_S):
             count = len(await smith.store.open_runs())
-            await smith.owners.need_writable()
+            await smith.runs.journals.owners.need_writable()
     except PlansmithError as error:
         raise HttpProblem(503, "not_ready", f"the store does not answer: {error}") from None
     except TimeoutError:
-        why = smith.patience.trouble or f"no answer within {_STORE_S:g} s"
+        why = smith.runs.journals.patience.trouble or f"no answer within {_STORE_S:g} s"
         raise HttpProblem(503, "not_ready", f"the store does not answer: {why}") from None
-    if smith.patience.trouble:
-        why = f"runs wait for the store: {smith.patience.trouble}"
+    if smith.runs.journals.patience.trouble:
+        why = f"runs wait for the store: {smith.runs.journals.patience.trouble}"
         raise HttpProblem(503, "not_ready", why)
     if not ask.office.ready:
         raise HttpProblem(503, "not_ready", "runs are being taken up")

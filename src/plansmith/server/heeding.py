@@ -8,8 +8,8 @@ from typing import Final
 
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
+from plansmith.plan.next_move import goes_on
 from plansmith.ports import News
-from plansmith.server.conducting import may_go_on
 from plansmith.server.office import Office
 
 _BATCH: Final = 500
@@ -37,7 +37,7 @@ async def heed(office: Office) -> None:
                     await store.wait_news(after)
             except PlansmithError as error:
                 office.log.warning("not_heeded", error=str(error))
-                await office.smith.clock.sleep(_AGAIN_S)
+                await office.smith.runs.journals.clock.sleep(_AGAIN_S)
     finally:
         for task in waiting:
             task.cancel()
@@ -59,13 +59,13 @@ async def _words(office: Office, news: Sequence[News]) -> list[tuple[str, int]]:
 
 async def _take_on(office: Office, run_id: str, number: int) -> None:
     """Take a run on if whoever spoke did not: nothing has happened to it but words since."""
-    await office.smith.clock.sleep(GRACE_S)
+    await office.smith.runs.journals.clock.sleep(GRACE_S)
     try:
-        journal = await office.smith.journal(run_id)
+        journal = await office.smith.runs.journals.load(run_id)
     except PlansmithError as error:
         office.log.warning("not_heeded", run=run_id, error=str(error))
         return
     # Who answers a question about the request plans by itself: that takes as long as a model.
     spoken = all(event.by.speaks for event in journal.events[number - 1 :])
-    if spoken and journal.run.plan is not None and may_go_on(journal.run):
+    if spoken and journal.run.plan is not None and goes_on(journal.run):
         office.conducting.go_on(run_id)

@@ -17,7 +17,7 @@ from plansmith.server.telling import WHOLE, moment, step_view
 
 async def inspected(smith: Plansmith, run_id: str, name: str) -> dict[str, Json]:
     """All that the journal and the store know of a step."""
-    journal = await smith.journal(run_id)
+    journal = await smith.runs.journals.load(run_id)
     events, run = journal.events, journal.run
     state = run.steps.get(name)
     if state is None:

@@ -102,7 +102,7 @@ class _Desk:
     def _planning_of(self, ctx: Ctx) -> PlanningTool:
         """The plans of a client in words; which one is active is its own."""
         who, smith = _client(ctx), self._office.smith
-        made = PlanningTool(store=smith.store, clock=smith.clock, by=who)
+        made = PlanningTool(store=smith.store, clock=smith.runs.journals.clock, by=who)
         return self._planning.setdefault(who.name, made)
 
     async def plan_create(
@@ -137,7 +137,7 @@ class _Desk:
             "usable": not any(each.severity == "error" for each in problems),
             "hash": found.hash,
             "problems": [problem_json(each) for each in problems],
-            "effects": await effects_view(smith, found, await smith.contents(found)),
+            "effects": await effects_view(smith, found, await smith.runs.intake.contents(found)),
         }
 
     async def run_start(

@@ -9,8 +9,8 @@ from typing import Final
 from plansmith.adapters.agents.a2a.registry import AgentRegistry
 from plansmith.app import Plansmith
 from plansmith.config import Settings
-from plansmith.errors import OtherTeam, PlansmithError, StaleWriter
-from plansmith.plan.run import Run, RunStatus
+from plansmith.errors import OtherTeam, PlansmithError
+from plansmith.plan.run import Run
 from plansmith.runner.journal import Journal
 from plansmith.server.alone import Alone
 from plansmith.server.conducting import Conducting
@@ -52,7 +52,7 @@ class Office:
         if len(run_id) > _LONGEST or not run_id.isprintable():
             raise not_found("run", run_id)
         try:
-            return await self.smith.journal(run_id)
+            return await self.smith.runs.journals.load(run_id)
         except PlansmithError as error:
             if type(error) is PlansmithError:  # the journal's word for: no event at all
                 raise not_found("run", run_id) from None
@@ -76,15 +76,3 @@ class Office:
     async def run(self, run_id: str) -> Run:
         """A run that is there, as it stands, without results."""
         return (await self.journal(run_id)).run
-
-    async def ask_for_review(self, run_id: str, reason: str) -> None:
-        """Have a person look at a plan that would otherwise not need it."""
-        journal = await self.journal(run_id)
-        run = journal.run
-        if run.plan is None or run.phase is not RunStatus.PLANNING or run.questions or run.paused:
-            return
-        asked = await self.smith.review(run.plan, run, more=(reason,), templates=run.templates)
-        try:
-            await journal.append(*asked)
-        except StaleWriter:
-            return  # someone went on with it meanwhile

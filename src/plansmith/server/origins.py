@@ -16,7 +16,7 @@ from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FROM, find
 from plansmith.plan.steps import AnyStep, MapStep, ToolStep
-from plansmith.runner.templates import TemplateBook, keeps_templates
+from plansmith.runner.templates import keeps_templates
 
 PERSON: Final = "person"
 REQUEST: Final = "request"
@@ -114,7 +114,7 @@ async def _template(smith: Plansmith, origin: Origin, tools: Mapping[str, ToolSp
     if origin.kind != "template" or not keeps_templates(smith.store):
         return Known()
     try:
-        template = await TemplateBook(smith).get(origin.id)
+        template = await smith.templates.get(origin.id)
     except PlansmithError:
         return Known()
     return _next(template.plan, Known(), "template", {}, tools)

@@ -40,7 +40,7 @@ async def edit(ask: Ask, given: b.PlanBody) -> Answer:
         hint = "read the plan again"
         raise HttpProblem(412, "changed_meanwhile", "the plan is another one now", hint=hint)
     await office.smith.edit(ask.run, plan_of(given.plan), by=ask.by)
-    await office.ask_for_review(ask.run, EDITED)
+    await office.smith.runs.ask_for_review(ask.run, EDITED)
     return await run_view(office.smith, ask.run)
 
 
@@ -49,15 +49,15 @@ async def check(ask: Ask, given: b.PlanBody) -> Answer:
     smith = ask.office.smith
     journal = await ask.office.journal(ask.run)
     run = journal.run
-    plan = await smith.pinned(plan_of(given.plan))
-    specs = (await smith.callees()).specs
+    plan = await smith.runs.intake.pinned(plan_of(given.plan))
+    specs = (await smith.runs.intake.callees()).specs
     known = await run_origins(smith, journal.events, specs)
     expected = estimate(
         plan,
         list(specs.values()),
-        agents=smith.agents(),
-        past=(await smith.past()).costs,
-        price_per_million=smith.price_per_million,
+        agents=smith.runs.intake.agents(),
+        past=(await smith.runs.intake.past()).costs,
+        price_per_million=smith.runs.intake.price_per_million,
     )
     marks = plan_origins(plan, run.plan, known)
     return {
@@ -65,7 +65,7 @@ async def check(ask: Ask, given: b.PlanBody) -> Answer:
         "hash": plan.hash,
         "problems": [problem_json(each) for each in await smith.check(plan)],
         "estimate": estimate_view(expected),
-        "effects": await effects_view(smith, plan, await smith.contents(plan)),
+        "effects": await effects_view(smith, plan, await smith.runs.intake.contents(plan)),
         "origins": {step: dict(places) for step, places in marks.items()},
     }
 
@@ -75,7 +75,7 @@ async def undo(ask: Ask, _: Nothing) -> Answer:
     office = ask.office
     await office.journal(ask.run)
     await office.smith.undo(ask.run, by=ask.by)
-    await office.ask_for_review(ask.run, EDITED)
+    await office.smith.runs.ask_for_review(ask.run, EDITED)
     return await run_view(office.smith, ask.run)
 
 

@@ -48,7 +48,7 @@ class Rows:
         if known is not None:
             return known
         before = self._position
-        run, events = await self._smith.listed_run(run_id)
+        run, events = await self._smith.runs.journals.listed(run_id)
         found = Listed(run_row(run, events), None if run.status.over else run, run.metrics)
         # What was written while this was read may be missing in it: then it is read again.
         if self._position == before:

@@ -8,18 +8,16 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 
 from plansmith.dialects.native import read_plan
 from plansmith.errors import InvalidPlan, Refused
-from plansmith.plan import events as e
 from plansmith.plan.data import Json
+from plansmith.plan.next_move import goes_on
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.planner.kit import PlanRequest
-from plansmith.runner.halting import pause_at_once, skip_step
-from plansmith.runner.planning import SEEN_FIRST
 from plansmith.runner.report import load_report
 from plansmith.runner.report_html import POLICY, to_html
 from plansmith.runner.report_markdown import to_markdown
+from plansmith.runs.planning import SEEN_FIRST
 from plansmith.server import bodies as b
-from plansmith.server.conducting import may_go_on
 from plansmith.server.inspecting import inspected
 from plansmith.server.problems import HttpProblem
 from plansmith.server.route import Answer, Ask, Nothing
@@ -42,15 +40,12 @@ async def create(ask: Ask, given: b.NewRun) -> Answer:
     if given.plan is not None:
         plan = plan_of(given.plan)
         text = given.request or plan.goal
-        created = e.RunCreated(request=text, locale=plan.locale, options=wanted.options())
-        run_id = (await smith.begin(created, plan, by=ask.by)).id
+        created = await smith.runs.create(text, plan=plan, options=wanted.options(), by=ask.by)
+        run_id = created.id
         if given.mode == "review":
-            await office.ask_for_review(run_id, SEEN_FIRST)
+            await office.smith.runs.ask_for_review(run_id, SEEN_FIRST)
     else:
-        smith.need_model()
-        journal = smith.new_journal()
-        created = e.RunCreated(request=wanted.text, options=wanted.options())
-        await journal.append(created, by=ask.by)
+        journal = await smith.runs.create(wanted.text, options=wanted.options(), by=ask.by)
         run_id = journal.id
     office.conducting.go_on(run_id)
     return await run_view(smith, run_id)
@@ -155,7 +150,7 @@ async def pause(ask: Ask, given: b.ReasonBody) -> Answer:
     office = ask.office
     await office.journal(ask.run)
     await office.conducting.halt_planning(ask.run)
-    await pause_at_once(office.smith, ask.run, by=ask.by, reason=given.reason)
+    await office.smith.runs.stopping.pause_at_once(ask.run, by=ask.by, reason=given.reason)
     return await run_view(office.smith, ask.run)
 
 
@@ -164,11 +159,11 @@ async def resume(ask: Ask, _: Nothing) -> Answer:
     office = ask.office
     journal = await office.journal(ask.run)
     journal.need_sound()
-    await office.smith.owners.need_free(ask.run)
-    if journal.run.paused or not may_go_on(journal.run):
+    await office.smith.runs.journals.owners.need_free(ask.run)
+    if journal.run.paused or not goes_on(journal.run):
         await office.smith.resume(ask.run, by=ask.by)
     if is_undecided(await office.run(ask.run)):
-        await office.ask_for_review(ask.run, EDITED)
+        await office.smith.runs.ask_for_review(ask.run, EDITED)
     office.conducting.go_on(ask.run)
     return await run_view(office.smith, ask.run)
 
@@ -177,7 +172,7 @@ async def repair(ask: Ask, _: Nothing) -> Answer:
     """Go on with a damaged run from its last good event; it is paused then."""
     office = ask.office
     await office.journal(ask.run)
-    await office.smith.repair(ask.run, by=ask.by)
+    await office.smith.runs.journals.repair(ask.run, by=ask.by)
     office.rows.forget(ask.run)
     return await run_view(office.smith, ask.run)
 
@@ -190,7 +185,7 @@ async def retry(ask: Ask, given: b.RetryBody) -> Answer:
     if old.plan is None and plan is None and old.status.over:
         return await _plan_again(ask, old)
     run = await office.smith.retry(ask.run, from_step=given.from_step, plan=plan, by=ask.by)
-    await office.ask_for_review(run.id, f"this continues run {ask.run}")
+    await office.smith.runs.ask_for_review(run.id, f"this continues run {ask.run}")
     return await run_view(office.smith, run.id)
 
 
@@ -201,13 +196,13 @@ async def rerun(ask: Ask, _: Nothing) -> Answer:
     if old.plan is None and old.status.over:
         return await _plan_again(ask, old)
     run = await office.smith.rerun(ask.run, by=ask.by)
-    await office.ask_for_review(run.id, f"this runs everything of run {ask.run} again")
+    await office.smith.runs.ask_for_review(run.id, f"this runs everything of run {ask.run} again")
     return await run_view(office.smith, run.id)
 
 
 async def _plan_again(ask: Ask, old: Run) -> Answer:
     """The same request once more; planning goes on without the client."""
-    journal = await ask.office.smith.ask_again(old, by=ask.by)
+    journal = await ask.office.smith.runs.repeating.ask_again(old, by=ask.by)
     ask.office.conducting.go_on(journal.id)
     return await run_view(ask.office.smith, journal.id)
 
@@ -216,6 +211,6 @@ async def skip(ask: Ask, given: b.SkipBody) -> Answer:
     """Leave a step out that has not begun, or that asks; what needs it does not run either."""
     office = ask.office
     await office.journal(ask.run)
-    deed = skip_step(office.smith, ask.run, given.step, by=ask.by)
+    deed = office.smith.skip(ask.run, given.step, by=ask.by)
     await office.conducting.until_journaled(ask.run, deed)
     return await run_view(office.smith, ask.run)

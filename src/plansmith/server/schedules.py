@@ -14,7 +14,6 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.schedules import Fire, Schedule
 from plansmith.plan.timing import check_timing, next_fires
-from plansmith.runner.templates import TemplateBook
 from plansmith.server import schedule_bodies as s
 from plansmith.server.problems import not_found, of_error
 from plansmith.server.route import Answer, Ask, Nothing
@@ -27,7 +26,7 @@ _BEGINS_S: Final = 5.0
 
 async def listing(ask: Ask, _: Nothing) -> Answer:
     """All schedules, each with its next fires."""
-    found = await ask.office.smith.list_schedules()
+    found = await ask.office.smith.schedules.all()
     return {"items": [await _view(ask, each) for each in found]}
 
 
@@ -35,7 +34,7 @@ async def create(ask: Ask, given: s.NewSchedule) -> Answer:
     """A schedule; what it runs unattended is approved by its hash."""
     plan = await _plan_of(ask, given)
     try:
-        made = await ask.office.smith.create_schedule(
+        made = await ask.office.smith.schedules.create(
             timing=given.timing,
             plan=plan_of(given.plan) if given.plan is not None else None,
             run=given.run,
@@ -62,7 +61,7 @@ async def _plan_of(ask: Ask, given: s.NewSchedule) -> Plan | None:
     if given.run:
         return (await ask.office.run(given.run)).plan
     if given.template:
-        return await TemplateBook(ask.office.smith).plan(given.template, given.parameters)
+        return await ask.office.smith.templates.plan(given.template, given.parameters)
     return None
 
 
@@ -74,7 +73,7 @@ async def show(ask: Ask, _: Nothing) -> Answer:
 async def change(ask: Ask, given: s.ChangedSchedule) -> Answer:
     """Other times, another plan or another behaviour, from now on."""
     schedule = await _found(ask)
-    changed = await ask.office.smith.change_schedule(
+    changed = await ask.office.smith.schedules.change(
         schedule.id,
         timing=given.timing,
         plan=plan_of(given.plan) if given.plan is not None else None,
@@ -88,27 +87,27 @@ async def change(ask: Ask, given: s.ChangedSchedule) -> Answer:
 async def remove(ask: Ask, _: Nothing) -> Answer:
     """Fire never again; history and runs stay."""
     schedule = await _found(ask)
-    await ask.office.smith.remove_schedule(schedule.id)
+    await ask.office.smith.schedules.remove(schedule.id)
     return Response(status_code=204)
 
 
 async def pause(ask: Ask, given: s.Reason) -> Answer:
     """Fire nothing more until it is resumed."""
     schedule, office = await _found(ask), ask.office
-    paused = await office.smith.pause_schedule(schedule.id, reason=given.reason, by=ask.by)
+    paused = await office.smith.schedules.pause(schedule.id, reason=given.reason, by=ask.by)
     return await _view(ask, paused)
 
 
 async def resume(ask: Ask, _: Nothing) -> Answer:
     """Fire again from now on."""
     schedule = await _found(ask)
-    return await _view(ask, await ask.office.smith.resume_schedule(schedule.id))
+    return await _view(ask, await ask.office.smith.schedules.resume(schedule.id))
 
 
 async def run_now(ask: Ask, _: Nothing) -> Answer:
     """Fire once, at once."""
     schedule, smith = await _found(ask), ask.office.smith
-    fire = await smith.fire_now(schedule.id)
+    fire = await smith.schedules.fire_now(schedule.id)
     # The row names its run beforehand: who asks for the run next should find it.
     with suppress(TimeoutError):
         async with asyncio.timeout(_BEGINS_S):
@@ -119,14 +118,16 @@ async def run_now(ask: Ask, _: Nothing) -> Answer:
 async def backfill(ask: Ask, given: s.Backfill) -> Answer:
     """A fire for every past instant that had none."""
     schedule = await _found(ask)
-    fires = await ask.office.smith.backfill(schedule.id, since=given.from_, until=given.to)
+    fires = await ask.office.smith.schedules.backfill(
+        schedule.id, since=given.from_, until=given.to
+    )
     return {"items": [_fire(ask, each) for each in fires]}
 
 
 async def history(ask: Ask, given: s.HistoryQuery) -> Answer:
     """What came of the fires, newest first."""
     schedule = await _found(ask)
-    fires = await ask.office.smith.fire_history(schedule.id, limit=given.limit)
+    fires = await ask.office.smith.schedules.history(schedule.id, limit=given.limit)
     return {"items": [_fire(ask, each) for each in fires]}
 
 
@@ -134,13 +135,13 @@ async def preview(ask: Ask, given: s.Preview) -> Answer:
     """When a timing would fire next."""
     timing = given.timing()
     check_timing(timing)
-    after = given.after or ask.office.smith.clock.now()
+    after = given.after or ask.office.smith.runs.journals.clock.now()
     return {"fires": _times(next_fires(timing, after=after, count=given.count))}
 
 
 async def _found(ask: Ask) -> Schedule:
     wanted = ask.path("id")
-    known = await ask.office.smith.list_schedules()
+    known = await ask.office.smith.schedules.all()
     found = [each for each in known if wanted in (each.id, each.name)]
     if not found:
         raise not_found("schedule", wanted)
@@ -155,7 +156,7 @@ async def _view(ask: Ask, schedule: Schedule) -> dict[str, Json]:
         "state": schedule.state,
         "words": str(schedule.timing),
         "plan": schedule.plan.to_json() if schedule.plan else None,
-        "fires": _times(await ask.office.smith.next_fires(schedule.id, count=_AHEAD)),
+        "fires": _times(await ask.office.smith.schedules.next_fires(schedule.id, count=_AHEAD)),
     }
 
 

@@ -149,7 +149,7 @@ def make_server(office: Office, serve: Serve, sock: socket.socket) -> tuple[Serv
         token,
         tokens=TokenFile(serve.tokens_file or serve.token_file.with_name("tokens.json")),
         by=office.by,
-        now=office.smith.clock.now,
+        now=office.smith.runs.journals.clock.now,
         port=port,
         login=timedelta(days=serve.login_days),
     )

@@ -14,6 +14,7 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.estimate import Estimate
+from plansmith.plan.next_move import AwaitReview, Execute, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
@@ -33,8 +34,8 @@ _MOST_HOSTS: Final = 100
 
 async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
     """A run, whole, from one reading of its journal."""
-    journal = await smith.journal(run_id)
-    events, run = journal.events, await smith.owners.marked(journal.run)
+    journal = await smith.runs.journals.load(run_id)
+    events, run = journal.events, await smith.runs.journals.owners.marked(journal.run)
     steps = await step_views(smith, run, CLIP)
     report = await smith.store.get(run.report_hash) if run.report_hash else ""
     specs = await known_tools(smith)
@@ -63,7 +64,7 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
 async def known_tools(smith: Plansmith) -> Mapping[str, ToolSpec]:
     """Today's tools; while they cannot be listed, runs can still be looked at."""
     try:
-        return (await smith.callees()).specs
+        return (await smith.runs.intake.callees()).specs
     except PlansmithError:
         return {}
 
@@ -148,14 +149,16 @@ def _review(run: Run, events: Sequence[e.Event]) -> Json:
 
 def awaits_review(run: Run) -> bool:
     """Whether a person has to decide on the plan that stands now."""
-    approved = run.plan is not None and run.approved == run.plan.hash
-    return run.status is RunStatus.REVIEWING and not approved
+    return isinstance(next_move(run), AwaitReview)
 
 
 def is_undecided(run: Run) -> bool:
-    """Whether a run has a plan that nobody was asked about, and that does not go on by itself."""
-    planned = run.status is RunStatus.PLANNING and run.plan is not None
-    return planned and not run.changing and run.options.mode != "read_only"
+    """Whether nobody was asked about a run's plan, and it waits for somebody's word."""
+    match next_move(run):
+        case Execute(needs_start=True) | AwaitReview():
+            return run.phase is RunStatus.PLANNING
+        case _:
+            return False
 
 
 async def step_views(smith: Plansmith, run: Run, room: int) -> dict[str, Json]:
@@ -231,7 +234,7 @@ async def effects_view(
     counts = dict.fromkeys(Effect, 0)
     by_step: dict[str, Json] = {}
     specs = await known_tools(smith)
-    agents = {spec.name: spec for spec in smith.agents()}
+    agents = {spec.name: spec for spec in smith.runs.intake.agents()}
     for step in plan.steps if plan else ():
         if step.disabled:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from plansmith.plan.data import Json
-from plansmith.runner.templates import Template, TemplateBook
+from plansmith.runner.templates import Template
 from plansmith.server import bodies as b
 from plansmith.server.problems import not_found
 from plansmith.server.route import Answer, Ask, Nothing
@@ -15,7 +15,7 @@ from plansmith.server.telling import moment, run_view
 
 async def listing(ask: Ask, _: Nothing) -> Answer:
     """The newest version of every template."""
-    known = await TemplateBook(ask.office.smith).all()
+    known = await ask.office.smith.templates.all()
     return {"items": [_row(each) for name, each in known.items() if "@" not in name]}
 
 
@@ -40,7 +40,7 @@ def _whole(template: Template) -> dict[str, Json]:
 
 async def create(ask: Ask, given: b.NewTemplate) -> Answer:
     """Keep a plan as a template, or as the next version of one."""
-    book = TemplateBook(ask.office.smith)
+    book = ask.office.smith.templates
     made = await book.save(
         plan_of(given.plan),
         given.name,
@@ -54,7 +54,7 @@ async def create(ask: Ask, given: b.NewTemplate) -> Answer:
 async def of_run(ask: Ask, given: b.TemplateOfRun) -> Answer:
     """Keep the plan of a run that was done."""
     run = await ask.office.run(ask.run)
-    book = TemplateBook(ask.office.smith)
+    book = ask.office.smith.templates
     made = await book.save(
         run, given.name, parameters=given.parameters, required=given.required, by=ask.by
     )
@@ -69,7 +69,7 @@ async def show(ask: Ask, _: Nothing) -> Answer:
 async def remove(ask: Ask, _: Nothing) -> Answer:
     """Take a template, or one version of it, out of use."""
     await _found(ask)
-    await TemplateBook(ask.office.smith).remove(ask.path("name"))
+    await ask.office.smith.templates.remove(ask.path("name"))
     return Response(status_code=204)
 
 
@@ -77,14 +77,14 @@ async def use(ask: Ask, given: b.TemplateUse) -> Answer:
     """A run of a template, reviewed like any other plan."""
     office = ask.office
     await _found(ask)
-    book = TemplateBook(office.smith)
+    book = office.smith.templates
     run = await book.use(ask.path("name"), given.parameters, by=ask.by)
-    await office.ask_for_review(run.id, "you wanted to see the plan first")
+    await office.smith.runs.ask_for_review(run.id, "you wanted to see the plan first")
     return await run_view(office.smith, run.id)
 
 
 async def _found(ask: Ask) -> Template:
-    known = await TemplateBook(ask.office.smith).all()
+    known = await ask.office.smith.templates.all()
     name = ask.path("name")
     if name not in known:
         raise not_found("template", name)

@@ -22,7 +22,7 @@ async def listing(ask: Ask, given: b.ToolQuery) -> Answer:
     """The tools that can be used, best first when words are given, and those that wait."""
     office = ask.office
     waiting = await waiting_tools(office)
-    specs = list((await office.smith.callees()).specs.values())
+    specs = list((await office.smith.runs.intake.callees()).specs.values())
     if given.q.strip():
         order = [pick.name for pick in shortlist(given.q, specs, k=_MOST)]
         by_name = {spec.name: spec for spec in specs}
@@ -69,7 +69,7 @@ async def waiting_tools(office: Office) -> list[dict[str, Any]]:
 
 
 def _servers(office: Office) -> list[McpServers]:
-    return [each for each in office.smith.sources if isinstance(each, McpServers)]
+    return [each for each in office.smith.runs.intake.sources if isinstance(each, McpServers)]
 
 
 async def approve(ask: Ask, given: b.Approval) -> Answer:
@@ -94,7 +94,7 @@ async def agents(ask: Ask, _: Nothing) -> Answer:
             "enabled": spec.enabled,
             "skills": [skill.to_json() for skill in spec.skills],
         }
-        for spec in office.smith.agents()
+        for spec in office.smith.runs.intake.agents()
     ]
     registry = office.registry
     names = sorted(registry.entries()) if registry else []

@@ -121,7 +121,7 @@ async def model(ask: Ask, _: Nothing) -> Answer:
     office = ask.office
     wanted = office.settings.models.plan
     if wanted.model != "auto" or wanted.base_url:
-        chosen = office.smith.need_model().name
+        chosen = office.smith.runs.planner.need_model().name
         return {"model": wanted.model, "chosen": chosen, "why": "it is set", "tried": []}
     choice = await choose(os.environ, shelf=Shelf())
     tried: list[Json] = [

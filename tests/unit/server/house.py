@@ -97,7 +97,7 @@ class House:
         """The secret of a new token of these scopes; one of that name before it is revoked."""
         with contextlib.suppress(Misconfigured):
             self.tokens.revoke(name)
-        now = self.office.smith.clock.now()
+        now = self.office.smith.runs.journals.clock.now()
         return self.tokens.create(name, scopes, by="ann", now=now, lasts=lasts)[1]
 
     def with_token(self, name: str, *scopes: str) -> httpx.AsyncClient:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Unpack
 
@@ -25,19 +25,26 @@ from plansmith.config import Settings
 from plansmith.dialects.deerflow import is_work, report_instruction
 from plansmith.dialects.habits import Ids, result_text
 from plansmith.plan.data import Flag, Json, Record, Whole
-from plansmith.plan.events import ReviewAsked
+from plansmith.plan.next_move import (
+    AwaitAnswer,
+    AwaitReview,
+    Conclude,
+    Execute,
+    MakePlan,
+    Over,
+    Paused,
+    next_move,
+)
 from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStep
 from plansmith.planner.check import Way, way_on
-from plansmith.planner.kit import Planned
 from plansmith.ports import Agent, ChatModel, ContextBlock, Message, PlanStore, ToolSource
-from plansmith.runner.journal import Journal
 from plansmith.runner.limits import RunLimits
 from plansmith.runner.options import Options
-from plansmith.runner.replan import Cause, cause_to_revise
+from plansmith.runner.replan import Rounds
 
 TURNS: Final = 40
 # What its authors want to see: the least or the most that counts as good.
@@ -74,43 +81,9 @@ class State:
     errors: tuple[str, ...] = field(default_factory=tuple)
 
 
-class ResearchSmith(Plansmith):
-    """A Plansmith that asks about a plan unless it says that it has enough context.
-
-    At the limit of plan iterations it reports what was found, instead of asking for more.
-    """
-
-    auto_accepted = False
-
-    async def review(
-        self,
-        plan: CorePlan,
-        run: Run | None = None,
-        *,
-        more: Sequence[str] = (),
-        templates: Mapping[str, CorePlan] | None = None,
-    ) -> list[ReviewAsked]:
-        """Ask also about plans that only read, unless they are accepted beforehand."""
-        asked = await super().review(plan, run, more=more, templates=templates)
-        if asked or self.auto_accepted or way_on(plan) is not Way.REVIEW:
-            return asked
-        return [ReviewAsked(hash=plan.hash, reasons=(Sentence("review.no_context"),))]
-
-    async def end(
-        self, journal: Journal, *, reason: str = "", results: Mapping[str, Json] | None = None
-    ) -> bool:
-        """End a run; its last round ends it too."""
-        cause = cause_to_revise(journal.run, self.limits)
-        if cause is not None and cause.limit == "iterations":
-            reason = Sentence("end.iterations", count=self.limits.max_iterations)
-        return await super().end(journal, reason=reason, results=results)
-
-    async def _go_on(self, journal: Journal, planned: Planned, cause: Cause) -> bool:
-        """Take the plan of a further round up, beside all that was found before."""
-        before, after = journal.run.plan, planned.plan
-        if cause.kind == "iteration" and before is not None and after is not None:
-            planned = replace(planned, plan=_next_round(before, after))
-        return await super()._go_on(journal, planned, cause)
+def not_enough_context(plan: CorePlan) -> Sequence[str]:
+    """Why a person is asked about a plan that only reads: it says that it needs to know more."""
+    return [Sentence("review.no_context")] if way_on(plan) is Way.REVIEW else []
 
 
 def _next_round(before: CorePlan, after: CorePlan) -> CorePlan:
@@ -166,10 +139,14 @@ class DeerFlow:
             "background_search": self.configuration.enable_background_investigation,
         }
         most = self.configuration.max_plan_iterations
-        given: dict[str, Any] = dict(more)
+        # At the limit of plan iterations it reports what was found, instead of asking for more.
+        rounds = Rounds(end_at_limit=True, join=_next_round)
+        given: dict[str, Any] = {"rounds": rounds} | dict(more)
         given["limits"] = given.get("limits", RunLimits()).replace(max_iterations=most)
+        if not self.configuration.auto_accepted_plan:
+            given["ask_also"] = not_enough_context
         given["context"] = [*given.get("context", ()), PlanRounds(most)]
-        self.smith = ResearchSmith(
+        self.smith = Plansmith(
             model=model,
             agents=agents,
             tools=tools,
@@ -177,7 +154,6 @@ class DeerFlow:
             settings=Settings.model_validate({"planner": planner}),
             **given,
         )
-        self.smith.auto_accepted = self.configuration.auto_accepted_plan
 
     async def start(
         self, request: str, *, locale: str = "", history: Sequence[Message] = (), by: str = ""
@@ -191,11 +167,12 @@ class DeerFlow:
         word = read_feedback(words) if isinstance(words, str) else words
         run = await self.smith.get(run_id)
         goto = route_feedback(word.feedback, word.text)
-        if run.status is not RunStatus.REVIEWING or run.plan is None or goto is Goto.HUMAN_FEEDBACK:
+        move = next_move(run)
+        if not isinstance(move, AwaitReview) or goto is Goto.HUMAN_FEEDBACK:
             return self.state(run)
         if word.feedback is Feedback.EDIT_PLAN:
             return await self._onward(await self.smith.request_changes(run_id, word.text, by=by))
-        await self.smith.decide(run_id, approve=run.plan.hash, by=by)
+        await self.smith.decide(run_id, approve=move.hash, by=by)
         return self.state(await self.smith.run(run_id))
 
     async def answer(self, run_id: str, question: str, value: Json, *, by: str = "") -> State:
@@ -208,10 +185,8 @@ class DeerFlow:
 
     async def _onward(self, run: Run) -> State:
         """Run what needs nobody's word."""
-        if run.plan is None or run.plan.degraded or run.status.over:
-            return self.state(run)
-        waits = run.status in (RunStatus.REVIEWING, RunStatus.ASKING)
-        return self.state(run if waits else await self.smith.run(run.id))
+        runs = isinstance(next_move(run), Execute) and not (run.plan and run.plan.degraded)
+        return self.state(await self.smith.run(run.id) if runs else run)
 
     def state(self, run: Run) -> State:
         """The state of a run in DeerFlow's words."""
@@ -233,7 +208,7 @@ class DeerFlow:
 
     async def metrics(self) -> dict[str, Json]:
         """How planning went over all runs, and which of the authors' targets it meets."""
-        found = await self.smith.metrics()
+        found = await self.smith.runs.metrics()
         met: dict[str, Json] = {
             name: least <= float(str(found[name])) <= most
             for name, (least, most) in TARGETS.items()
@@ -256,13 +231,19 @@ def research_team(*, model: ChatModel, sources: Sequence[ToolSource], folder: Pa
 
 
 def _goto(run: Run) -> Goto:
-    if run.status.over or (run.plan is not None and run.plan.degraded):
+    if run.plan is not None and run.plan.degraded:
         return Goto.END
-    if run.status in (RunStatus.REVIEWING, RunStatus.ASKING, RunStatus.PAUSED):
-        return Goto.HUMAN_FEEDBACK
-    if run.status is RunStatus.REPORTING:
-        return Goto.REPORTER
-    return Goto.PLANNER if run.plan is None else Goto.RESEARCH_TEAM
+    match next_move(run):
+        case Over():
+            return Goto.END
+        case AwaitReview() | AwaitAnswer() | Paused():
+            return Goto.HUMAN_FEEDBACK
+        case MakePlan():
+            return Goto.PLANNER
+        case Conclude():
+            return Goto.REPORTER
+        case _:
+            return Goto.RESEARCH_TEAM
 
 
 def _errors(run: Run) -> tuple[str, ...]:

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, cast
 
 from plansmith.dialects.openmanus import STATUSES, plan_steps, step_text, write
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, content_hash
+from plansmith.plan.data import Json
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, PlanStore
 from plansmith.runner.journal import Journal, whole_run
+from plansmith.runs.journals import Journals
+from plansmith.runs.noted import NotedRuns
 
 ORIGIN: Final = Origin(kind="notes")
 _PREFIX: Final = "openmanus"
 _DELETED: Final = Sentence("end.deleted")
 _ACTIVE: Final = Sentence("pause.kept_by_agent")
 AGENT: Final = e.Actor(kind="model", name="planning")
-_OPEN: Final = frozenset({StepStatus.RUNNING, StepStatus.ASKING})
+_WANTED: Final = {
+    "not_started": StepStatus.WAITING,
+    "in_progress": StepStatus.RUNNING,
+    "completed": StepStatus.DONE,
+    "blocked": StepStatus.FAILED,
+}
 
 
 def run_id(plan_id: str, edition: int = 1) -> str:
@@ -53,13 +60,12 @@ class PlanBook:
 
     def __init__(self, store: PlanStore, clock: Clock, *, by: e.Actor = AGENT) -> None:
         self._store = store
-        self._clock = clock
-        self._by = by
+        self._runs = NotedRuns(journals=Journals(store=store, clock=clock), by=by)
 
     async def all(self) -> list[Kept]:
         """Every plan, oldest first."""
         names = [each for each in await self._store.runs() if each.startswith(f"{_PREFIX}:")]
-        found = [await self._read(name) for name in names]
+        found = [await self._runs.read(name) for name in names]
         return [await self._kept(each) for each in found if not _is_deleted(each.run)]
 
     async def find(self, plan_id: str) -> Kept | None:
@@ -70,7 +76,7 @@ class PlanBook:
     async def active(self) -> str | None:
         """The plan that was made active last, by whichever process; none when it is deleted."""
         names = [each for each in await self._store.runs() if each.startswith(f"{_PREFIX}:")]
-        journals = [await self._read(name) for name in names]
+        journals = [await self._runs.read(name) for name in names]
         made = [(at, each) for each in journals if (at := _made_active(each)) is not None]
         _, newest = max(made, key=lambda pair: pair[0], default=(None, None))
         if newest is None or _is_deleted(newest.run):
@@ -80,15 +86,14 @@ class PlanBook:
     async def make_active(self, plan_id: str) -> None:
         """Note that this plan is the one in use."""
         journal = await self._journal(plan_id)
-        await journal.append(e.RunPaused(reason=_ACTIVE), by=self._by)
+        await self._runs.pause(journal, _ACTIVE)
 
     async def create(self, plan_id: str, title: str, steps: Sequence[str]) -> None:
         """A new plan, which is the active one."""
         journal = await self._journal(plan_id)
         texts = {f"s{place}": text for place, text in enumerate(steps, start=1)}
-        created = e.RunCreated(request=title, origin=ORIGIN, options=RunOptions(dialect=_PREFIX))
-        proposed = e.PlanProposed(plan=_plan(plan_id, title, texts, {}), origin="submitted")
-        await journal.append(created, proposed, e.RunPaused(reason=_ACTIVE), by=self._by)
+        plan, options = _plan(plan_id, title, texts, {}), RunOptions(dialect=_PREFIX)
+        await self._runs.create(journal, plan, origin=ORIGIN, options=options, reason=_ACTIVE)
 
     async def revise(self, plan_id: str, title: str | None, steps: Sequence[str] | None) -> None:
         """Another title or other steps; a step whose text stays keeps its status and notes."""
@@ -98,7 +103,7 @@ class PlanBook:
         texts = before if steps is None else _matched(before, steps)
         why = {step.id: step.why for step in old.steps}
         plan = _plan(plan_id, title or old.goal, texts, why)
-        await self._propose(journal, plan)
+        await self._runs.propose(journal, plan)
 
     async def mark(self, plan_id: str, index: int, status: str | None, notes: str | None) -> None:
         """Another status or other notes for a step."""
@@ -107,35 +112,23 @@ class PlanBook:
         step = plan.steps[index]
         if notes:
             steps = [s.replace(why=notes) if s.id == step.id else s for s in plan.steps]
-            await self._propose(journal, plan.replace(steps=tuple(steps)))
-        if status:
-            state = journal.run.steps[step.id]
-            bodies = list(_way(step.id, state, status, key=f"{journal.id}:{step.id}"))
-            if bodies:
-                await journal.append(*bodies, by=self._by, values=[None])
+            await self._runs.propose(journal, plan.replace(steps=tuple(steps)))
+        if status and STATUSES[journal.run.steps[step.id].status] != status:
+            await self._runs.note(journal, step.id, _WANTED[status])
 
     async def remove(self, plan_id: str) -> None:
         """Take a plan out of use; its journal stays."""
         journal = await self._journal(plan_id)
-        await journal.append(e.RunFinished(status="cancelled", reason=_DELETED), by=self._by)
-
-    async def _propose(self, journal: Journal, plan: Plan) -> None:
-        next_one = plan.replace(revision=_plan_of(journal).revision + 1)
-        await journal.append(e.PlanProposed(plan=next_one, origin="submitted"), by=self._by)
+        await self._runs.end(journal, _DELETED)
 
     async def _journal(self, plan_id: str) -> Journal:
         """The journal of a plan's last edition; a new one when there is none in use."""
         edition = 1
         while True:
-            journal = await self._read(run_id(plan_id, edition))
+            journal = await self._runs.read(run_id(plan_id, edition))
             if not _is_deleted(journal.run):
                 return journal
             edition += 1
-
-    async def _read(self, name: str) -> Journal:
-        journal = Journal(name, store=self._store, clock=self._clock)
-        await journal.catch_up()
-        return journal
 
     async def _kept(self, journal: Journal) -> Kept:
         run = await whole_run(self._store, journal.run)
@@ -185,21 +178,3 @@ def _matched(before: Mapping[str, str], steps: Sequence[str]) -> dict[str, str]:
         last += name is None
         made[name or f"s{last}"] = text
     return made
-
-
-def _way(step: str, state: StepState, status: str, *, key: str) -> Iterator[e.AnyBody]:
-    """What has to happen for a step to come from where it is to a status."""
-    if STATUSES[state.status] == status:
-        return
-    started = state.status in _OPEN
-    if state.status is not StepStatus.WAITING and not (started and status != "not_started"):
-        if started:
-            yield e.StepCancelled(step=step, reason=Sentence("step.set_back"))
-        yield e.StepReset(step=step, reason=Sentence("step.set_back"))
-        started = False
-    if status in ("in_progress", "completed") and not started:
-        yield e.StepStarted(step=step, key=key)
-    if status == "completed":
-        yield e.StepDone(step=step, result=content_hash(None))
-    if status == "blocked":
-        yield e.StepFailed(step=step, error="", kind="person")

@@ -17,6 +17,7 @@ from plansmith.errors import Misconfigured, ModelFailed, PlansmithError, ToolFai
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.ids import Ids
+from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.planner.briefing.fence import fence
@@ -99,7 +100,7 @@ class PlanningFlow:
             if input_text:
                 await self._smith.plan(input_text, dialect="openmanus", by=_CALLER)
             run = await self._smith.get(name)
-            if run.status is RunStatus.REVIEWING and not await self._approved(run):
+            if isinstance(next_move(run), AwaitReview) and not await self._approved(run):
                 return "Plan not approved: nothing was run."
             run = await self._smith.run(name)
             return "\n".join([*_said(run), await self._finalize(run)])

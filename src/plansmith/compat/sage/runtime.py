@@ -16,7 +16,8 @@ from plansmith.dialects.sage import read, write
 from plansmith.errors import InvalidPlan, ToolFailed
 from plansmith.plan.capability import ToolSpec, tool_spec
 from plansmith.plan.data import Json
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.run import Run
 from plansmith.ports import Call, ChatModel, PlanStore
 from plansmith.runner.limits import RunLimits
 
@@ -176,9 +177,10 @@ class AgentRuntime:
         )
         async with smith:
             run = await smith.submit(plan, request=query, by=_CALLER)
-            if run.status is RunStatus.REVIEWING and run.plan is not None:
+            move = next_move(run)
+            if isinstance(move, AwaitReview):
                 approved = self._review(run)
-                decision = {"approve": run.plan.hash} if approved else {}
+                decision = {"approve": move.hash} if approved else {}
                 run = await smith.decide(run.id, reject=not approved, by=_CALLER, **decision)
             self.run = await smith.run(run.id)
             told = cast("dict[str, Any]", write(plan, self.run).value)

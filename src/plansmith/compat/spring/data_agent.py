@@ -13,8 +13,17 @@ from plansmith.compat.spring.nodes import REJECTED, only_nl2sql, told
 from plansmith.dialects.spring import write_as
 from plansmith.dialects.spring.nl2sql import node_of, read
 from plansmith.plan.fold import GO_ON
+from plansmith.plan.next_move import (
+    AwaitAnswer,
+    AwaitReview,
+    Conclude,
+    Execute,
+    MakePlan,
+    Over,
+    next_move,
+)
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run import Run
 
 
 class DataAgent:
@@ -45,10 +54,11 @@ class DataAgent:
         if capped and (decision or verdict is True):
             # Whoever approves wants no other plan: the question of the cap is settled by that.
             run = await self.smith.answer(run_id, capped, decision or GO_ON, by=by)
-        if run.status is not RunStatus.REVIEWING or run.plan is None:
+        move = next_move(run)
+        if not isinstance(move, AwaitReview):
             return self.state(run)
         if verdict is True:
-            await self.smith.decide(run_id, approve=run.plan.hash, by=by)
+            await self.smith.decide(run_id, approve=move.hash, by=by)
             return await self.resume(run_id)
         if verdict is False:
             words = str(data.get("feedback_content") or REJECTED)
@@ -60,8 +70,8 @@ class DataAgent:
         return self.state(await self.smith.run(run_id))
 
     async def _onward(self, run: Run) -> Updates:
-        waits = run.status.over or run.status in (RunStatus.REVIEWING, RunStatus.ASKING)
-        return self.state(run if waits else await self.smith.run(run.id))
+        runs = isinstance(next_move(run), MakePlan | Execute | Conclude)
+        return self.state(await self.smith.run(run.id) if runs else run)
 
     def state(self, run: Run) -> Updates:
         """A run under the keys of the graph's state."""
@@ -91,7 +101,7 @@ def _planned(plan: Plan, run: Run) -> Updates:
         keys.PLAN_NEXT_NODE: _next(plan, run, int(str(current))),
         keys.PLAN_VALIDATION_STATUS: True,
         keys.PLAN_VALIDATION_ERROR: "\n".join(errors),
-        keys.HUMAN_REVIEW_ENABLED: run.status is RunStatus.REVIEWING,
+        keys.HUMAN_REVIEW_ENABLED: isinstance(next_move(run), AwaitReview),
         keys.HUMAN_REJECTION_COUNT: run.rejections,
         keys.HUMAN_FEEDBACK_QUESTION: question,
         keys.SQL_EXECUTE_NODE_OUTPUT: results,
@@ -100,9 +110,12 @@ def _planned(plan: Plan, run: Run) -> Updates:
 
 
 def _next(plan: Plan, run: Run, current: int) -> str:
-    if run.status.over:
-        return keys.END
-    if run.status in (RunStatus.REVIEWING, RunStatus.ASKING):
-        return keys.HUMAN_FEEDBACK_NODE
+    match next_move(run):
+        case Over():
+            return keys.END
+        case AwaitReview() | AwaitAnswer():
+            return keys.HUMAN_FEEDBACK_NODE
+        case _:
+            pass
     at = plan.steps[current - 1] if 1 <= current <= len(plan.steps) else None
     return (node_of(at) if at is not None else None) or keys.END

@@ -19,7 +19,7 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.ports import Call
 from plansmith.review.policy import active_steps, effects
 from plansmith.runner.parameters import parameter_names
-from plansmith.runner.templates import Template, TemplateBook
+from plansmith.runner.templates import Template
 
 _NOT_NAME: Final = re.compile(r"[^\w.-]+")
 
@@ -83,7 +83,7 @@ class PlanTemplates:
 
     def __init__(self, smith: Plansmith) -> None:
         self._smith = smith
-        self._book = TemplateBook(smith)
+        self._book = smith.templates
 
     async def save(self, value: Mapping[str, Any], *, by: str = "") -> Template:
         """Keep a template's JSON as the next version of its name."""
@@ -153,11 +153,11 @@ class PublishedTemplates:
 
     async def tools(self) -> Sequence[ToolSpec]:
         """One tool a template, with its places as arguments and the effects of its steps."""
-        specs = (await self._smith.callees()).specs
-        agents = {card.name: card for card in self._smith.agents()}
+        specs = (await self._smith.runs.intake.callees()).specs
+        agents = {card.name: card for card in self._smith.runs.intake.agents()}
         made: list[ToolSpec] = []
         for each in self._templates.values():
-            steps = active_steps(each.plan, self._smith.templates)
+            steps = active_steps(each.plan, self._smith.runs.intake.templates)
             found = [effect for s in steps for _, effect in effects(s, tools=specs, agents=agents)]
             made.append(
                 ToolSpec(
@@ -175,7 +175,7 @@ class PublishedTemplates:
         template = self._templates.get(tool)
         if template is None:
             raise ToolFailed(f"there is no published template {tool!r}")
-        run = await TemplateBook(self._smith).use(template.full_name, arguments)
+        run = await self._smith.templates.use(template.full_name, arguments)
         run = await self._smith.run(run.id)
         if run.status is not RunStatus.DONE:
             hint = f"look at run {run.id}"

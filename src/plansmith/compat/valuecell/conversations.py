@@ -8,16 +8,15 @@ from typing import Final
 from plansmith.app import Plansmith
 from plansmith.compat.valuecell.models import UserInput
 from plansmith.dialects.valuecell import GUIDANCE
-from plansmith.plan.events import RunCreated, actor
+from plansmith.plan.next_move import AwaitAnswer, next_move
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import pieces
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run import Run
 from plansmith.plan.steps import AskStep
 from plansmith.plan.timing import Timing
 from plansmith.planner.kit import PlanRequest
 from plansmith.ports import Message
-from plansmith.runner.desk import SUBMITTED
 from plansmith.text import HAN
 
 MOST_WORDS: Final = 10
@@ -74,6 +73,16 @@ def place_of(run: Run) -> Origin | None:
     return run.origin if run.origin.kind == "conversation" else None
 
 
+def is_asked(run: Run) -> bool:
+    """Whether a run waits for a word on the request itself."""
+    return isinstance(next_move(run), AwaitAnswer) and run.plan is None
+
+
+def is_asked(run: Run) -> bool:
+    """Whether a run waits for a word on the request itself."""
+    return isinstance(next_move(run), AwaitAnswer) and run.plan is None
+
+
 class Conversations:
     """Begins runs that know their conversation."""
 
@@ -89,30 +98,26 @@ class Conversations:
             history=await self.history(place.id),
             dialect=_DIALECT,
         )
-        journal = self._smith.new_journal()
-        created = RunCreated(request=wanted.text, options=wanted.options(), origin=place)
-        await journal.append(created, by=actor(place.user))
+        journal = await self._smith.runs.create(
+            wanted.text, options=wanted.options(), origin=place, by=place.user
+        )
         await self._remember(place.id, journal.id)
-        await self._smith.plan_into(journal, wanted)
-        return await self._smith.whole(journal)
+        await self._smith.runs.planner.plan(journal, wanted)
+        return await self._smith.runs.journals.whole(journal)
 
     async def hand_over(self, plan: Plan, user_input: UserInput, thread_id: str) -> Run:
         """A run of a plan for the agent that the request names; no model is needed for it."""
         place = _place(user_input, thread_id)
-        journal, who = self._smith.new_journal(), actor(place.user)
-        created = RunCreated(request=user_input.query, locale=plan.locale, origin=place)
         # Not checked as a planner's choice: who is named may also be an agent that planners skip.
-        await self._smith.propose(journal, plan, start=[(created, who)], about=SUBMITTED, by=who)
+        journal = await self._smith.runs.create(
+            user_input.query, plan=plan, checked=False, origin=place, by=place.user
+        )
         await self._remember(place.id, journal.id)
-        return await self._smith.whole(journal)
+        return await self._smith.runs.journals.whole(journal)
 
     async def open_runs(self) -> list[Run]:
         """The runs of conversations that wait for a word on the request itself."""
-        return [
-            run
-            for run in await self._smith.runs()
-            if run.status is RunStatus.ASKING and run.plan is None and place_of(run)
-        ]
+        return [run for run in await self._smith.runs() if is_asked(run) and place_of(run)]
 
     async def history(self, conversation_id: str) -> tuple[Message, ...]:
         """What was asked and answered before in a conversation."""

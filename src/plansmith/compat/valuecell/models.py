@@ -254,7 +254,7 @@ class RemoteConnections:
 
     def get_all_agent_cards(self) -> dict[str, AgentSpec]:
         """The cards of all enabled agents."""
-        return {card.name: card for card in self.smith.agents() if card.enabled}
+        return {card.name: card for card in self.smith.runs.intake.agents() if card.enabled}
 
     def get_planable_agent_cards(self) -> dict[str, AgentSpec]:
         """The cards that a planner may choose from: neither hidden nor passthrough."""

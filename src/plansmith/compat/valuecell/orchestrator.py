@@ -20,7 +20,8 @@ from plansmith.compat.valuecell.models import (
 from plansmith.compat.valuecell.planner import Ask, ExecutionPlanner, UserInputRequest
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.run import Run
 from plansmith.plan.schedules import Schedule
 from plansmith.planner.briefing.locales import locale_of
 from plansmith.planner.old_models import takes_prompt
@@ -252,7 +253,9 @@ class AgentOrchestrator:
 
     async def set_up(self, plan: ExecutionPlan, *, approve: str) -> Schedule:
         """Let a recurring plan of exactly this hash run on its schedule, restarts or not."""
-        return await self._smith.create_schedule(run=plan.plan_id, approve=approve, by=plan.user_id)
+        return await self._smith.schedules.create(
+            run=plan.plan_id, approve=approve, by=plan.user_id
+        )
 
     async def _hash(self, plan: ExecutionPlan) -> str:
         made = (await self._smith.get(plan.plan_id)).plan
@@ -285,6 +288,7 @@ def _waits(run: Run) -> str:
     """What a run waits for, in words."""
     if run.questions:
         return "\n".join(question.text for question in run.questions.values())
-    if run.status is RunStatus.REVIEWING and run.plan is not None:
-        return f"approve the plan {run.plan.hash}"
+    move = next_move(run)
+    if isinstance(move, AwaitReview):
+        return f"approve the plan {move.hash}"
     return run.status.value

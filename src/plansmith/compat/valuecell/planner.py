@@ -9,6 +9,7 @@ from plansmith.compat.valuecell.conversations import (
     Conversations,
     asked_in,
     guidance_in,
+    is_asked,
     place_of,
     short_title,
 )
@@ -78,7 +79,7 @@ class ExecutionPlanner:
 
     async def asked(self, run: Run, ask: Ask) -> Run:
         """The run after every question about its request was answered."""
-        while run.status is RunStatus.ASKING and run.plan is None:
+        while is_asked(run):
             name, question = next(iter(run.questions.items()))
             request = UserInputRequest(question.text)
             await ask(request)
@@ -117,7 +118,7 @@ class ExecutionPlanner:
         if target:
             plan = agent_plan(target, user_input.query, locale_of(user_input.query))
             return await self.conversations.hand_over(plan, user_input, thread_id)
-        self.agent_connections.smith.need_model()
+        self.agent_connections.smith.runs.planner.need_model()
         return await self.conversations.plan(user_input, thread_id)
 
     async def _no_tasks(self, run: Run) -> str:
@@ -129,7 +130,7 @@ class ExecutionPlanner:
             return _told(run)
         if plan.schedule is not None and not asked_in(plan):
             try:
-                await self.agent_connections.smith.require_unattended(plan)
+                await self.agent_connections.smith.schedules.require_unattended(plan)
             except Refused as refused:
                 return str(refused)
         return guidance_in(plan, run.request)
@@ -137,11 +138,11 @@ class ExecutionPlanner:
     def _guidance(self, user_input: UserInput, message: str) -> ExecutionPlan:
         smith = self.agent_connections.smith
         return ExecutionPlan(
-            plan_id=smith.new_journal().id,
+            plan_id=smith.runs.journals.new().id,
             conversation_id=user_input.meta.conversation_id,
             user_id=user_input.meta.user_id,
             orig_query=user_input.query,
-            created_at=smith.clock.now().isoformat(),
+            created_at=smith.runs.journals.clock.now().isoformat(),
             guidance_message=message,
         )
 

@@ -1,4 +1,4 @@
-"""Scheduling: schedules made, changed, paused and kept, each under a person's approval."""
+"""Schedules: made, changed, paused and kept, each under a person's approval."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.schedules import (
     Fire,
@@ -28,9 +28,13 @@ from plansmith.plan.schedules import (
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.timing import Timing, check_timing, due, next_fires
 from plansmith.planner.recurrence import without_recurrence
+from plansmith.ports import ScheduleStore
 from plansmith.runner.requested import refuse_missing
-from plansmith.runner.scheduling_fires import Firing
-from plansmith.runner.scheduling_scope import reasons_attended
+from plansmith.runner.templates import TemplateBook
+from plansmith.runs.service import RunService
+from plansmith.schedules.approval import StandingApproval
+from plansmith.schedules.firing import Firing
+from plansmith.schedules.scope import reasons_attended
 
 LOOK_S: Final = 5.0
 MOST_BACKFILLED: Final = 1000
@@ -52,10 +56,36 @@ class ScheduleSettings(TypedDict, total=False):
     options: RunOptions | Mapping[str, Json]
 
 
-class Scheduling(Firing):
+class Schedules:
     """Keeps schedules, and fires what is due for as long as it is told to."""
 
-    async def create_schedule(  # noqa: PLR0913 - all by name
+    def __init__(
+        self, *, runs: RunService, templates: TemplateBook, approval: StandingApproval
+    ) -> None:
+        self._runs = runs
+        self.firing = Firing(runs=runs, templates=templates, approval=approval)
+
+    @property
+    def shelf(self) -> ScheduleStore:
+        """The store, where it keeps schedules."""
+        return self.firing.shelf
+
+    async def close(self) -> None:
+        """Stop carrying out, leaving every fire to the next process at once."""
+        await self.firing.close()
+
+    async def tick(self, now: datetime | None = None) -> list[Fire]:
+        """Deal with all that is due now; returns the fires that were begun by this process.
+
+        Their runs go on by themselves: `carried` waits for them.
+        """
+        return await self.firing.tick(now)
+
+    async def carried(self) -> None:
+        """Wait until every fire that this process carries out is over or waits for a person."""
+        await self.firing.carried()
+
+    async def create(  # noqa: PLR0913 - all by name
         self,
         *,
         timing: Timing | None = None,
@@ -90,27 +120,30 @@ class Scheduling(Firing):
         made = await self._approved(self._new(fields), approve, by)
         schedule = made.replace(name=await self._free_name(made, name))
         await self.shelf.put_schedule(schedule)
-        self._stirred.set()
+        self.firing.stirred.set()
         if run:
-            await self._hand_over(run, schedule, by)
+            reason = f"it runs as the schedule {schedule.name}"
+            await self._runs.set_aside(run, reason=reason, by=by)
         return schedule
 
     async def _source(self, run: str) -> Run:
         """A run of this folder whose plan does all that was asked for."""
-        source = await self.get(run)
-        self.require_here(f"run {run}", source.folder)
+        source = await self._runs.journals.get(run)
+        self._runs.journals.require_here(f"run {run}", source.folder)
         refuse_missing(source.problems)
         return source
 
     def _new(self, fields: dict[str, Any]) -> Schedule:
         if fields["timing"] is None:
             raise Misconfigured("it is not said when", hint="give a timing, such as daily_at")
-        if self.team is not None:
+        if self._runs.journals.team is not None:
             hint = "run it yourself: nobody is there to make the team for a schedule"
-            raise Refused(f"the {self.team.name} team cannot be scheduled", hint=hint)
-        now = self.clock.now()
+            raise Refused(
+                f"the {self._runs.journals.team.name} team cannot be scheduled", hint=hint
+            )
+        now = self._runs.clock.now()
         starts = dict.fromkeys(("created", "settled", "watched"), now)
-        own = {"id": self._ids(), "folder": self.folder}
+        own = {"id": self._runs.journals.new_id(), "folder": self._runs.journals.folder}
         return self._timed(make_schedule(fields | starts | own))
 
     def _timed(self, schedule: Schedule) -> Schedule:
@@ -132,7 +165,7 @@ class Scheduling(Firing):
         who = e.actor(by)
         if who.kind != "person":
             raise Refused(f"a {who.kind} cannot approve a schedule")
-        plan = await self.plan_of(schedule)
+        plan = await self.firing.plan_of(schedule)
         if plan is None:
             return schedule.replace(approved=approve, approved_by=who.name if approve else "")
         await self.require_unattended(plan)
@@ -142,20 +175,22 @@ class Scheduling(Firing):
                 raise StaleDecision("this is not the hash of the plan", hint=hint)
             raise Refused("a schedule runs its plan unattended: it needs approval", hint=hint)
         kept = plan if schedule.plan is not None else None
-        tools = await self.definitions(plan)
+        tools = await self._runs.intake.definitions(plan)
         return schedule.replace(plan=kept, approved=approve, approved_by=who.name, tools=tools)
 
     async def require_unattended(self, plan: Plan) -> None:
         """Refuse, with every reason, a plan that cannot run while nobody is there."""
-        await self.usable(plan)
-        reasons = reasons_attended(plan, limits=self.limits, **await self.known(plan))
+        await self._runs.intake.usable(plan)
+        reasons = reasons_attended(
+            plan, limits=self._runs.execution.limits, **await self._runs.intake.known(plan)
+        )
         if reasons:
             words = "; ".join(reasons)
             hint = "change the plan, or run it yourself"
             raise Refused(f"this plan cannot run unattended: {words}", hint=hint)
 
     async def _free_name(self, schedule: Schedule, wanted: str) -> str:
-        taken = {each.name.lower() for each in await self.list_schedules()}
+        taken = {each.name.lower() for each in await self.all()}
         if wanted:
             if " ".join(wanted.split()).lower() in taken:
                 raise Refused(f"there is a schedule {wanted!r} already", hint="take another name")
@@ -166,21 +201,13 @@ class Scheduling(Firing):
         names = (first, *(f"{first} {number}" for number in range(2, len(taken) + 3)))
         return next(each for each in names if each.lower() not in taken)
 
-    async def _hand_over(self, run: str, schedule: Schedule, by: e.Who) -> None:
-        """End a run that was planned only to become a schedule."""
-        journal = await self.journal(run)
-        if journal.run.status in (RunStatus.PLANNING, RunStatus.REVIEWING):
-            reason = Sentence("end.as_schedule", schedule=schedule.name)
-            ending = e.RunFinished(status="cancelled", reason=reason)
-            await journal.append(ending, by=e.actor(by))
-
-    async def list_schedules(self) -> list[Schedule]:
+    async def all(self) -> list[Schedule]:
         """All schedules that are not removed, oldest first."""
         return [each for each in await self.shelf.schedules() if not each.removed]
 
-    async def get_schedule(self, name: str) -> Schedule:
+    async def get(self, name: str) -> Schedule:
         """A schedule by its name, its id, or how only one id begins."""
-        known = await self.list_schedules()
+        known = await self.all()
         wanted = " ".join(name.split()).lower()
         found = [each for each in known if wanted in (each.name.lower(), each.id)]
         if not found and len(wanted) >= _SHORTEST:
@@ -195,11 +222,11 @@ class Scheduling(Firing):
 
     async def _own_schedule(self, name: str) -> Schedule:
         """A schedule that fires here."""
-        schedule = await self.get_schedule(name)
-        self.require_here(f"schedule {schedule.name}", schedule.folder)
+        schedule = await self.get(name)
+        self._runs.journals.require_here(f"schedule {schedule.name}", schedule.folder)
         return schedule
 
-    async def change_schedule(
+    async def change(
         self,
         name: str,
         *,
@@ -219,7 +246,7 @@ class Scheduling(Firing):
             each: getattr(schedule, each) for each in Schedule.model_fields
         } | dict(settings)
         if timing is not None:
-            fields |= {"timing": timing, "settled": self.clock.now()}
+            fields |= {"timing": timing, "settled": self._runs.clock.now()}
         if plan is not None:
             fields |= {"plan": plan, "template": "", "inputs": {}}
         wanted = self._timed(make_schedule(fields))
@@ -230,51 +257,51 @@ class Scheduling(Firing):
             for each in Schedule.model_fields
             if getattr(wanted, each) != getattr(schedule, each)
         }
-        after = await self.changed(schedule, **changes)
-        self._stirred.set()
+        after = await self.firing.changed(schedule, **changes)
+        self.firing.stirred.set()
         return after
 
-    async def pause_schedule(self, name: str, *, reason: str = "", by: e.Who = "") -> Schedule:
-        """Fire nothing more until `resume_schedule`; runs under way go on."""
-        schedule = await self.get_schedule(name)
+    async def pause(self, name: str, *, reason: str = "", by: e.Who = "") -> Schedule:
+        """Fire nothing more until `resume`; runs under way go on."""
+        schedule = await self.get(name)
         who = e.actor(by).label
         words = reason or Sentence("schedule.paused_by", who=who or Sentence("who.person"))
-        return await self.changed(schedule, paused=True, reason=words)
+        return await self.firing.changed(schedule, paused=True, reason=words)
 
-    async def resume_schedule(self, name: str) -> Schedule:
+    async def resume(self, name: str) -> Schedule:
         """Fire again from now on; what was due meanwhile is passed over, and said so."""
         schedule = await self._own_schedule(name)
         if not schedule.paused:
             raise Refused(f"schedule {schedule.name} is not paused")
-        now = self.clock.now()
+        now = self._runs.clock.now()
         passed = passed_over(schedule, now, "passed while it was paused")
         if passed is not None:
             row = self._row(schedule, passed[0], now, state=FireState.MISSED, note=passed[1])
             await self.shelf.put_fire(row.replace(ended=now))
         fresh = {"paused": False, "reason": "", "settled": now, "watched": now}
-        after = await self.changed(schedule, **fresh)
-        self._stirred.set()
+        after = await self.firing.changed(schedule, **fresh)
+        self.firing.stirred.set()
         return after
 
-    async def remove_schedule(self, name: str) -> Schedule:
+    async def remove(self, name: str) -> Schedule:
         """Fire never again; its history and its runs stay."""
-        return await self.changed(await self.get_schedule(name), removed=True)
+        return await self.firing.changed(await self.get(name), removed=True)
 
     async def fire_now(self, name: str) -> Fire:
         """Fire once, at once, whatever is due, paused or under way; `carried` waits for it."""
         schedule = await self._own_schedule(name)
-        now = at = self.clock.now()
+        now = at = self._runs.clock.now()
         while True:
-            fire = self._row(schedule, at, now, kind=FireKind.NOW, run=self._ids())
+            fire = self._row(schedule, at, now, kind=FireKind.NOW, run=self._runs.journals.new_id())
             if await self.shelf.put_fire(fire):
-                self._began(schedule, fire)
+                self.firing.began(schedule, fire)
                 return fire
             at += timedelta(microseconds=1)
 
     async def backfill(self, name: str, *, since: datetime, until: datetime) -> list[Fire]:
         """Queue a fire for every instant from `since` to `until` that had none, oldest first."""
         schedule = await self._own_schedule(name)
-        now = self.clock.now()
+        now = self._runs.clock.now()
         if until > now or since >= until:
             raise Misconfigured("a backfill is from one time in the past to a later one")
         found: list[datetime] = []
@@ -291,11 +318,13 @@ class Scheduling(Firing):
         queued: list[Fire] = []
         taken: list[Fire] = []
         for at in found:
-            row = self._row(schedule, at, now, kind=FireKind.BACKFILL, run=self._ids())
+            row = self._row(
+                schedule, at, now, kind=FireKind.BACKFILL, run=self._runs.journals.new_id()
+            )
             row = row.replace(state=FireState.QUEUED)
             (queued if await self.shelf.put_fire(row) else taken).append(row)
         queued += await self._instead(taken) if taken else []
-        self._stirred.set()
+        self.firing.stirred.set()
         return sorted(queued, key=lambda each: each.due)
 
     async def _instead(self, rows: Sequence[Fire]) -> list[Fire]:
@@ -314,47 +343,49 @@ class Scheduling(Firing):
     def _row(self, schedule: Schedule, at: datetime, now: datetime, **fields: Any) -> Fire:
         return Fire(schedule=schedule.id, due=at, at=now, seen=now, **fields)
 
-    async def fire_history(self, name: str, *, limit: int = 50) -> Sequence[Fire]:
+    async def history(self, name: str, *, limit: int = 50) -> Sequence[Fire]:
         """What came of the fires of a schedule, newest first."""
-        return await self.shelf.fires((await self.get_schedule(name)).id, limit=limit)
+        return await self.shelf.fires((await self.get(name)).id, limit=limit)
 
     async def next_fires(self, name: str, *, count: int = 5) -> list[datetime]:
         """The instants at which a schedule fires next, in UTC; none while it is paused."""
-        schedule = await self.get_schedule(name)
+        schedule = await self.get(name)
         if schedule.paused:
             return []
-        after = max(schedule.settled, self.clock.now())
+        after = max(schedule.settled, self._runs.clock.now())
         return next_fires(schedule.timing, after=after, anchor=schedule.created, count=count)
 
-    async def keep_schedules(self, *, look_s: float = LOOK_S) -> None:
+    async def keep(self, *, look_s: float = LOOK_S) -> None:
         """Fire what is due until cancelled: wakes for the next instant, and looks for news.
 
         Schedules of other processes are seen within `look_s` seconds.
         """
         while True:
-            self._stirred.clear()
+            self.firing.stirred.clear()
             wait = look_s
             try:
                 await self.tick()
                 wait = min(look_s, await self._until_next())
             except PlansmithError as error:
-                self.tell(f"schedules could not be looked at: {error}")
+                self._runs.planner.tell(f"schedules could not be looked at: {error}")
             await self._rest(wait)
 
     async def _until_next(self) -> float:
         """The seconds until something is due; whoever is late by then looks again at once."""
-        now = self.clock.now()
-        known = await self.list_schedules()
-        active = [each for each in known if not each.paused and self.is_here(each.folder)]
-        coming = [(each, at) for each in active if (at := self.upcoming(each)) is not None]
+        now = self._runs.clock.now()
+        known = await self.all()
+        active = [
+            each for each in known if not each.paused and self._runs.journals.is_here(each.folder)
+        ]
+        coming = [(each, at) for each in active if (at := self.firing.upcoming(each)) is not None]
         first = min((each.starts(at) for each, at in coming), default=None)
         return max((first - now).total_seconds(), 0.01) if first else LOOK_S
 
     async def _rest(self, seconds: float) -> None:
         """Wait, unless something stirs: a run ended, or a schedule was made here."""
         tasks = [
-            asyncio.ensure_future(self.clock.sleep(seconds)),
-            asyncio.ensure_future(self._stirred.wait()),
+            asyncio.ensure_future(self._runs.clock.sleep(seconds)),
+            asyncio.ensure_future(self.firing.stirred.wait()),
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

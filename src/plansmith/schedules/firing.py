@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from plansmith.errors import (
     Misconfigured,
@@ -16,8 +16,7 @@ from plansmith.errors import (
     StaleWriter,
     StoreAway,
 )
-from plansmith.plan import events as e
-from plansmith.plan.data import Json
+from plansmith.plan.next_move import AwaitReview, Conclude, Execute, MakePlan, next_move
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
@@ -32,16 +31,11 @@ from plansmith.plan.schedules import (
     pending,
 )
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.planner.kit import Planned
 from plansmith.ports import ScheduleStore
-from plansmith.review.definitions import redefined
-from plansmith.runner.desk import SUBMITTED
-from plansmith.runner.journal import Entry, Journal
-from plansmith.runner.repeating import Repeating
-from plansmith.runner.replan import failed_steps
-from plansmith.runner.runs import UNDER_WAY
-from plansmith.runner.scheduling_holds import Hold
 from plansmith.runner.templates import TemplateBook
+from plansmith.runs.service import SUBMITTED, RunService
+from plansmith.schedules.approval import StandingApproval
+from plansmith.schedules.shelf import shelf_of
 
 BEAT_S: Final = 30.0
 # Whoever carries a fire out says every BEAT_S that it lives; silent for so long, it is dead.
@@ -55,35 +49,55 @@ _ENDS: Final = {
 }
 
 
-class Firing(Repeating):
+class Hold:
+    """A fire that this process carries out, as its row stands."""
+
+    def __init__(self, fire: Fire, shelf: ScheduleStore) -> None:
+        self.fire = fire
+        self._shelf = shelf
+        self._writing = asyncio.Lock()
+
+    async def mark(self, **changes: Any) -> bool:
+        """Write the row's next version; false when another process has taken it over."""
+        async with self._writing:
+            after = self.fire.replace(version=self.fire.version + 1, **changes)
+            if not await self._shelf.put_fire(after):
+                return False
+            self.fire = after
+            return True
+
+
+class Firing:
     """Turns due instants into runs."""
 
-    def __init__(self, **revising: Any) -> None:
-        super().__init__(**revising)
+    def __init__(
+        self, *, runs: RunService, templates: TemplateBook, approval: StandingApproval
+    ) -> None:
+        self._runs = runs
+        self._templates = templates
+        self._approval = approval
         self._holds: dict[tuple[str, datetime], Hold] = {}
-        self._carrying: set[asyncio.Task[None]] = set()
-        self._stirred = asyncio.Event()
+        self.carrying: set[asyncio.Task[None]] = set()
+        self.stirred = asyncio.Event()
         self._next: dict[str, tuple[int, datetime | None]] = {}
 
     @property
     def shelf(self) -> ScheduleStore:
         """The store, where it keeps schedules."""
-        if not hasattr(self.store, "put_schedule"):
-            raise Misconfigured("this store keeps no schedules", hint="use SQLite or PostgreSQL")
-        return cast("ScheduleStore", self.store)
+        return shelf_of(self._runs.store)
 
     async def tick(self, now: datetime | None = None) -> list[Fire]:
         """Deal with all that is due now; returns the fires that were begun by this process.
 
         Their runs go on by themselves: `carried` waits for them.
         """
-        now = now or self.clock.now()
+        now = now or self._runs.clock.now()
         open_fires: dict[str, list[Fire]] = defaultdict(list)
         for fire in await self.shelf.open_fires():
             open_fires[fire.schedule].append(fire)
         begun: list[Fire] = []
         for schedule in await self.shelf.schedules():
-            if not self.is_here(schedule.folder):
+            if not self._runs.journals.is_here(schedule.folder):
                 continue  # it fires in its own folder, by whoever keeps schedules there
             tended = [await self._tend(schedule, each, now) for each in open_fires[schedule.id]]
             still = [each for each in tended if each.state.open]
@@ -97,21 +111,20 @@ class Firing(Repeating):
 
     async def carried(self) -> None:
         """Wait until every fire that this process carries out is over or waits for a person."""
-        while self._carrying:
-            await asyncio.wait(list(self._carrying))
+        while self.carrying:
+            await asyncio.wait(list(self.carrying))
 
     async def close(self) -> None:
         """Stop carrying out, leaving every fire to the next process at once."""
-        runs = {hold.fire.run for hold in self._holds.values()}
-        conducting = [future for run, (_, future) in self._active.items() if run in runs]
-        stopping: list[asyncio.Future[Any]] = [*self._carrying, *conducting]
+        runs = [hold.fire.run for hold in self._holds.values()]
+        executing = [each for run in runs if (each := self._runs.execution.of(run)) is not None]
+        stopping: list[asyncio.Future[Any]] = [*self.carrying, *executing]
         for each in stopping:
             each.cancel()
         await asyncio.gather(*stopping, return_exceptions=True)
         while self._holds:
             _, hold = self._holds.popitem()
             await hold.mark(seen=_LONG_AGO)
-        await super().close()
 
     async def _deal(self, schedule: Schedule, open_: list[Fire], now: datetime) -> list[Fire]:
         """Begin what is due or queued of a schedule that is neither paused nor removed."""
@@ -139,7 +152,7 @@ class Firing(Repeating):
             fire = self._placed(schedule, at, kind, open_, now, many=len(what.fires) > 1)
             if await self.shelf.put_fire(fire):
                 open_ += [fire] if fire.state.open else []
-                begun += [fire] if self._began(schedule, fire) else []
+                begun += [fire] if self.began(schedule, fire) else []
         await self.changed(schedule, settled=what.settled)
         return begun
 
@@ -154,7 +167,14 @@ class Firing(Repeating):
         many: bool,
     ) -> Fire:
         """The row of an instant, by the policy on runs that still go on."""
-        fire = Fire(schedule=schedule.id, due=at, kind=kind, run=self._ids(), at=now, seen=now)
+        fire = Fire(
+            schedule=schedule.id,
+            due=at,
+            kind=kind,
+            run=self._runs.journals.new_id(),
+            at=now,
+            seen=now,
+        )
         if not open_ or schedule.overlap is Overlap.ALLOW:
             return fire
         one_by_one = schedule.missed is Missed.ALL and (many or kind is FireKind.LATE)
@@ -182,7 +202,7 @@ class Firing(Repeating):
                 version=fire.version + 1, state=FireState.CLAIMED, note="", seen=now
             )
             open_[index] = started
-            if await self.shelf.put_fire(started) and self._began(schedule, started):
+            if await self.shelf.put_fire(started) and self.began(schedule, started):
                 begun.append(started)
         return begun
 
@@ -191,7 +211,7 @@ class Firing(Repeating):
         if fire.key in self._holds or (fire.state is FireState.QUEUED and not schedule.removed):
             return fire
         hold = Hold(fire, self.shelf)
-        journal = Journal(fire.run, store=self.store, clock=self.clock)
+        journal = self._runs.journals.new(fire.run)
         await journal.catch_up()
         if journal.damage is not None and not journal.run.status.over:
             await hold.mark(state=FireState.FAILED, note=str(journal.damage), ended=now)
@@ -202,42 +222,47 @@ class Firing(Repeating):
         elif journal.run.status.over:
             await self._ended(schedule, hold, journal.run)
         elif not journal.events:  # its claimer died before the run was there, or is making it
-            self._began(schedule, fire)
+            self.began(schedule, fire)
         elif _is_ours(fire, journal.run, now) and await hold.mark(seen=now):
-            self._began(schedule, hold.fire)
+            self.began(schedule, hold.fire)
         return hold.fire
 
-    def _began(self, schedule: Schedule, fire: Fire) -> bool:
+    def began(self, schedule: Schedule, fire: Fire) -> bool:
         """Start carrying a fire out in the background, if it is one to be carried out."""
         if fire.state not in (FireState.CLAIMED, FireState.RUNNING, FireState.WAITING):
             return False
         hold = self._holds[fire.key] = Hold(fire, self.shelf)
         task = asyncio.get_running_loop().create_task(self._carry(schedule, hold))
-        self._carrying.add(task)
+        self.carrying.add(task)
         task.add_done_callback(lambda _: self._put_down(task, hold))
         return True
 
     def _put_down(self, task: asyncio.Task[None], hold: Hold) -> None:
-        self._carrying.discard(task)
+        self.carrying.discard(task)
         if not task.cancelled():
             self._holds.pop(hold.fire.key, None)
             error = task.exception()
             if error is not None:  # not even the row could be written: the next tick heals it
-                self.tell(f"a fire of {hold.fire.due:%Y-%m-%d %H:%M} UTC was lost: {error}")
-        self._stirred.set()
+                self._runs.planner.tell(
+                    f"a fire of {hold.fire.due:%Y-%m-%d %H:%M} UTC was lost: {error}"
+                )
+        self.stirred.set()
 
     async def _carry(self, schedule: Schedule, hold: Hold) -> None:
         """Make the run of a fire, conduct it, and write down what came of it."""
         beating = asyncio.ensure_future(self._beat(hold))
         try:
             await self._make_run(schedule, hold.fire)
-            if await hold.mark(state=FireState.RUNNING, note="", seen=self.clock.now()):
-                self.tell(f"schedule {schedule.name}: run {hold.fire.run}")
-                await self._ended(schedule, hold, await self.run(hold.fire.run))
+            if await hold.mark(state=FireState.RUNNING, note="", seen=self._runs.clock.now()):
+                self._runs.planner.tell(f"schedule {schedule.name}: run {hold.fire.run}")
+                await self._ended(schedule, hold, await self._runs.run(hold.fire.run))
         except (StaleWriter, RunBusy, StoreAway):
             pass  # another process carries this one out, or a later tick does
         except Exception as error:  # noqa: BLE001 - whatever it is, the schedule goes on and tells
-            ending = {"note": f"it could not be carried out: {error}", "ended": self.clock.now()}
+            ending = {
+                "note": f"it could not be carried out: {error}",
+                "ended": self._runs.clock.now(),
+            }
             await hold.mark(state=FireState.FAILED, **ending)
             await self.judged(schedule)
         finally:
@@ -245,13 +270,13 @@ class Firing(Repeating):
 
     async def _beat(self, hold: Hold) -> None:
         while True:
-            await self.clock.sleep(BEAT_S)
+            await self._runs.clock.sleep(BEAT_S)
             with suppress(PlansmithError):  # a store that is busy now is asked again
-                await hold.mark(seen=self.clock.now())
+                await hold.mark(seen=self._runs.clock.now())
 
     async def _make_run(self, schedule: Schedule, fire: Fire) -> None:
         """The run of a fire, under the id that its row names; one that is there stays."""
-        journal = self.new_journal(fire.run)
+        journal = self._runs.journals.new(fire.run)
         await journal.catch_up()
         if journal.events:
             return
@@ -259,84 +284,38 @@ class Firing(Repeating):
         options = schedule.options.replace(mode="review")
         if schedule.budget.to_json():
             options = options.replace(budget=schedule.budget.to_json())
-        created = e.RunCreated(
-            request=schedule.request or (plan.goal if plan else ""),
-            locale=plan.locale if plan else "en",
+        await self._runs.create(
+            schedule.request,
+            plan=plan,
+            run_id=fire.run,
             options=options,
             origin=Origin(kind="schedule", id=schedule.id),
             folder=schedule.folder,
-        )
-        by = e.actor(schedule.by)
-        if plan is None:
-            self.need_model()
-            await journal.append(created, by=by)
-            return
-        problems = await self.usable(plan)
-        reviewed = await self._standing(schedule, plan)
-        start = [(created, by)]
-        about = {"origin": "template"} if schedule.template else SUBMITTED
-        await self.propose(
-            journal, plan, problems, start=start, reviewed=reviewed, about=about, by=by
+            about={"origin": "template"} if schedule.template else SUBMITTED,
+            reviewed=await self._approval.of(schedule, plan) if plan is not None else None,
+            by=schedule.by,
         )
 
     async def plan_of(self, schedule: Schedule) -> Plan | None:
         """What a schedule would run now; nothing when each fire is planned anew."""
         if schedule.template:
-            found = await TemplateBook(self).plan(schedule.template, schedule.inputs)
-            return await self.pinned(found)
-        return await self.pinned(schedule.plan) if schedule.plan else None
-
-    async def _standing(self, schedule: Schedule, plan: Plan) -> Sequence[Entry]:
-        """The person's standing approval of exactly this plan, or the question for one."""
-        others = redefined(schedule.tools, await self.definitions(plan))
-        if plan.hash == schedule.approved and not others:
-            given = e.PlanApproved(hash=plan.hash, tools=schedule.tools)
-            approved = given, e.actor(schedule.approved_by)
-            why = Sentence("start.schedule", schedule=schedule.name)
-            return [approved, e.RunStarted(hash=plan.hash, reason=why)]
-        if plan.hash == schedule.approved:
-            first = Sentence("review.schedule_redefined", schedule=schedule.name, changes=others)
-        elif schedule.approved:
-            first = Sentence("review.schedule_other", schedule=schedule.name)
-        else:
-            first = Sentence("review.schedule_none", schedule=schedule.name)
-        asked = await self.review(plan)
-        more = asked[0].reasons if asked else ()
-        return [e.ReviewAsked(hash=plan.hash, reasons=(first, *more))]
-
-    async def propose_made(
-        self, journal: Journal, planned: Planned, *, cause: str = "", **entries: Sequence[Entry]
-    ) -> None:
-        """Put a plan forward that a model made; for a fire, under the standing approval."""
-        origin = journal.run.origin
-        if origin.kind == "schedule" and planned.plan is not None and "reviewed" not in entries:
-            schedules = {each.id: each for each in await self.shelf.schedules()}
-            schedule = schedules.get(origin.id)
-            if schedule is not None:
-                entries["reviewed"] = await self._standing(schedule, planned.plan)
-        await super().propose_made(journal, planned, cause=cause, **entries)
-
-    async def end(
-        self, journal: Journal, *, reason: str = "", results: Mapping[str, Json] | None = None
-    ) -> bool:
-        """End a run; a fire in which something failed says why nothing else was tried."""
-        run = journal.run
-        failed = failed_steps(run) if run.origin.kind == "schedule" and self._model else []
-        if failed and not reason and not run.cancel_asked:
-            reason = Sentence("end.only_approved", steps=failed[:5])
-        return await super().end(journal, reason=reason, results=results)
+            found = await self._templates.plan(schedule.template, schedule.inputs)
+            return await self._runs.intake.pinned(found)
+        return await self._runs.intake.pinned(schedule.plan) if schedule.plan else None
 
     async def _ended(self, schedule: Schedule, hold: Hold, run: Run) -> Fire:
         """Write down how a run stands; failures count, and too many in a row pause."""
-        now = self.clock.now()
+        now = self._runs.clock.now()
         if run.status.over:
             state = _ENDS.get(run.status, FireState.FAILED)
             await hold.mark(state=state, note=run.reason, seen=now, ended=now)
-            self.tell(f"schedule {schedule.name}: {state.value} {run.reason}".rstrip())
+            self._runs.planner.tell(
+                f"schedule {schedule.name}: {state.value} {run.reason}".rstrip()
+            )
             if state is FireState.FAILED:
                 await self.judged(schedule)
-        elif run.status not in UNDER_WAY:
-            await hold.mark(state=FireState.WAITING, note=waits_for(run), seen=now)
+        elif not isinstance(next_move(run), MakePlan | Execute | Conclude):
+            await hold.mark(state=FireState.WAITING, note=_waits_for(run), seen=now)
         return hold.fire
 
     async def judged(self, schedule: Schedule) -> bool:
@@ -353,7 +332,7 @@ class Firing(Repeating):
 
     async def pause_for(self, schedule: Schedule, reason: str) -> None:
         """Pause a schedule by itself, with the reason."""
-        self.tell(f"schedule {schedule.name} is paused: {reason}")
+        self._runs.planner.tell(f"schedule {schedule.name} is paused: {reason}")
         await self.changed(schedule, paused=True, reason=reason)
 
     async def changed(self, schedule: Schedule, **changes: Any) -> Schedule:
@@ -378,14 +357,14 @@ class Firing(Repeating):
 
 def _is_ours(fire: Fire, run: Run, now: datetime) -> bool:
     """Whether a run is to be gone on with here: approved since, or left behind by the dead."""
-    if run.is_approved and run.phase not in UNDER_WAY and not run.paused:
+    if next_move(run) == Execute(begun=False):
         return True
     return fire.state is not FireState.WAITING and now - fire.seen > LEFT
 
 
-def waits_for(run: Run) -> str:
+def _waits_for(run: Run) -> str:
     """What a run waits for, in a few words."""
-    if run.status is RunStatus.REVIEWING:
+    if isinstance(next_move(run), AwaitReview):
         return "waits for your approval"
     if run.questions:
         return f"asks: {next(iter(run.questions.values())).text}"

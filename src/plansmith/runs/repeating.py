@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
+from plansmith.plan.next_move import sees_first
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
-from plansmith.planner.kit import PlanRequest
 from plansmith.runner.journal import Journal
-from plansmith.runner.planning import sees_first, shown_first
-from plansmith.runner.rerun import carried_over, done_again, everything_done
-from plansmith.runner.revising import Revising
+from plansmith.runner.rerun import carried_over, everything_done
+from plansmith.runs.planning import shown_first
+from plansmith.runs.revising import PlanReviser
 
 
-class Repeating(Revising):
+class RunRepeating:
     """Repeats runs that are over."""
+
+    def __init__(self, *, reviser: PlanReviser, create: Callable[..., Awaitable[Journal]]) -> None:
+        self._reviser = reviser
+        self._create = create
+        self._journals = reviser.journals
+        self._intake = reviser.intake
 
     async def rerun(self, run_id: str, *, by: e.Who = "") -> Run:
         """Run the same plan again from the start, as a new run: no result is taken over."""
         old = await self._over(run_id)
         if old.plan is None:
-            return await self.plan_again(old, by=by)
+            return await self._plan_again(old, by=by)
         return await self._repeat(old, old.plan, kept=(), by=by, anew=True)
 
     async def retry(
@@ -43,7 +50,7 @@ class Repeating(Revising):
         old = await self._over(run_id)
         wanted = plan or old.plan
         if wanted is None:
-            return await self.plan_again(old, by=by)
+            return await self._plan_again(old, by=by)
         if from_step is not None and from_step not in old.steps:
             raise Refused(f"run {run_id} has no step {from_step!r}")
         kept = carried_over(old, wanted, again=[from_step] if from_step else [])
@@ -54,33 +61,45 @@ class Repeating(Revising):
 
     async def fork(self, run_id: str, *, at: int, plan: Plan | None = None, by: e.Who = "") -> Run:
         """A new run that begins as this one stood after event `at`, with its plan or yours."""
-        events = [event for event in await self.store.events(run_id) if event.number <= at]
+        events = [
+            event for event in await self._journals.store.events(run_id) if event.number <= at
+        ]
         old = fold(events) if events else None
         wanted = plan or (old.plan if old else None)
         if old is None or wanted is None:
             hint = "take the number of an event behind plan_proposed"
             raise Refused(f"run {run_id} has no plan at event {at}", hint=hint)
-        self.require_ours(old)
+        self._journals.require_ours(old)
         kept = carried_over(old, wanted)
         origin = Origin(kind="run", id=run_id, event=at)
         return await self._repeat(old, wanted, kept=kept, by=by, origin=origin)
 
-    async def plan_again(self, old: Run, *, by: e.Who = "") -> Run:
-        """A new run of a request that came to no plan."""
+    async def _plan_again(self, old: Run, *, by: e.Who) -> Run:
+        """A new run of a request that came to no plan, planned at once."""
         journal = await self.ask_again(old, by=by)
-        await self.plan_into(journal, PlanRequest.of(old.request, old.options))
-        return await self.whole(journal)
+        await self._reviser.planner.plan(journal)
+        return await self._journals.whole(journal)
 
-    async def ask_again(self, old: Run, *, by: e.Who = "") -> Journal:
-        """A new run with the same request, not planned yet."""
-        self.need_model()
-        journal = self.new_journal()
-        await journal.append(_created(old), by=e.actor(by))
-        return journal
+    async def ask_again(self, old: Run, *, by: e.Who) -> Journal:
+        """A new run with the same request, options and limits, not planned yet."""
+        return await self._again(old, by=by)
+
+    async def _again(
+        self, old: Run, origin: Origin | None = None, *, by: e.Who, **more: Any
+    ) -> Journal:
+        return await self._create(
+            old.request,
+            locale=old.locale,
+            options=old.options,
+            origin=origin or Origin(kind="run", id=old.id),
+            folder=old.folder,
+            by=by,
+            **more,
+        )
 
     async def _over(self, run_id: str) -> Run:
-        old = await self.get(run_id)
-        self.require_ours(old)
+        old = await self._journals.get(run_id)
+        self._journals.require_ours(old)
         if not old.status.over:
             hint = "only a run that is over is repeated"
             raise Refused(f"run {run_id} is {old.status}", hint=hint)
@@ -90,12 +109,12 @@ class Repeating(Revising):
         self, plan: Plan, kept: Sequence[e.StepReused]
     ) -> Sequence[e.ReviewAsked]:
         """The request for a review of a plan, with the reasons of what is left to do."""
-        asked = await self.review(plan)
+        asked = await self._intake.review(plan)
         done = {each.step for each in kept}
         if not asked or not done:
             return asked
         steps = [each.replace(disabled=each.disabled or each.id in done) for each in plan.steps]
-        left = await self.review(plan.replace(steps=tuple(steps)))
+        left = await self._intake.review(plan.replace(steps=tuple(steps)))
         return [asked[0].replace(reasons=each.reasons) for each in left] or asked
 
     async def _repeat(
@@ -109,40 +128,14 @@ class Repeating(Revising):
         anew: bool = False,
     ) -> Run:
         """A new run of an earlier one's plan, reviewed like any other and told what it repeats."""
-        plan = await self.pinned(plan)
-        reasons = await self._told_again(old, plan, kept)
-        reasons += await self.repeated(await self.journal(old.id), plan, names=True)
+        plan = await self._intake.pinned(plan)
+        reasons = await self._reviser.told_again(old, plan, kept)
+        reasons += await self._reviser.repeated(await self._journals.load(old.id), plan, names=True)
         asked = await self._review_left(plan, kept)
         asked = asked or ([shown_first(plan)] if sees_first(old) else [])
         if reasons and not asked and not anew:  # who continues does not expect anything twice
             asked = [e.ReviewAsked(hash=plan.hash)]
         reviewed = [each.replace(reasons=(*each.reasons, *reasons)) for each in asked]
-        created = _created(old, origin)
-        about = {"origin": "rerun"}
-        return await self.begin(created, plan, by=by, kept=kept, about=about, reviewed=reviewed)
-
-    async def _told_again(
-        self, old: Run, plan: Plan, kept: Sequence[e.StepReused]
-    ) -> tuple[str, ...]:
-        acting = await self.acting(plan)
-        again = done_again(old, plan, kept)
-        return tuple(told for name, told in again.items() if name in acting)
-
-    async def done_before(self, run: Run, plan: Plan) -> tuple[str, ...]:
-        """What the run that this one repeats has done, and would be done again."""
-        origin = run.origin.id
-        if run.origin.kind != "run" or origin not in await self.store.runs():
-            return ()
-        told = await self._told_again(await self.get(origin), plan, carried_over(run, plan))
-        return (*told, *await self.repeated(await self.journal(origin), plan, names=True))
-
-
-def _created(old: Run, origin: Origin | None = None) -> e.RunCreated:
-    """The same request with the same options and limits, in the same folder."""
-    return e.RunCreated(
-        request=old.request,
-        locale=old.locale,
-        options=old.options,
-        origin=origin or Origin(kind="run", id=old.id),
-        folder=old.folder,
-    )
+        given: dict[str, Any] = {"kept": kept, "about": {"origin": "rerun"}, "reviewed": reviewed}
+        journal = await self._again(old, origin, plan=plan, by=by, **given)
+        return await self._journals.whole(journal)

@@ -1,15 +1,15 @@
-"""Planning: a request becomes a run with a plan, also after a crash and after more was said."""
+"""Plans a request; resumes after a crash or a clarifying answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from plansmith.errors import JournalDamaged, Misconfigured, RunBusy
+from plansmith.errors import Misconfigured
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.problem import Severity
@@ -19,7 +19,6 @@ from plansmith.plan.steps import AnyStep
 from plansmith.planner.draft import OnStep
 from plansmith.planner.fallback import only_stands_in
 from plansmith.planner.kit import Kit, Planned, PlanRequest, Tell
-from plansmith.planner.metrics import MetricTotals, PlanMetrics
 from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.settings import PlannerSettings
@@ -28,78 +27,86 @@ from plansmith.planner.transcript import Transcript
 from plansmith.planner.triage import Decision
 from plansmith.ports import ChatModel, ContextSource
 from plansmith.runner.batch import spending
-from plansmith.runner.budget import Budget, BudgetLimits
 from plansmith.runner.call import Callees
 from plansmith.runner.compose import Composer
 from plansmith.runner.early import EarlyReads, left_open, wanted_by
-from plansmith.runner.execute import Conductor
 from plansmith.runner.journal import Entry, Journal
 from plansmith.runner.patience import PatientStore
-from plansmith.runner.runs import UNDER_WAY, Runs
 from plansmith.runner.templates import plan_steps, runs_templates, template_problems
+from plansmith.runs.intake import PlanIntake
+from plansmith.runs.journals import Journals
 
 CLARIFICATIONS: Final = 2
 RULES: Final = "rules"  # the name of the model that is none
 SEEN_FIRST: Final = Sentence("review.seen_first")
+# What stands in for a review of a plan that a model made for a run; None where nothing does.
+Standing = Callable[[Run, Plan], Awaitable[Sequence[Entry] | None]]
 
 
 def _wait_for_the_plan(_: AnyStep) -> None:
     """Start nothing before the plan is complete."""
 
 
-def _tell_nobody(_: str) -> None:
+def tell_nobody(_: str) -> None:
     """Planning goes on unseen."""
 
 
-class Planning(Runs):
-    """Makes plans with a model, and words replies with one."""
+async def nothing_stands(_: Run, __: Plan) -> None:
+    """Every plan is reviewed by itself."""
 
-    def __init__(
+
+class RunPlanner:
+    """Makes the plans of runs with a model, and words their replies with one."""
+
+    def __init__(  # noqa: PLR0913 - all by name
         self,
         *,
+        journals: Journals,
+        intake: PlanIntake,
         model: ChatModel | None = None,
         triage_model: ChatModel | None = None,
         report_model: ChatModel | None = None,
         context: Sequence[ContextSource] = (),
         ranker: SemanticRanker | None = None,
-        planner: PlannerSettings | None = None,
-        tell: Tell = _tell_nobody,
-        **runs: Any,
+        settings: PlannerSettings | None = None,
+        early_start: bool = True,
+        tell: Tell = tell_nobody,
+        standing: Standing = nothing_stands,
     ) -> None:
-        super().__init__(**runs)
-        self.early_start = self.limits.early_start
+        self.early_start = early_start
         self.tell = tell
-        self.patience.tell = lambda text: self.tell(text)  # noqa: PLW0108 - `tell` may change
-        self._model = takes_prompt(model) if model else None
-        self._triage_model = takes_prompt(triage_model) if triage_model else self._model
-        self._report_model = takes_prompt(report_model) if report_model else self._model
+        journals.patience.tell = lambda text: self.tell(text)  # noqa: PLW0108 - `tell` may change
+        self.model = takes_prompt(model) if model else None
+        self._journals = journals
+        self._intake = intake
+        self._triage_model = takes_prompt(triage_model) if triage_model else self.model
+        self._report_model = takes_prompt(report_model) if report_model else self.model
         self._context = list(context)
         self._ranker = ranker
-        self._planner = planner or PlannerSettings()
+        self._settings = settings or PlannerSettings()
+        self._standing = standing
         self._early: dict[str, EarlyReads] = {}
         self._planning: set[str] = set()
 
-    async def plan(self, request: str, *, by: e.Who = "", **options: Any) -> Run:
-        """A run with a checked plan for a request, waiting for review if it has to.
+    def need_model(self) -> ChatModel:
+        """The model that plans, or why there is no planning."""
+        if self.model is None:
+            raise Misconfigured("there is no model to plan with", hint="give Plansmith(model=…)")
+        return self.model
 
-        Options are those of a `PlanRequest`: locale, target, profile, history, top_k.
-        """
-        wanted = PlanRequest(request, **options)
-        self.need_model()
-        journal = self.new_journal()
-        created = e.RunCreated(request=request, options=wanted.options())
-        await journal.append(created, by=e.actor(by))
-        await self.plan_into(journal, wanted)
-        return await self.whole(journal)
+    def is_planning(self, run_id: str) -> bool:
+        """Whether a plan for this run is being made here."""
+        return run_id in self._planning
 
-    async def plan_into(self, journal: Journal, request: PlanRequest) -> None:
+    async def plan(self, journal: Journal, request: PlanRequest | None = None) -> None:
         """Plan what a run was created for; also after a crash, and after the person said more."""
-        self.require_ours(journal.run)
-        async with self.owners.owning(journal.id):
-            await self._plan_into(journal, request)
+        run = journal.run
+        self._journals.require_ours(run)
+        async with self._journals.owners.owning(journal.id):
+            await self._plan(journal, request or PlanRequest.of(run.request, run.options))
 
-    async def _plan_into(self, journal: Journal, request: PlanRequest) -> None:
-        journal.wait_for(PatientStore(self.patience))
+    async def _plan(self, journal: Journal, request: PlanRequest) -> None:
+        journal.wait_for(PatientStore(self._journals.patience))
         said = _said(journal.events)
         await self.settle_early(journal)
         self._planning.add(journal.id)
@@ -110,7 +117,7 @@ class Planning(Runs):
                 triage=len(said) < CLARIFICATIONS,
             )
             # While a person looks at a plan nothing of it runs.
-            runs_on = planned.plan is not None and not await self.review(planned.plan)
+            runs_on = planned.plan is not None and not await self._intake.review(planned.plan)
             keep = wanted_by(planned.plan) if planned.plan and runs_on else ()
             await self.settle_early(journal, keep)
             await self._take(journal, planned)
@@ -121,9 +128,9 @@ class Planning(Runs):
 
     async def _starter(self, journal: Journal) -> OnStep:
         """What starts reads early; nothing where a person wants to see every plan first."""
-        if not self.early_start or sees_first(journal.run) or self.policy.ask == "always":
+        if not self.early_start or sees_first(journal.run) or self._intake.policy.ask == "always":
             return _wait_for_the_plan
-        early = EarlyReads(journal, await self.callees(), tell=self.tell)
+        early = EarlyReads(journal, await self._intake.callees(), tell=self.tell)
         self._early[journal.id] = early
         return early.start
 
@@ -141,7 +148,7 @@ class Planning(Runs):
         head = {"decision": planned.decision.value, "reason": planned.reason}
         plan = planned.plan
         if planned.decision is Decision.PLAN and plan and not only_stands_in(plan):
-            await self.propose_made(journal, planned, start=[e.Triaged.model_validate(head)])
+            await self.propose(journal, planned, start=[e.Triaged.model_validate(head)])
             return
         said = exchanged(planned)
         record = content_hash(said[0]) if said else ""
@@ -160,27 +167,42 @@ class Planning(Runs):
         ending = e.RunFinished(status="answered", reason=planned.reason)
         await journal.append(triaged, made, ending, values=[planned.answer, *said])
 
-    async def propose_made(
-        self, journal: Journal, planned: Planned, *, cause: str = "", **entries: Sequence[Entry]
+    async def propose(
+        self,
+        journal: Journal,
+        planned: Planned,
+        *,
+        cause: str = "",
+        start: Sequence[Entry] = (),
+        then: Sequence[Entry] = (),
+        reviewed: Sequence[Entry] | None = None,
     ) -> None:
         """Put a plan forward that a model made, with how it was made."""
-        assert planned.plan is not None  # noqa: S101
-        picks = [{"name": each.name, "reason": each.reason} for each in planned.picks]
+        plan = planned.plan
+        assert plan is not None  # noqa: S101
         about: dict[str, Any] = {
             "origin": self.maker_of(planned),
             "cause": cause,
             "metrics": planned.metrics.to_json(),
-            "picks": picks,
+            "picks": [{"name": each.name, "reason": each.reason} for each in planned.picks],
             **spending(planned.metrics.usage),
         }
         said = exchanged(planned)
         if said:
             about["record"] = content_hash(said[0])
-        given = cast("dict[str, Any]", entries)
-        if sees_first(journal.run) and "reviewed" not in given:
-            given["reviewed"] = await self.review(planned.plan) or [shown_first(planned.plan)]
-        await self.propose(
-            journal, planned.plan, planned.problems, about=about, values=said, **given
+        if reviewed is None:
+            reviewed = await self._standing(journal.run, plan)
+        if reviewed is None and sees_first(journal.run):
+            reviewed = await self._intake.review(plan) or [shown_first(plan)]
+        await self._intake.propose(
+            journal,
+            plan,
+            planned.problems,
+            start=start,
+            then=then,
+            reviewed=reviewed,
+            about=about,
+            values=said,
         )
 
     def maker_of(self, planned: Planned) -> str:
@@ -188,85 +210,55 @@ class Planning(Runs):
         asked = {str(each["model"]) for each in planned.exchanges}
         return "model" if asked - {RULES} else "rules"
 
-    async def answer(self, run_id: str, question: str, value: Json, *, by: e.Who = "") -> Run:
-        """A person's answer; one to a question about the request itself leads to a plan."""
-        run = await super().answer(run_id, question, value, by=by)
-        if run.plan is None and not run.status.over:
-            journal = await self.journal(run_id)
-            await self.plan_into(journal, PlanRequest.of(run.request, run.options))
-            return await self.whole(journal)
-        return run
-
-    def need_model(self) -> ChatModel:
-        if self._model is None:
-            raise Misconfigured("there is no model to plan with", hint="give Plansmith(model=…)")
-        return self._model
-
     async def make(
         self, request: PlanRequest, *, on_step: OnStep = _wait_for_the_plan, triage: bool = True
     ) -> Planned:
-        callees = await self.callees()
-        triages = triage and self._planner.triage
+        callees = await self._intake.callees()
+        triages = triage and self._settings.triage
         transcript = Transcript()
         kit = Kit(
             plan_model=transcript.of(self.need_model()),
             triage_model=transcript.of(self._triage_model)
             if triages and self._triage_model
             else None,
-            clock=self.clock,
+            clock=self._intake.clock,
             tools=list(callees.specs.values()),
-            agents=self.agents(),
+            agents=self._intake.agents(),
             templates=await self._templates_for(request),
             sources=self._context,
-            search=self.search(),
+            search=self._intake.search(),
             ranker=self._ranker,
-            settings=self._planner_for(request),
-            past=(await self.past()).costs,
-            price_per_million=self.price_per_million,
+            settings=self._settings_for(request),
+            past=(await self._intake.past()).costs,
+            price_per_million=self._intake.price_per_million,
         )
         made = await make_plan(request, kit=kit, tell=self.tell, on_step=on_step)
         made = replace(made, exchanges=tuple(transcript.exchanges))
         if made.plan is None or not runs_templates(made.plan):
             return made
-        plan = await self.pinned(made.plan)
-        found = template_problems(plan, await self.load_templates())
+        plan = await self._intake.pinned(made.plan)
+        found = template_problems(plan, await self._intake.load_templates())
         return replace(made, plan=plan, problems=(*made.problems, *found))
 
     async def _templates_for(self, request: PlanRequest) -> list[str]:
         """The newest templates, and the versions that the plan to be revised runs."""
         before = [step.template for _, step in plan_steps(request.previous or Plan())]
-        known = await self.load_templates()
+        known = await self._intake.load_templates()
         names = [name for name in known if "@" not in name]
         return [*names, *dict.fromkeys(name for name in before if name in known and "@" in name)]
 
-    def _planner_for(self, request: PlanRequest) -> PlannerSettings:
+    def _settings_for(self, request: PlanRequest) -> PlannerSettings:
         most = request.max_steps
-        return self._planner if most is None else self._planner.replace(max_steps=most)
-
-    def budget_of(self, run: Run) -> Budget:
-        """What a run may still take, by limits of its own where it was given some."""
-        own = run.options.budget
-        if own is None:
-            return super().budget_of(run)
-        limits = BudgetLimits(
-            money=own.dollars, tokens=own.tokens, steps=own.steps, seconds=own.seconds
-        )
-        price = self.price_per_million
-        return Budget.of_run(limits, run, parent=self._shared, price_per_million=price)
+        return self._settings if most is None else self._settings.replace(max_steps=most)
 
     def equip(self, callees: Callees, run: Run) -> Callees:
         """What a run can call: replies are worded by the model, in the run's language."""
         early = self._early.get(run.id)
         if self._report_model is None:
             return replace(callees, early=early)
-        prompts = self._planner.prompts
+        prompts = self._settings.prompts
         composer = Composer(self._report_model, locale=run.locale, prompts=prompts)
         return replace(callees, compose=composer, early=early)
-
-    async def _conductor(self, journal: Journal) -> Conductor:
-        """What conducts a run, once it is written how the reads before it ended."""
-        await self.settle_early(journal)
-        return await super()._conductor(journal)
 
     async def drop_early(self, run_id: str) -> None:
         """Let go of reads that were started early and that no step has asked for."""
@@ -275,54 +267,9 @@ class Planning(Runs):
             await early.drop()
 
     async def close(self) -> None:
-        """Stop conducting, leaving every run to be resumed, and let go of all that is held."""
+        """Let go of every read that was started early."""
         for run_id in list(self._early):
             await self.drop_early(run_id)
-        await super().close()
-
-    async def _may_run(self, run: Run) -> bool:
-        """Who wants to see a plan first is waited for, also where the policy asks nothing."""
-        if sees_first(run) and run.phase not in UNDER_WAY and run.plan is not None:
-            return run.is_approved and await super()._may_run(run)
-        return await super()._may_run(run)
-
-    async def resume_all(self, *, busy: Callable[[RunBusy], None] = lambda _: None) -> list[Run]:
-        """After a restart: plan what was not planned yet, and go on with all that was under way."""
-        for run_id in await self.store.open_runs() if self._model is not None else ():
-            with suppress(JournalDamaged):  # told by what follows
-                journal = await self.journal(run_id)
-                if not self.is_ours(journal.run):
-                    continue
-                try:
-                    await self.complete(journal)
-                except RunBusy as error:
-                    busy(error)
-        return await super().resume_all(busy=busy)
-
-    async def complete(self, journal: Journal) -> None:
-        """Make a plan whose making was cut off."""
-        if self._model is None or journal.id in self._planning or journal.id in self._active:
-            return
-        run = journal.run
-        if run.status.over or run.questions or run.paused or run.damage:
-            return
-        if run.plan is None:
-            await self.plan_into(journal, PlanRequest.of(run.request, run.options))
-        elif run.changing:
-            async with self.owners.owning(journal.id):
-                await self.change(journal)
-
-    async def change(self, journal: Journal) -> None:
-        """Make the plan a person asked for."""
-        raise NotImplementedError
-
-    async def metrics(self) -> dict[str, Json]:
-        """How planning went over all runs: parse success, steps, repairs, latency, cost."""
-        totals = MetricTotals()
-        for run in await self.runs():
-            if run.metrics is not None:
-                totals.add(PlanMetrics.of(run.metrics))
-        return totals.to_json()
 
 
 def exchanged(planned: Planned) -> list[Json]:
@@ -350,16 +297,6 @@ def _no_plan(planned: Planned) -> e.RunFinished:
     return e.RunFinished(status="failed", reason=reason)
 
 
-def sees_first(run: Run) -> bool:
-    """Whether the person wants to see every plan of a run before anything of it runs."""
-    return run.options.mode == "review"
-
-
-def shown_first(plan: Plan) -> e.ReviewAsked:
-    """The review of a plan that would need none, for whoever wants to see it first."""
-    return e.ReviewAsked(hash=plan.hash, reasons=(SEEN_FIRST,))
-
-
 def _said(events: Sequence[e.Event]) -> list[str]:
     """What the person was asked about the request, each time with the answer."""
     asked: dict[str, str] = {}
@@ -371,3 +308,8 @@ def _said(events: Sequence[e.Event]) -> list[str]:
         elif isinstance(body, e.QuestionAnswered) and body.question in asked:
             said.append(f"{asked[body.question]}\n{body.answer}")
     return said
+
+
+def shown_first(plan: Plan) -> e.ReviewAsked:
+    """The review of a plan that would need none, for whoever wants to see it first."""
+    return e.ReviewAsked(hash=plan.hash, reasons=(SEEN_FIRST,))

@@ -1,64 +1,51 @@
-"""Desk: where plans come in: checked against what can be called, estimated, put forward."""
+"""Plan intake: plans come in, are checked against what can be called, and are put forward."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from plansmith.errors import InvalidPlan, JournalDamaged, Misconfigured, OtherFolder, OtherTeam
+from plansmith.errors import InvalidPlan, JournalDamaged, Misconfigured
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
-from plansmith.plan.ids import Ids
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
-from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.run_options import Team
+from plansmith.plan.run import Run
 from plansmith.planner.briefing.background import Search
 from plansmith.planner.check import check_plan
 from plansmith.planner.checking.names import Catalogue
 from plansmith.planner.estimate import estimate
 from plansmith.planner.lint import lint_plan
-from plansmith.ports import Agent, Clock, PlanStore, Secrets, ToolSource
+from plansmith.ports import Agent, Clock, Closing, PlanStore, Secrets, ToolSource
 from plansmith.review.calls import PlanCalls
 from plansmith.review.definitions import definitions
 from plansmith.review.policy import ReviewPolicy, acting_steps, reasons_to_ask
 from plansmith.runner.answerable import Known
 from plansmith.runner.call import Callees
-from plansmith.runner.journal import SYSTEM, Entry, Journal, whole_run
-from plansmith.runner.owners import Owners
+from plansmith.runner.journal import SYSTEM, Entry, Journal
 from plansmith.runner.past import RUNS, Past
-from plansmith.runner.patience import Patience
 from plansmith.runner.pinning import contents, pinned
-from plansmith.runner.repair import repair
 from plansmith.runner.requested import asking_about_missing, left_out
 from plansmith.runner.sealing import secret_problems
 from plansmith.runner.templates import (
     Template,
-    TemplateBook,
+    every_template,
     given_template,
     keeps_templates,
     runs_templates,
     template_problems,
+    usable_templates,
 )
 
-SUBMITTED: Final = {"origin": "submitted"}
 
+class PlanIntake:
+    """Knows what can be called; checks plans, says why to ask about them, and puts them forward.
 
-def submitted(by: e.Who) -> Mapping[str, str]:
-    """The origin of a ready plan: whoever handed it in, a program where it was one."""
-    return {"origin": "program"} if e.actor(by).kind == "program" else SUBMITTED
-
-
-_MOST_BEGUN: Final = 1000
-
-
-class Desk:
-    """Knows the store and what can be called; takes plans in and hands runs out."""
+    `ask_also` gives reasons to ask about a plan where the policy has none.
+    """
 
     def __init__(  # noqa: PLR0913 - all by name
         self,
@@ -72,22 +59,17 @@ class Desk:
         price_per_million: Decimal | None = None,
         past: Past | None = None,
         secrets: Secrets | None = None,
-        ids: Callable[[], str] | None = None,
-        folder: Path | str = "",
-        team: Team | None = None,
-        shared_store: bool = False,
+        ask_also: Callable[[Plan], Sequence[str]] = lambda _: (),
     ) -> None:
-        self.team, self.shared_store = team, shared_store
-        self.folder = str(Path(folder).resolve()) if folder else ""
         self.store = store
         self.clock = clock
         self.templates = dict(templates or {})
         self.policy = policy or ReviewPolicy()
         self.price_per_million = price_per_million
+        self.sources = list(sources)
         self._past = past
         self._secrets = secrets
-        self._ids = ids or Ids()
-        self._sources = list(sources)
+        self._ask_also = ask_also
         self._agents: dict[str, Agent] = {}
         for agent in agents:
             if agent.spec.name in self._agents:
@@ -96,40 +78,6 @@ class Desk:
         self._callees: Callees | None = None
         self._listed: list[list[ToolSpec]] = []
         self._catalogue: tuple[Callees, Catalogue] | None = None
-        self._begun: dict[str, Journal] = {}
-        self.owners = Owners(store)
-        self.patience = Patience(store, clock)
-
-    async def begin(
-        self,
-        created: e.RunCreated,
-        plan: Plan,
-        *,
-        by: e.Who,
-        kept: Sequence[e.StepReused] = (),
-        about: Mapping[str, Any] | None = None,
-        reviewed: Sequence[Entry] | None = None,
-        run_id: str = "",
-    ) -> Run:
-        """A new run with this plan; `kept` are results that count already."""
-        plan = await self.pinned(plan)
-        problems = await self.usable(plan)
-        journal = self.new_journal(run_id)
-        start = [(created, e.actor(by))]
-        await self.propose(
-            journal,
-            plan,
-            problems,
-            start=start,
-            then=kept,
-            reviewed=reviewed,
-            about=about or submitted(by),
-            by=e.actor(by),
-        )
-        self._begun[journal.id] = journal
-        while len(self._begun) > _MOST_BEGUN:
-            del self._begun[next(iter(self._begun))]
-        return await self.whole(journal)
 
     async def usable(self, plan: Plan) -> list[Problem]:
         """The problems of a plan that has no errors; one that has is not taken."""
@@ -156,9 +104,9 @@ class Desk:
         """The templates there are now; runs of older plans also find those removed since."""
         if not keeps_templates(self.store):
             return {name: given_template(name, plan) for name, plan in self.templates.items()}
-        book = TemplateBook(self)
-        self.templates |= {name: each.plan for name, each in (await book.every()).items()}
-        return await book.all()
+        every = await every_template(self.store, self.templates)
+        self.templates |= {name: each.plan for name, each in every.items()}
+        return await usable_templates(self.store, self.templates)
 
     async def pinned(self, plan: Plan) -> Plan:
         """The plan with the version and the parameters of each template written down."""
@@ -225,6 +173,7 @@ class Desk:
         """
         known = await self.known(plan, templates)
         told = tuple(dict.fromkeys((*more, *reasons_to_ask(plan, self.policy, **known))))
+        told = told or tuple(self._ask_also(plan))
         if not told:
             return []
         lost = run.dropped if run else ()
@@ -256,57 +205,9 @@ class Desk:
             for run_id in (await self.store.runs())[-RUNS:]:
                 # A damaged run tells nothing; it must not keep others from being planned.
                 with suppress(JournalDamaged):
-                    self._past.learn((await self.journal(run_id)).run)
+                    journal = await Journal.load(run_id, store=self.store, clock=self.clock)
+                    self._past.learn(journal.run)
         return self._past
-
-    async def get(self, run_id: str) -> Run:
-        """A run as it stands, with its results."""
-        return await self.whole(await self.journal(run_id))
-
-    async def repair(self, run_id: str, *, by: e.Who = "") -> Run:
-        """Go on with a damaged run from its last good event: it is paused, nothing is lost.
-
-        What comes behind that event is kept apart; calls that it tells of count as made.
-        """
-        async with self.owners.owning(run_id):
-            journal = await self.journal(run_id)
-            await repair(self.store, journal, by=e.actor(by))
-            return await self.whole(journal)
-
-    async def runs(self) -> list[Run]:
-        """All runs, oldest first, without their results; a damaged one says so as its reason."""
-        return [(await self.listed_run(run_id))[0] for run_id in await self.store.runs()]
-
-    async def listed_run(self, run_id: str) -> tuple[Run, Sequence[e.Event]]:
-        """A run without results, and its events; one that cannot be read says so as its reason."""
-        try:
-            journal = await self.journal(run_id)
-        except JournalDamaged as damage:
-            told = str(damage)
-            return Run(id=run_id, phase=RunStatus.FAILED, reason=told, damage=told), ()
-        return await self.owners.marked(journal.run), journal.events
-
-    async def events(
-        self, run_id: str, *, after: int = 0, follow: bool = False
-    ) -> AsyncIterator[e.Event]:
-        """The events of a run behind a number; with `follow`, also those still to come."""
-        journal = Journal(run_id, store=self.store, clock=self.clock)
-        while True:
-            await journal.catch_up()
-            for event in journal.events[after:]:
-                after = event.number
-                yield event
-                if isinstance(event.body, e.RunFinished):
-                    return
-            # Of a damaged run there is no more to come before it is repaired.
-            if not follow or journal.damage is not None:
-                return
-            await self.store.wait(run_id, after=after)
-
-    @property
-    def sources(self) -> Sequence[ToolSource]:
-        """Where tools come from."""
-        return self._sources
 
     def agents(self) -> list[AgentSpec]:
         """The cards of all agents."""
@@ -314,7 +215,7 @@ class Desk:
 
     async def callees(self) -> Callees:
         """What can be called now; sources tell whether anything has changed."""
-        listed = [list(await source.tools()) for source in self._sources]
+        listed = [list(await source.tools()) for source in self.sources]
         if self._callees is None or listed != self._listed:
             self._callees, self._listed = self._table(listed), listed
         return self._callees
@@ -323,7 +224,7 @@ class Desk:
         """What can be searched with before planning, if any tool is marked so."""
         marked = (
             source
-            for source, specs in zip(self._sources, self._listed, strict=False)
+            for source, specs in zip(self.sources, self._listed, strict=False)
             if any(spec.search for spec in specs)
         )
         found = next(marked, None)
@@ -332,51 +233,12 @@ class Desk:
     def _table(self, listed: Sequence[Sequence[ToolSpec]]) -> Callees:
         tools: dict[str, ToolSource] = {}
         specs: dict[str, ToolSpec] = {}
-        for source, found in zip(self._sources, listed, strict=True):
+        for source, found in zip(self.sources, listed, strict=True):
             for spec in found:
                 if spec.name in specs:
                     raise Misconfigured(f"two tools are called {spec.name!r}")
                 tools[spec.name], specs[spec.name] = source, spec
         return Callees(self.clock, tools, specs, self._agents, secrets=self._secrets)
-
-    def new_journal(self, run_id: str = "") -> Journal:
-        """The journal of a new run, which belongs to this folder."""
-        named = run_id or self._ids()
-        return Journal(
-            named, store=self.store, clock=self.clock, folder=self.folder, team=self.team
-        )
-
-    def is_here(self, folder: str) -> bool:
-        """Whether what belongs to a folder may act here; what belongs to none may anywhere."""
-        return not folder or not self.folder or folder == self.folder
-
-    def require_here(self, what: str, folder: str) -> None:
-        """Refuse to act for a run or a schedule of another folder."""
-        if self.is_here(folder):
-            return
-        hint = f"cd {shlex.quote(folder)} and do the same there, or use plansmith -C FOLDER"
-        if not Path(folder).is_dir():
-            hint = "that folder is not there any more: move it back, or ask anew here"
-        raise OtherFolder(f"{what} belongs to the folder {folder}", hint=hint)
-
-    def is_ours(self, run: Run) -> bool:
-        """Whether a run may go on here by itself: in its folder, with the agents of its team."""
-        return self.is_here(run.folder) and run.options.team == self.team
-
-    def require_ours(self, run: Run) -> None:
-        """Refuse to act for a run of another folder, or without the agents of its team."""
-        self.require_here(f"run {run.id}", run.folder)
-        team = run.options.team
-        if team is None or (self.team is not None and self.team.name == team.name):
-            return
-        hint = f"plansmith {team.name} --resume {run.id}{' --db URL' if team.database else ''}"
-        raise OtherTeam(f"run {run.id} needs the agents of the {team.name} team", hint=hint)
-
-    async def own_journal(self, run_id: str) -> Journal:
-        """The journal of a run that may act here."""
-        journal = await self.journal(run_id)
-        self.require_ours(journal.run)
-        return journal
 
     async def definitions(
         self, plan: Plan, templates: Mapping[str, Plan] | None = None
@@ -384,17 +246,8 @@ class Desk:
         """What the tools and agents that a plan calls are now, by hash."""
         return definitions(plan, **await self.known(plan, templates))
 
-    async def journal(self, run_id: str) -> Journal:
-        """The journal of a run."""
-        return await Journal.load(run_id, store=self.store, clock=self.clock)
-
-    async def resumed_journal(self, run_id: str) -> Journal:
-        """The journal of a run; one just begun here is not read again, only what came since."""
-        journal = self._begun.pop(run_id, None)
-        if journal is not None:
-            await journal.catch_up()
-        return journal or await self.journal(run_id)
-
-    async def whole(self, journal: Journal, results: Mapping[str, Json] | None = None) -> Run:
-        """A run with its results, unless they are at hand already, and its report."""
-        return await self.owners.marked(await whole_run(self.store, journal.run, results))
+    async def close(self) -> None:
+        """Let go of the tools and agents that hold something."""
+        for part in [*self.sources, *self._agents.values()]:
+            if isinstance(part, Closing):
+                await part.close()

@@ -1,0 +1,78 @@
+"""Names of the first release that a Plansmith still answers to, each with where it lives now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Any, Final
+
+OLD_NAMES: Final[Mapping[str, str]] = {
+    # Runs
+    "ask_again": "runs.repeating.ask_again",
+    "fork": "runs.repeating.fork",
+    "journal": "runs.journals.load",
+    "listed_run": "runs.journals.listed",
+    "new_journal": "runs.journals.new",
+    "own_journal": "runs.journals.own",
+    "redo": "runs.editing.redo",
+    "repair": "runs.journals.repair",
+    "resume_all": "runs.resume_all",
+    "whole": "runs.journals.whole",
+    "metrics": "runs.metrics",
+    # What can be called, and what is said of plans
+    "agents": "runs.intake.agents",
+    "callees": "runs.intake.callees",
+    "calls": "runs.intake.calls",
+    "contents": "runs.intake.contents",
+    "definitions": "runs.intake.definitions",
+    "intake": "runs.intake",
+    "known": "runs.intake.known",
+    "load_templates": "runs.intake.load_templates",
+    "past": "runs.intake.past",
+    "pinned": "runs.intake.pinned",
+    "policy": "runs.intake.policy",
+    "price_per_million": "runs.intake.price_per_million",
+    "propose": "runs.intake.propose",
+    "review": "runs.intake.review",
+    "sources": "runs.intake.sources",
+    "usable": "runs.intake.usable",
+    # Planning and running
+    "budget": "runs.budgets.limits",
+    "caps": "runs.reviser.caps",
+    "early_start": "runs.planner.early_start",
+    "limits": "runs.execution.limits",
+    "need_model": "runs.planner.need_model",
+    "plan_into": "runs.planner.plan",
+    "tell": "runs.planner.tell",
+    # The place
+    "clock": "runs.journals.clock",
+    "folder": "runs.journals.folder",
+    "is_here": "runs.journals.is_here",
+    "owners": "runs.journals.owners",
+    "patience": "runs.journals.patience",
+    "require_here": "runs.journals.require_here",
+    # Schedules
+    "backfill": "schedules.backfill",
+    "carried": "schedules.carried",
+    "change_schedule": "schedules.change",
+    "create_schedule": "schedules.create",
+    "fire_history": "schedules.history",
+    "fire_now": "schedules.fire_now",
+    "get_schedule": "schedules.get",
+    "keep_schedules": "schedules.keep",
+    "list_schedules": "schedules.all",
+    "next_fires": "schedules.next_fires",
+    "pause_schedule": "schedules.pause",
+    "remove_schedule": "schedules.remove",
+    "require_unattended": "schedules.require_unattended",
+    "resume_schedule": "schedules.resume",
+    "shelf": "schedules.shelf",
+    "tick": "schedules.tick",
+}
+
+
+def by_old_name(smith: object, name: str) -> Any:
+    """What an attribute of the first release is now."""
+    if name not in OLD_NAMES:
+        raise AttributeError(f"{type(smith).__name__!r} object has no attribute {name!r}")
+    return attrgetter(OLD_NAMES[name])(smith)

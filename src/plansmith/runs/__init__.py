@@ -1,0 +1,1 @@
+"""Runs: created, planned, reviewed, executed, stopped, revised and repeated."""

@@ -1,0 +1,217 @@
+"""Execution: runs whose steps are carried out by this process, one background task a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from plansmith.errors import StaleWriter
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, Conclude, Execute, next_move
+from plansmith.plan.run import Run, RunStatus
+from plansmith.review.definitions import redefined
+from plansmith.runner.conclude import conclude
+from plansmith.runner.execute import Conductor
+from plansmith.runner.journal import Journal, load_replies, load_results, results_left
+from plansmith.runner.limits import RunLimits
+from plansmith.runner.patience import PatientStore
+from plansmith.runner.templates import runs_templates
+from plansmith.runner.units import named_unit
+from plansmith.runs.budgets import RunBudgets
+from plansmith.runs.intake import PlanIntake
+from plansmith.runs.journals import Journals
+from plansmith.runs.planning import RunPlanner
+from plansmith.runs.revising import PlanReviser
+
+
+class RunExecution:
+    """Executes plans until they are over or wait for a person; each run by one process."""
+
+    def __init__(
+        self,
+        *,
+        journals: Journals,
+        intake: PlanIntake,
+        planner: RunPlanner,
+        reviser: PlanReviser,
+        budgets: RunBudgets,
+        limits: RunLimits | None = None,
+    ) -> None:
+        self.limits = limits or RunLimits()
+        self._journals = journals
+        self._intake = intake
+        self._planner = planner
+        self._reviser = reviser
+        self._budgets = budgets
+        self._active: dict[str, tuple[Conductor, asyncio.Future[Run]]] = {}
+        self._interrupted: set[str] = set()
+
+    def of(self, run_id: str) -> asyncio.Future[Run] | None:
+        """The task that executes a run here, if there is one."""
+        active = self._active.get(run_id)
+        return active[1] if active else None
+
+    async def close(self) -> None:
+        """Stop executing, leaving every run to be resumed."""
+        futures = [future for _, future in self._active.values()]
+        for future in futures:
+            future.cancel()
+        await asyncio.gather(*futures, return_exceptions=True)
+
+    async def begin(self, journal: Journal) -> asyncio.Future[Run] | None:
+        """Execute a run as its one owner; nothing when it cannot go on any more by then."""
+        async with self._journals.owners.owning(journal.id):
+            stands = not await journal.catch_up() or may_execute(journal.run)
+            return await self._begin(journal) if stands else None
+
+    async def _begin(self, journal: Journal) -> asyncio.Future[Run] | None:
+        """Start executing a run that is owned here; nothing when someone else comes first."""
+        if journal.id in self._active:
+            return self.of(journal.id)
+        if journal.run.cancel_asked and journal.run.phase not in UNDER_WAY:
+            await self.end(journal)
+            return None
+        try:
+            if await self._asks_again(journal):
+                return None
+            conductor = await self._conductor(journal)
+        except StaleWriter:
+            return None
+        if journal.id in self._active:
+            return self.of(journal.id)  # begun by another call meanwhile
+        journal.wait_for(PatientStore(self._journals.patience))
+        self._journals.owners.hold(journal.id)
+        future = asyncio.ensure_future(self._to_the_end(journal, conductor))
+        self._active[journal.id] = conductor, future
+        future.add_done_callback(lambda _: self._active.pop(journal.id, None))
+        return future
+
+    async def _asks_again(self, journal: Journal) -> bool:
+        """Ask for review again when something the plan calls is not what was approved."""
+        run = journal.run
+        if run.plan is None:
+            return False
+        if not run.approved and not run.approved_tools:  # it needed no approval when it started
+            asked = await self._intake.review(run.plan, run, templates=run.templates)
+        else:
+            now = await self._intake.definitions(run.plan, run.templates)
+            why = redefined(run.approved_tools, now)
+            again = e.ReviewAsked(hash=run.plan.hash, reasons=why, drops=run.dropped)
+            asked = [again] if why else []
+        if asked:
+            await journal.append(*asked)
+        return bool(asked)
+
+    async def _conductor(self, journal: Journal) -> Conductor:
+        """What executes a run, once it is written how the reads before it ended."""
+        await self._planner.settle_early(journal)
+        run, store = journal.run, self._journals.store
+        if run.plan is not None and run.phase not in UNDER_WAY:
+            await journal.append(e.RunStarted(hash=journal.plan_hash))
+        await self._budgets.count()
+        measured = run.estimate.measured if run.estimate else {}
+        if runs_templates(run.plan):
+            await self._intake.load_templates()
+        return Conductor(
+            journal,
+            callees=self._planner.equip(await self._intake.callees(), run),
+            results=await load_results(store, run),
+            replies=await load_replies(store, run),
+            templates={**self._intake.templates, **run.templates},
+            limits=self.limits,
+            most_items=self._intake.policy.most_items,
+            durations={name: each.seconds for name, each in measured.items()},
+            budget=self._budgets.of(run),
+        )
+
+    async def _to_the_end(self, journal: Journal, conductor: Conductor) -> Run:
+        try:
+            idle = False
+            while True:
+                match next_move(journal.run, idle=idle):
+                    case Execute() | AwaitAnswer() if _is_running(journal.run, idle=idle):
+                        await conductor.conduct()
+                        idle = True
+                    case Conclude() if await self._ended(journal, conductor):
+                        again = partial(self._conductor, journal)
+                        conductor, idle = await self._journals.patience.until_done(again), False
+                        self._active[journal.id] = conductor, self._active[journal.id][1]
+                    case _:
+                        break
+        except StaleWriter:
+            await journal.catch_up()
+            return await self._journals.whole(journal)
+        except asyncio.CancelledError:
+            if journal.id not in self._interrupted:
+                raise
+            await journal.catch_up()
+            return await self._journals.whole(journal)
+        finally:
+            await self._journals.owners.let_go(journal.id)
+        whole = partial(self._journals.whole, journal, conductor.results)
+        return await self._journals.patience.until_done(whole)
+
+    async def _ended(self, journal: Journal, conductor: Conductor) -> bool:
+        """End a run, however long its store is away meanwhile; true when it goes on after all."""
+
+        async def end() -> bool:
+            over = journal.run.status.over
+            return not over and await self.end(journal, results=conductor.results)
+
+        return await self._journals.patience.until_done(end)
+
+    async def end(self, journal: Journal, *, results: Mapping[str, Json] | None = None) -> bool:
+        """End a run, unless a new plan is called for: then it goes on, which is true, or asks."""
+        await self._planner.settle_early(journal, ())
+        await self._planner.drop_early(journal.id)
+        outcome = await self._reviser.at_rest(journal)
+        if not outcome.ends:
+            return outcome.goes_on
+        if results is None:
+            load = results_left if journal.run.cancel_asked else load_results
+            results = await load(self._journals.store, journal.run)
+        await self._conclude(journal, results, reason=outcome.reason)
+        (await self._intake.past()).learn(journal.run)
+        return False
+
+    async def _conclude(
+        self, journal: Journal, results: Mapping[str, Json], *, reason: str
+    ) -> None:
+        run, intake = journal.run, self._intake
+        # Only of a goal that is met early it matters what the rest would have done.
+        acting = await intake.acting(run.plan, run.templates) if run.plan and run.advice else ()
+        callees, templates = await intake.callees(), {**intake.templates, **run.templates}
+
+        def is_read(name: str) -> bool:
+            unit = named_unit(run.plan, name, templates) if run.plan else None
+            return unit is not None and callees.is_read(unit)
+
+        await conclude(journal, results, is_read=is_read, acting=acting, reason=reason)
+
+    async def interrupt(self, run_id: str, tell: Callable[[Conductor], None]) -> None:
+        """Say something to who executes a run here, and wait until that has stopped."""
+        active = self._active.get(run_id)
+        if active is not None:
+            conductor, future = active
+            if conductor.is_conducting:
+                tell(conductor)
+            else:  # it is being planned anew: that is not worth waiting for
+                self._interrupted.add(run_id)
+                future.cancel()
+            await asyncio.gather(asyncio.shield(future), return_exceptions=True)
+            self._interrupted.discard(run_id)
+
+
+def _is_running(run: Run, *, idle: bool) -> bool:
+    return not idle and run.phase is RunStatus.RUNNING
+
+
+def may_execute(run: Run) -> bool:
+    """Whether `run` takes a run further; of its questions only the executor knows who waits."""
+    match next_move(run):
+        case Execute() | Conclude() | AwaitAnswer(begun=True):
+            return True
+        case _:
+            return False

@@ -1,0 +1,87 @@
+"""Noted runs: an agent carries out the plan by itself, and only notes how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from plansmith.plan import events as e
+from plansmith.plan.data import content_hash
+from plansmith.plan.origin import Origin
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import StepState, StepStatus
+from plansmith.plan.run_options import RunOptions
+from plansmith.plan.sentence import Sentence
+from plansmith.runner.journal import Journal
+from plansmith.runs.journals import Journals, run_created
+
+_OPEN: Final = frozenset({StepStatus.RUNNING, StepStatus.ASKING})
+
+
+class NotedRuns:
+    """Writes what the agent says into journals; such a run stays paused, so nothing executes it."""
+
+    def __init__(self, *, journals: Journals, by: e.Actor) -> None:
+        self._journals = journals
+        self._by = by
+
+    async def read(self, run_id: str) -> Journal:
+        """The journal of a run, without an event where there is none yet."""
+        journal = self._journals.new(run_id)
+        await journal.catch_up()
+        return journal
+
+    async def create(
+        self,
+        journal: Journal,
+        plan: Plan,
+        *,
+        origin: Origin,
+        options: RunOptions,
+        reason: str,
+    ) -> None:
+        """A new run with this plan, paused for a reason."""
+        created = run_created("", plan, origin=origin, options=options)
+        await journal.append(created, _proposed(plan), e.RunPaused(reason=reason), by=self._by)
+
+    async def propose(self, journal: Journal, plan: Plan) -> None:
+        """Another version of the plan."""
+        before = journal.run.plan or Plan()
+        await journal.append(_proposed(plan.replace(revision=before.revision + 1)), by=self._by)
+
+    async def pause(self, journal: Journal, reason: str) -> None:
+        """Note once more that, and why, the run is paused."""
+        await journal.append(e.RunPaused(reason=reason), by=self._by)
+
+    async def note(self, journal: Journal, step: str, status: StepStatus) -> None:
+        """Note that a step waits, is begun, is done or has failed."""
+        key = f"{journal.id}:{step}"
+        bodies = list(_way(step, journal.run.steps[step], status, key=key))
+        if bodies:
+            await journal.append(*bodies, by=self._by, values=[None])
+
+    async def end(self, journal: Journal, reason: str) -> None:
+        """End the run; its journal stays."""
+        await journal.append(e.RunFinished(status="cancelled", reason=reason), by=self._by)
+
+
+def _proposed(plan: Plan) -> e.PlanProposed:
+    return e.PlanProposed(plan=plan, origin="submitted")
+
+
+def _way(step: str, state: StepState, status: StepStatus, *, key: str) -> Iterator[e.AnyBody]:
+    """What has to happen for a step to come from where it is to a status."""
+    started = state.status in _OPEN
+    if state.status is not StepStatus.WAITING and not (
+        started and status is not StepStatus.WAITING
+    ):
+        if started:
+            yield e.StepCancelled(step=step, reason=Sentence("step.set_back"))
+        yield e.StepReset(step=step, reason=Sentence("step.set_back"))
+        started = False
+    if status in (StepStatus.RUNNING, StepStatus.DONE) and not started:
+        yield e.StepStarted(step=step, key=key)
+    if status is StepStatus.DONE:
+        yield e.StepDone(step=step, result=content_hash(None))
+    if status is StepStatus.FAILED:
+        yield e.StepFailed(step=step, error="", kind="person")

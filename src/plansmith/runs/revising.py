@@ -1,0 +1,254 @@
+"""Revises the plan of a run: after a failure, on advice, in rounds, or at a person's word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from plansmith.plan import events as e
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import has_errors
+from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.sentence import Sentence, joined
+from plansmith.planner.kit import Planned, PlanRequest
+from plansmith.review.coverage import Coverage, coverage
+from plansmith.runner.budget import Purse
+from plansmith.runner.guard import loop_in
+from plansmith.runner.journal import Entry, Journal, load_results
+from plansmith.runner.limits import RunLimits
+from plansmith.runner.repeats import calls_left_out, repeated_calls
+from plansmith.runner.replan import (
+    Cause,
+    Rounds,
+    account,
+    ask_about,
+    cause_to_revise,
+    failed_steps,
+    keep_finished,
+    resets,
+)
+from plansmith.runner.rerun import carried_over, done_again
+from plansmith.runs.budgets import RunBudgets
+from plansmith.runs.intake import PlanIntake
+from plansmith.runs.journals import Journals
+from plansmith.runs.planning import RunPlanner, exchanged, failure
+
+_NO_BUDGET: Final = Sentence("pause.replan_budget")
+
+
+class Outcome(NamedTuple):
+    """What becomes of a run that came to rest: it goes on, waits for a person, or ends."""
+
+    goes_on: bool = False
+    ends: bool = False
+    reason: str = ""
+
+
+WAITS: Final = Outcome()
+GOES_ON: Final = Outcome(goes_on=True)
+
+
+def _end(reason: str = "") -> Outcome:
+    return Outcome(ends=True, reason=reason)
+
+
+class PlanReviser:
+    """Revises plans, each kind of revision with a limit of its own."""
+
+    def __init__(
+        self,
+        *,
+        journals: Journals,
+        intake: PlanIntake,
+        planner: RunPlanner,
+        budgets: RunBudgets,
+        limits: RunLimits | None = None,
+        rounds: Rounds | None = None,
+    ) -> None:
+        self.limits = limits or RunLimits()
+        self.rounds = rounds or Rounds()
+        self.journals = journals
+        self.intake = intake
+        self.planner = planner
+        self._budgets = budgets
+
+    async def change(self, journal: Journal) -> None:
+        """Make the plan a person asked for; what has run stays."""
+        run = journal.run
+        asked = PlanRequest.of(run.request, run.options)
+        told = run.reason
+        if any(state.attempts for state in run.steps.values()):
+            told = f"{told}\n\n{account(run, (await self.intake.callees()).specs)}"
+        planned = await self.planner.make(replace(asked, previous=run.plan, feedback=told))
+        if planned.plan is None or planned.plan.degraded:
+            assert run.plan is not None  # noqa: S101
+            failed, said = failure(planned), exchanged(planned)
+            first = Sentence("review.plan_before", reason=failed.reason)
+            reasons = (first, *await self.done_before(run, run.plan))
+            [review] = await self.intake.review(
+                run.plan, run, more=reasons, templates=run.templates
+            )
+            drops = tuple(dict.fromkeys((*run.drops, *review.drops)))
+            await journal.append(failed, review.replace(drops=drops), values=said)
+            return
+        kept = keep_finished(run, planned.plan)
+        planned = replace(planned, plan=kept.plan, problems=(*planned.problems, *kept.problems))
+        start: list[Entry] = [e.RunResumed()] if run.paused else []
+        again = list(resets(run, kept.plan))
+        reviewed: list[Entry] | None = None
+        more, drops = await self.done_before(run, kept.plan), tuple[str, ...]()
+        if run.covered is not None:
+            found = await self._uncovered(journal, kept.plan)
+            more, drops = (*found.reasons, *more), found.drops
+        if more:
+            [review] = await self.intake.review(kept.plan, run, more=more)
+            reviewed = [review.replace(drops=drops or review.drops)]
+        await self.planner.propose(
+            journal, planned, cause=run.reason, start=start, then=again, reviewed=reviewed
+        )
+
+    async def at_rest(self, journal: Journal) -> Outcome:
+        """What becomes of a run that has nothing left to do: it ends, unless it needs a plan."""
+        run = journal.run
+        if self.planner.model is None:
+            return _end()
+        failed = failed_steps(run) if run.origin.kind == "schedule" else []
+        if failed and not run.cancel_asked:
+            return _end(Sentence("end.only_approved", steps=failed[:5]))
+        cause = cause_to_revise(run, self.limits)
+        if cause is None:
+            return _end()
+        if cause.limit == "iterations" and self.rounds.end_at_limit:
+            return _end(Sentence("end.iterations", count=self.limits.max_iterations))
+        if cause.limit and run.phase is not RunStatus.REPLANNING:
+            await journal.append(ask_about(run, cause))
+            return WAITS
+        return await self._revise(journal, cause._replace(limit=None))
+
+    async def _revise(self, journal: Journal, cause: Cause) -> Outcome:
+        """Ask for a plan that goes on from here; the run ends when there is none."""
+        run = journal.run
+        assert run.plan is not None  # noqa: S101
+        purse = Purse(self._budgets.of(run), run, self.journals.clock)
+        refusal = purse.reserve("replan", "replan")
+        if refusal is not None:
+            await journal.append(purse.question(refusal), e.RunPaused(reason=_NO_BUDGET))
+            return WAITS
+        if run.phase is not RunStatus.REPLANNING:
+            await journal.append(e.ReplanStarted(cause=cause.text, kind=cause.kind))
+        told = account(run, (await self.intake.callees()).specs)
+        asked = PlanRequest.of(run.request, run.options)
+        planned = await self.planner.make(replace(asked, previous=run.plan, feedback=told))
+        purse.spend("replan", planned.metrics.usage)
+        purse.settle("replan")
+        if planned.plan is None or planned.plan.degraded:
+            await journal.append(failure(planned), values=exchanged(planned))
+            return _end(joined([cause.text, Sentence("end.no_other_plan")]))
+        return await self._go_on(journal, planned, cause)
+
+    async def _go_on(self, journal: Journal, planned: Planned, cause: Cause) -> Outcome:
+        """Take a new plan up, unless it is unusable or leads in a circle."""
+        run = journal.run
+        made = planned.plan
+        assert made is not None and run.plan is not None  # noqa: S101, PT018
+        if cause.kind == "iteration" and self.rounds.join is not None:
+            made = self.rounds.join(run.plan, made)
+        kept = keep_finished(run, made, iterating=cause.kind == "iteration")
+        problems = [*await self.intake.check(kept.plan), *kept.problems]
+        circle = loop_in(
+            journal.events,
+            kept.plan,
+            results=await load_results(self.journals.store, run),
+            statuses={name: state.status for name, state in run.steps.items()},
+            templates={**self.intake.templates, **run.templates},
+        )
+        if kept.plan.hash == run.plan.hash:
+            circle = Sentence("end.same_plan")
+        flaw = circle or (Sentence("end.unusable_plan") if has_errors(problems) else "")
+        if not flaw and _is_done(run, kept.plan.by_id):
+            flaw = "" if cause.kind == "iteration" else Sentence("end.nothing_new")
+            return _end(flaw and joined([cause.text, flaw]))
+        if flaw:
+            return _end(joined([cause.text, flaw]))
+        # The goal is the person's: another way to it is no other goal.
+        plan = kept.plan.replace(goal=run.plan.goal, schedule=run.plan.schedule)
+        planned = replace(planned, plan=plan, problems=tuple(problems))
+        found = await self._uncovered(journal, plan)
+        next_: e.AnyBody = e.RunStarted(hash=plan.hash, reason=Sentence("start.nothing_new"))
+        if found.reasons:
+            next_ = e.ReviewAsked(hash=plan.hash, reasons=found.reasons, drops=found.drops)
+        again = list(resets(run, plan))
+        await self.planner.propose(journal, planned, then=again, reviewed=[next_], cause=cause.text)
+        return GOES_ON if journal.run.phase is RunStatus.RUNNING else WAITS
+
+    async def _uncovered(self, journal: Journal, plan: Plan) -> Coverage:
+        """What of a revision nobody has agreed to.
+
+        It is compared with the plan that a person approved last and not with the one before it,
+        so that many small revisions lead no further than one.
+        """
+        run = journal.run
+        assert run.covered is not None and run.plan is not None  # noqa: S101, PT018
+        after = await self.intake.calls(plan)
+        base = await self.intake.calls(*run.covered)
+        done = [
+            after.keys[name]
+            for name, state in run.steps.items()
+            if state.status is StepStatus.DONE and name in after.keys
+        ]
+        found = coverage(base, after, happened=done)
+        again = await self.repeated(journal, plan)
+        before = await self.intake.calls(run.plan, run.templates)
+        left = calls_left_out(run, before=before, after=after)
+        made = {call.text for call in after.acting}
+        lost = (*(text for text in run.dropped if text not in made), *found.drops)
+        return Coverage((*again, *left, *found.reasons), tuple(dict.fromkeys(lost)))
+
+    async def repeated(
+        self, journal: Journal, plan: Plan, *, names: bool = False
+    ) -> tuple[str, ...]:
+        """What another plan would call once more; with `names`, only in steps of other names."""
+        run = journal.run
+        if run.plan is None:
+            return ()
+        return repeated_calls(
+            run,
+            journal.events,
+            before=await self.intake.calls(run.plan, run.templates),
+            after=await self.intake.calls(plan),
+            revision=plan,
+            results=await load_results(self.journals.store, run),
+            templates={
+                **self.intake.templates,
+                **run.templates,
+                **await self.intake.contents(plan),
+            },
+            approved=await self.intake.calls(*run.covered) if run.covered else None,
+            names=names,
+        )
+
+    async def told_again(
+        self, old: Run, plan: Plan, kept: Sequence[e.StepReused]
+    ) -> tuple[str, ...]:
+        """What acts and has been done by an earlier run, and would be done once more."""
+        acting = await self.intake.acting(plan)
+        again = done_again(old, plan, kept)
+        return tuple(told for name, told in again.items() if name in acting)
+
+    async def done_before(self, run: Run, plan: Plan) -> tuple[str, ...]:
+        """What the run that this one repeats has done, and would be done again."""
+        origin = run.origin.id
+        if run.origin.kind != "run":
+            return ()
+        if origin not in await self.journals.store.runs():
+            return ()
+        old = await self.journals.get(origin)
+        told = await self.told_again(old, plan, carried_over(run, plan))
+        return (*told, *await self.repeated(await self.journals.load(origin), plan, names=True))
+
+
+def _is_done(run: Run, steps: Iterable[str]) -> bool:
+    """Whether a plan has no step that is not done already."""
+    states = (run.steps.get(name) for name in steps)
+    return all(state is not None and state.status is StepStatus.DONE for state in states)

@@ -1,0 +1,113 @@
+"""Next move: what a run waits for, or does next, from its state alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from plansmith.plan.events import QuestionAsked
+from plansmith.plan.next_move import (
+    AwaitAnswer,
+    AwaitReview,
+    Conclude,
+    Damaged,
+    Execute,
+    MakePlan,
+    Move,
+    Over,
+    Paused,
+    goes_on,
+    next_move,
+)
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run_options import RunOptions
+
+PLAN = Plan.model_validate({"goal": "g", "steps": [{"id": "a", "kind": "tool", "tool": "t"}]})
+ASKED = {"q": QuestionAsked(question="q", text="which?")}
+PLANNING, REVIEWING, RUNNING = RunStatus.PLANNING, RunStatus.REVIEWING, RunStatus.RUNNING
+
+
+def run(**fields: Any) -> Run:
+    return Run(id="r", **fields)
+
+
+def under_way(questions: Any = (), **steps: StepStatus) -> Run:
+    states = {name.replace("__", "/"): StepState(status=each) for name, each in steps.items()}
+    return run(plan=PLAN, phase=RUNNING, questions=dict(questions), steps=states)
+
+
+@pytest.mark.parametrize(
+    ("given", "move"),
+    [
+        (run(), MakePlan()),
+        (run(questions=ASKED), AwaitAnswer(("q",))),
+        (run(plan=PLAN, phase=PLANNING, changing=True), MakePlan(changed=True)),
+        (run(plan=PLAN, phase=PLANNING), Execute(begun=False, needs_start=True)),
+        (
+            run(plan=PLAN, phase=PLANNING, options=RunOptions(mode="read_only")),
+            Execute(begun=False),
+        ),
+        (run(plan=PLAN, phase=PLANNING, options={"mode": "review"}), AwaitReview(PLAN.hash)),
+        (run(plan=PLAN, phase=REVIEWING), AwaitReview(PLAN.hash)),
+        (run(plan=PLAN, phase=REVIEWING, questions=ASKED), AwaitAnswer(("q",))),
+        (run(plan=PLAN, phase=REVIEWING, approved=PLAN.hash), Execute(begun=False)),
+        (run(plan=PLAN, phase=REVIEWING, approved="another"), AwaitReview(PLAN.hash)),
+        (run(plan=PLAN, phase=RUNNING, paused=True), Paused()),
+        (run(plan=PLAN, phase=RUNNING, paused=True, questions=ASKED), Paused(("q",))),
+        (run(plan=PLAN, phase=RUNNING, paused=True, cancel_asked=True), Conclude()),
+        (run(cancel_asked=True), Conclude()),
+        (run(plan=PLAN, phase=RunStatus.REPLANNING), Conclude()),
+        (run(plan=PLAN, phase=RunStatus.REPORTING), Conclude()),
+        (run(phase=RunStatus.DONE), Over(RunStatus.DONE)),
+        (run(phase=RUNNING, damage="event 3 is missing"), Damaged("event 3 is missing")),
+    ],
+)
+def test_the_state_of_a_run_tells_its_next_move(given: Run, move: Move) -> None:
+    assert next_move(given) == move
+
+
+@pytest.mark.parametrize(
+    ("given", "move"),
+    [
+        (under_way(a=StepStatus.READY), Execute()),
+        (under_way(a=StepStatus.FAILED), Execute()),
+        (under_way(ASKED, a=StepStatus.ASKING), AwaitAnswer(("q",), begun=True)),
+        (under_way(a=StepStatus.UNKNOWN), AwaitAnswer(begun=True)),
+        (under_way(ASKED, a=StepStatus.ASKING, b=StepStatus.READY), Execute()),
+        (under_way(ASKED, a=StepStatus.ASKING, b=StepStatus.WAITING), AwaitAnswer(("q",), True)),
+        (under_way(ASKED, a=StepStatus.ASKING, b=StepStatus.RUNNING), Execute()),
+        (
+            under_way(ASKED, m=StepStatus.RUNNING, m__0=StepStatus.ASKING),
+            AwaitAnswer(("q",), True),
+        ),
+        (
+            under_way(ASKED, m=StepStatus.RUNNING, m__0=StepStatus.ASKING, m__1=StepStatus.WAITING),
+            Execute(),
+        ),
+        (
+            under_way(ASKED, m=StepStatus.RUNNING, m__0=StepStatus.DONE, a=StepStatus.ASKING),
+            Execute(),
+        ),
+    ],
+)
+def test_a_run_under_way_waits_only_when_nothing_else_can_be_done(given: Run, move: Move) -> None:
+    assert next_move(given) == move
+
+
+def test_who_executes_a_run_says_when_no_step_can_start() -> None:
+    assert next_move(under_way(a=StepStatus.FAILED, b=StepStatus.WAITING), idle=True) == Conclude()
+    asking = under_way(ASKED, a=StepStatus.ASKING, b=StepStatus.READY)
+    assert next_move(asking, idle=True) == AwaitAnswer(("q",), begun=True)
+
+
+def test_a_plan_that_nobody_started_does_not_go_on_by_itself() -> None:
+    planned = run(plan=PLAN, phase=PLANNING)
+    assert not goes_on(planned)
+    assert goes_on(replace(planned, options=RunOptions(mode="read_only")))
+    assert goes_on(run())
+    assert goes_on(run(cancel_asked=True))
+    assert not goes_on(run(questions=ASKED))
+    assert not goes_on(run(phase=RunStatus.DONE))
