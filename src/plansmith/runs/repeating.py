@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from plansmith.errors import Refused
 from plansmith.plan import events as e
+from plansmith.plan.data import Json
 from plansmith.plan.fold import fold
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
-from plansmith.runner.journal import Journal
+from plansmith.runner.journal import Entry, Journal
 from plansmith.runner.rerun import carried_over, everything_done
 from plansmith.runs.planning import shown_first
 from plansmith.runs.revising import PlanReviser
 
 
+class Create(Protocol):
+    """Creates a run, as the service for runs does."""
+
+    async def __call__(  # noqa: PLR0913 - all by name
+        self,
+        request: str,
+        *,
+        by: e.Who,
+        plan: Plan | None,
+        locale: str,
+        options: Mapping[str, Json],
+        origin: Origin,
+        folder: str,
+        about: Mapping[str, Any] | None,
+        kept: Sequence[e.StepReused],
+        reviewed: Sequence[Entry] | None,
+    ) -> Journal:
+        """The journal of the new run."""
+        ...
+
+
 class RunRepeating:
     """Repeats runs that are over."""
 
-    def __init__(self, *, reviser: PlanReviser, create: Callable[..., Awaitable[Journal]]) -> None:
+    def __init__(self, *, reviser: PlanReviser, create: Create) -> None:
         self._reviser = reviser
         self._create = create
         self._journals = reviser.journals
@@ -80,21 +102,28 @@ class RunRepeating:
         await self._reviser.planner.plan(journal)
         return await self._journals.whole(journal)
 
-    async def ask_again(self, old: Run, *, by: e.Who) -> Journal:
-        """A new run with the same request, options and limits, not planned yet."""
-        return await self._again(old, by=by)
-
-    async def _again(
-        self, old: Run, origin: Origin | None = None, *, by: e.Who, **more: Any
+    async def ask_again(
+        self,
+        old: Run,
+        *,
+        by: e.Who,
+        origin: Origin | None = None,
+        plan: Plan | None = None,
+        kept: Sequence[e.StepReused] = (),
+        reviewed: Sequence[Entry] | None = None,
     ) -> Journal:
+        """A new run with the same request, options and limits; without a plan it is planned."""
         return await self._create(
             old.request,
+            plan=plan,
             locale=old.locale,
             options=old.options,
             origin=origin or Origin(kind="run", id=old.id),
             folder=old.folder,
+            about={"origin": "rerun"},
+            kept=kept,
+            reviewed=reviewed,
             by=by,
-            **more,
         )
 
     async def _over(self, run_id: str) -> Run:
@@ -136,6 +165,7 @@ class RunRepeating:
         if reasons and not asked and not anew:  # who continues does not expect anything twice
             asked = [e.ReviewAsked(hash=plan.hash)]
         reviewed = [each.replace(reasons=(*each.reasons, *reasons)) for each in asked]
-        given: dict[str, Any] = {"kept": kept, "about": {"origin": "rerun"}, "reviewed": reviewed}
-        journal = await self._again(old, origin, plan=plan, by=by, **given)
+        journal = await self.ask_again(
+            old, by=by, origin=origin, plan=plan, kept=kept, reviewed=reviewed
+        )
         return await self._journals.whole(journal)

@@ -45,16 +45,22 @@ class Delegate:
     ) -> str:
         """A run that is planned in the background; one that goes on runs if it only reads."""
         wanted = PlanRequest(request, mode="read_only" if goes_on else "")
-        return await self._begin(request, run_id=run_id, origin=origin, options=wanted.options())
+        journal = await self.office.smith.runs.create(
+            request, options=wanted.options(), origin=origin, run_id=run_id, by=self.who
+        )
+        self.office.conducting.go_on(journal.id)
+        return journal.id
 
     async def submit(self, plan: Plan, *, run_id: str = "", origin: Origin = _OWN) -> str:
         """A run of a ready plan: checked, reviewed where it acts, and begun where it only reads."""
-        about = {"origin": "template"} if origin.kind == "template" else None
-        given: dict[str, Any] = {"plan": plan, "options": _GOES_ON, "about": about}
-        return await self._begin(run_id=run_id, origin=origin, **given)
-
-    async def _begin(self, request: str = "", **given: Any) -> str:
-        journal = await self.office.smith.runs.create(request, by=self.who, **given)
+        journal = await self.office.smith.runs.create(
+            plan=plan,
+            options=_GOES_ON,
+            origin=origin,
+            run_id=run_id,
+            about={"origin": "template"} if origin.kind == "template" else None,
+            by=self.who,
+        )
         self.office.conducting.go_on(journal.id)
         return journal.id
 

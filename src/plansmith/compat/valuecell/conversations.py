@@ -78,11 +78,6 @@ def is_asked(run: Run) -> bool:
     return isinstance(next_move(run), AwaitAnswer) and run.plan is None
 
 
-def is_asked(run: Run) -> bool:
-    """Whether a run waits for a word on the request itself."""
-    return isinstance(next_move(run), AwaitAnswer) and run.plan is None
-
-
 class Conversations:
     """Begins runs that know their conversation."""
 
