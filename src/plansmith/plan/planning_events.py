@@ -11,12 +11,14 @@ from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 
+TriageDecision = Literal["answer", "plan", "ask", "refuse"]
+
 
 class Triaged(Record):
     """Triage decided what a request needs."""
 
     type: Literal["triaged"] = "triaged"
-    decision: Literal["answer", "plan", "ask", "refuse"]
+    decision: TriageDecision
     reason: str = ""
     query: str = ""
     tokens: int = Field(default=0, ge=0)
