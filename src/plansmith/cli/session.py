@@ -29,6 +29,7 @@ from plansmith.review.policy import active_steps
 from plansmith.wiring import TeamSmiths, make_smith
 
 _SHORTEST: Final = 4
+_BUDGETS: Final = ("budget", "shared_budget")
 
 
 @dataclass(slots=True)
@@ -183,7 +184,7 @@ def exit_of(run: Run) -> Exit:
 def _exit_of_open(run: Run) -> Exit:
     if is_unusable(run):
         return Exit.INVALID
-    if any("budget" in each.limit_asked for each in run.questions.values()):
+    if any(each.limit_asked in _BUDGETS for each in run.questions.values()):
         return Exit.BUDGET
     return Exit.WAITING
 

@@ -132,7 +132,7 @@ class ChangesAsked(Record):
 
 QuestionKind = Literal["step", "call", "request", "consent", "unknown", "limit"]
 LimitName = Literal["budget", "shared_budget", "replans", "iterations", "rejections"]
-LIMITS: Final = frozenset[str](get_args(LimitName))
+LIMITS: Final[tuple[LimitName, ...]] = get_args(LimitName)
 
 
 class QuestionAsked(Record):
@@ -171,12 +171,12 @@ class QuestionAsked(Record):
         return "call" if self.state else "step" if self.step is not None else "limit"
 
     @property
-    def limit_asked(self) -> str:
+    def limit_asked(self) -> LimitName | None:
         """The limit that the question is about, or nothing; earlier releases only named it so."""
         if self.limit is not None or self.asks != "limit":
-            return self.limit or ""
+            return self.limit
         name = self.question.rpartition(":")[0]
-        return name if name in LIMITS else ""
+        return next((each for each in LIMITS if each == name), None)
 
 
 _SIGNS: Final[dict[str, QuestionKind]] = {

@@ -239,7 +239,7 @@ class RunFold(StepsFold):
         if asked is not None and asked.limit_asked and not body.no_answer:
             self._lift(asked.limit_asked, goes_on=body.answer == GO_ON)
 
-    def _lift(self, limit: str, *, goes_on: bool) -> None:
+    def _lift(self, limit: e.LimitName, *, goes_on: bool) -> None:
         """A person grants once more what was used up, or ends it here."""
         grants = self.run.grants
         if goes_on:

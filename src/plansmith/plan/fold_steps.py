@@ -147,8 +147,9 @@ class StepsFold:
         holds = known is not None and not known.inputs  # only a call in flight cannot be left out
         allowed = OPEN if holds else WAITING | ASKING
         self._end(event, body.step, StepStatus.SKIPPED, body.reason, allowed)
-        kind = "" if event.by.kind == "system" else "person"
-        self.steps[body.step] = replace(self.steps[body.step], error_kind=kind)
+        self.steps[body.step] = replace(
+            self.steps[body.step], error_kind="" if event.by.kind == "system" else "person"
+        )
 
     def step_cancelled(self, event: e.Event, body: e.StepCancelled) -> None:
         self._end(event, body.step, StepStatus.CANCELLED, body.reason, OPEN)

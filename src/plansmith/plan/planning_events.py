@@ -12,12 +12,14 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.plan.sentence import ShownText
 
+TriageDecision = Literal["answer", "plan", "ask", "refuse"]
+
 
 class Triaged(Record):
     """Triage decided what a request needs."""
 
     type: Literal["triaged"] = "triaged"
-    decision: Literal["answer", "plan", "ask", "refuse"]
+    decision: TriageDecision
     reason: ShownText = ""
     query: str = ""
     tokens: int = Field(default=0, ge=0)

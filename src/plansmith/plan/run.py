@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from plansmith.plan.data import Json
 from plansmith.plan.estimate import Estimate
-from plansmith.plan.events import Event, QuestionAsked, StepAdvised, StepReplied
+from plansmith.plan.events import Event, LimitName, QuestionAsked, StepAdvised, StepReplied
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning_events import PlanningFigures
+from plansmith.plan.planning_events import PlanningFigures, TriageDecision
 from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import RunOptions
+from plansmith.plan.step_events import FailureKind
 
 
 class RunStatus(StrEnum):
@@ -95,7 +96,7 @@ class StepState:
     result_hash: str = ""
     result: Json = None
     error: str = ""
-    error_kind: str = ""
+    error_kind: FailureKind | Literal[""] = ""
     progress: str = ""
     tokens: int = 0
     program: str = ""
@@ -150,7 +151,7 @@ class Run:
     origin: Origin = _OWN_REQUEST
     folder: str = ""
     phase: RunStatus = RunStatus.TRIAGING
-    decision: str = ""
+    decision: TriageDecision | Literal[""] = ""
     reason: str = ""
     plan: Plan | None = None
     templates: Mapping[str, Plan] = field(default_factory=dict[str, Plan])
@@ -165,7 +166,7 @@ class Run:
     approved_tools: Mapping[str, str] = field(default_factory=dict[str, str])
     running_hash: str = ""
     paused: bool = False
-    grants: Mapping[str, int] = field(default_factory=dict[str, int])
+    grants: Mapping[LimitName, int] = field(default_factory=dict[LimitName, int])
     replans: int = 0
     iterations: int = 0
     rejections: int = 0

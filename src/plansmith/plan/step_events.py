@@ -71,6 +71,9 @@ class StepReused(Record):
     done_at: Instant | None = None
 
 
+FailureKind = Literal["tool", "time", "reference", "result", "person"]
+
+
 class StepFailed(Record):
     """A step's call failed; `again` when it will be tried once more.
 
@@ -81,7 +84,7 @@ class StepFailed(Record):
     step: str
     error: ShownText
     again: bool = False
-    kind: Literal["tool", "time", "reference", "result", "person"] = "tool"
+    kind: FailureKind = "tool"
     tokens: int = Field(default=0, ge=0)
     cost: str = ""
     unsure: bool = False

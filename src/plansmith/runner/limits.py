@@ -27,7 +27,7 @@ def limit_question(run: Run, limit: LimitName, text: str) -> QuestionAsked:
     return QuestionAsked(question=name, text=text, options=OPTIONS, kind="limit", limit=limit)
 
 
-def settle_limit(limit: str, value: Json) -> list[AnyBody]:
+def settle_limit(limit: LimitName, value: Json) -> list[AnyBody]:
     """What follows from the person's word on a limit."""
     if value not in OPTIONS:
         raise Refused(f"{value!r} is not one of {', '.join(OPTIONS)}")

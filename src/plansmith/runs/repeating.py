@@ -13,6 +13,7 @@ from plansmith.plan.next_move import sees_first
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
+from plansmith.plan.run_options import RunOptions
 from plansmith.runner.journal import Entry, Journal
 from plansmith.runner.rerun import carried_over, everything_done
 from plansmith.runs.planning import shown_first
@@ -29,7 +30,7 @@ class Create(Protocol):
         by: e.Who,
         plan: Plan | None,
         locale: str,
-        options: Mapping[str, Json],
+        options: RunOptions,
         origin: Origin,
         folder: str,
         about: Mapping[str, Any] | None,

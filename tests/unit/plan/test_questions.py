@@ -11,7 +11,7 @@ from plansmith.plan import events as e
 from plansmith.plan.fold import GO_ON
 
 
-def lifted(**fields: Any) -> dict[str, int]:
+def lifted(**fields: Any) -> dict[e.LimitName, int]:
     """What a person grants by going on after this question."""
     asked = e.QuestionAsked.model_validate({"question": "q", "text": "?"} | fields)
     word = e.QuestionAnswered(question=asked.question, answer=GO_ON)
