@@ -27,7 +27,9 @@ class Smith:
     """Plansmith by its public names."""
 
     def __init__(self, store: str, width: int) -> None:
-        self._smith = Plansmith(tools=[work, write], store=store, limits=RunLimits(width=width))
+        self._smith = Plansmith(
+            tools=[work, write], store=store, limits=RunLimits(width=width, data="show")
+        )
 
     async def start(self) -> None: ...
 

@@ -201,7 +201,7 @@ def stories(draw: Any) -> dict[str, Any]:
 
 
 def smith(world: World, store: MemoryStore, model: ScriptedModel | None = None) -> Plansmith:
-    limits = RunLimits(first_wait_s=0, tries=1)
+    limits = RunLimits(first_wait_s=0, tries=1, data="show")
     return Plansmith(
         tools=[world],
         store=store,

@@ -158,7 +158,7 @@ def stories(draw: Any) -> Story:
 
 async def tell(story: Story, *, calmly: bool) -> tuple[World, Run]:
     world, store = World(story), MortalStore()
-    limits = RunLimits(width=story.width, first_wait_s=0)
+    limits = RunLimits(width=story.width, first_wait_s=0, data="show")
 
     def restarted() -> Plansmith:
         return Plansmith(tools=[world], store=store, limits=limits, templates=story.templates)

@@ -63,7 +63,7 @@ class Teller:
         self.run = Run(id="")
 
     def enter(self) -> Plansmith:
-        limits = RunLimits(width=self.story.width, first_wait_s=0, grace_s=0.01)
+        limits = RunLimits(width=self.story.width, first_wait_s=0, grace_s=0.01, data="show")
         return Plansmith(
             tools=[self.world], store=self.store, limits=limits, templates=self.story.templates
         )

@@ -107,7 +107,7 @@ def stories(draw: Any) -> dict[str, Any]:
 
 async def tell(story: dict[str, Any]) -> tuple[Service, MortalStore, Any, Counter[str]]:
     service, store = Service(story["failures"]), MortalStore()
-    limits = RunLimits(width=story["width"], first_wait_s=0)
+    limits = RunLimits(width=story["width"], first_wait_s=0, data="show")
     plan: Plan = story["plan"]
     retries: Counter[str] = Counter()
     budget = BudgetLimits(steps=story["budget"])

@@ -82,7 +82,7 @@ def stories(draw: Any) -> dict[str, Any]:
 async def run(story: Mapping[str, Any], store: MemoryStore) -> tuple[Plansmith, str, World]:
     world = World(story["told"])
     plan = Plan.model_validate({"goal": "any", "steps": story["steps"]})
-    limits = RunLimits(width=story["width"], first_wait_s=0)
+    limits = RunLimits(width=story["width"], first_wait_s=0, data="show")
     clock, ids = Ticking(), iter(["run-1"])
     app = Plansmith(tools=[world], store=store, limits=limits, clock=clock, ids=lambda: next(ids))
     made = await app.submit(plan, by="bob")

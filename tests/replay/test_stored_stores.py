@@ -198,6 +198,7 @@ import asyncio, sys
 from plansmith.adapters.stores import migrations
 from plansmith.adapters.stores.urls import open_store
 
+migrations._SOME_RUNS = 1
 real = migrations._Progress.add
 
 def slow(self, count):
@@ -286,6 +287,7 @@ async def test_a_long_migration_says_how_far_it_is(
     url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(migrations, "_QUIET_S", -1.0)
+    monkeypatch.setattr(migrations, "_SOME_RUNS", 1)
     with caplog.at_level(logging.WARNING, logger="plansmith"):
         await _used(url)
     told = [record.getMessage() for record in caplog.records]

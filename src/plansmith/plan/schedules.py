@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from hashlib import sha256
 from itertools import islice, takewhile
-from typing import Annotated, Any, Final, NamedTuple, Self
+from typing import Annotated, Any, Final, NamedTuple, Self, cast
 
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
@@ -92,9 +92,9 @@ class Schedule(Record):
     @classmethod
     def _some_money(cls, value: object) -> object:
         # Earlier releases stored 0 US dollars: next to nothing, and not no limit.
-        if isinstance(value, dict) and re.fullmatch(r"0+(\.0+)?", str(value.get("money"))):
-            return value | {"money": "0.000000001"}
-        return value
+        given = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+        is_nothing = re.fullmatch(r"0+(\.0+)?", str(given.get("money")))
+        return given | {"money": "0.000000001"} if is_nothing else value
 
     @model_validator(mode="after")
     def _one_thing(self) -> Self:

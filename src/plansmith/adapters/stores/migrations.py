@@ -158,15 +158,15 @@ def _move_sqlite(connection: sqlite3.Connection, name: str) -> None:
     while runs := connection.execute(
         "SELECT id, name FROM runs WHERE id > ? ORDER BY id LIMIT ?", (after, _SOME_RUNS)
     ).fetchall():
-        for key, run in runs:
-            with _transaction(connection):
-                progress.add(_move_run(connection, key, str(run)))
+        with _transaction(connection):
+            moved = sum(_move_run(connection, key, str(run)) for key, run in runs)
+        progress.add(moved)
         after = runs[-1][0]
     moved = 1
     while moved:
         with _transaction(connection):
             moved = _move_values(connection)
-            progress.add(moved)
+        progress.add(moved)
     with _transaction(connection):
         _finish_sqlite(connection)
 
@@ -287,19 +287,16 @@ async def _move_postgres(connection: Any) -> None:
     after = 0
     some = "SELECT id, name FROM runs WHERE id > %s ORDER BY id LIMIT %s"
     while runs := await _fetch(connection, some, after, _SOME_RUNS):
-        for key, run in runs:
-            old = "DELETE FROM old_event WHERE run = %s RETURNING position, number, data"
-            async with connection.transaction():
-                moved = sorted(await _fetch(connection, old, key), key=lambda row: row[1])
-                await _insert_all(connection, "event", _events(run, key, moved))
-            progress.add(len(moved))
-        after = runs[-1][0]
-    moved = [()]
-    while moved:
         async with connection.transaction():
-            moved = await _fetch(connection, _SOME_OLD_VALUES, _SOME_VALUES)
-            await _insert_all(connection, "value", _values(moved))
-        progress.add(len(moved))
+            moved = [await _move_run_in_postgres(connection, key, run) for key, run in runs]
+        progress.add(sum(moved))
+        after = runs[-1][0]
+    values = [()]
+    while values:
+        async with connection.transaction():
+            values = await _fetch(connection, _SOME_OLD_VALUES, _SOME_VALUES)
+            await _insert_all(connection, "value", _values(values))
+        progress.add(len(values))
     async with connection.transaction():
         for table, (query, plain) in _RECORDS.items():
             rows = await _fetch(connection, query.format("id"))
@@ -307,6 +304,13 @@ async def _move_postgres(connection: Any) -> None:
         for table in _OLD_TABLES:
             await connection.execute(f"DROP TABLE old_{table}")
         await _note(connection, VERSION)
+
+
+async def _move_run_in_postgres(connection: Any, key: int, run: str) -> int:
+    old = "DELETE FROM old_event WHERE run = %s RETURNING position, number, data"
+    rows = sorted(await _fetch(connection, old, key), key=lambda row: row[1])
+    await _insert_all(connection, "event", _events(run, key, rows))
+    return len(rows)
 
 
 async def _fetch(connection: Any, query: str, *given: object) -> list[Any]:

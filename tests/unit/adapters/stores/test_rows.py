@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from datetime import UTC
 from hashlib import sha256
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -90,7 +91,8 @@ def test_a_cell_altered_anywhere_is_found(events: list[Event], data: st.DataObje
     letter = data.draw(st.characters() | st.just("\udcff"))
     assume(letter != cell[spot])
     changed = cell[:spot] + letter + cell[spot + 1 :]
-    whole[place] = rows.Row(**(whole[place]._asdict() | {name: changed}))
+    cells: dict[str, Any] = whole[place]._asdict() | {name: changed}
+    whole[place] = rows.Row(**cells)
     with pytest.raises(JournalDamaged, match=f"event {place + 1} of run|event {place + 2} of run"):
         rows.read_journal(events[0].run, whole, after=0)
 
