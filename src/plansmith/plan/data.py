@@ -38,7 +38,7 @@ class Record(BaseModel):
         return self.model_dump(mode="json", exclude_defaults=True)
 
     def shown_json(self, locale: str = "en") -> dict[str, Json]:
-        """As `to_json`, with sentences as text in the reader's language."""
+        """As `to_json`, with sentences as text in the reader's language; as stored without one."""
         return self.model_dump(mode="json", exclude_defaults=True, context={"locale": locale})
 
     def replace(self, **changes: Any) -> Self:

@@ -341,22 +341,14 @@ class Event(Record):
 
     def to_json(self) -> dict[str, Json]:
         """The event as it is stored, streamed and hashed."""
-        return self._json(self.body.to_json())
+        return self.shown_json("")
 
     def shown_json(self, locale: str = "en") -> dict[str, Json]:
         """The event for a reader: sentences are text, so the hash is not that of this form."""
-        return self._json(self.body.shown_json(locale))
-
-    def _json(self, body: dict[str, Json]) -> dict[str, Json]:
-        return {
-            "run": self.run,
-            "number": self.number,
-            "at": moment(self.at),
-            "by": self.by.to_json(),
-            "body": {"type": self.body.type} | body,
-            "before": self.before,
-            "hash": self.hash,
-        }
+        body = {"type": self.body.type} | self.body.shown_json(locale)
+        chain: dict[str, Json] = {"before": self.before, "hash": self.hash}
+        head: dict[str, Json] = {"run": self.run, "number": self.number, "at": moment(self.at)}
+        return head | {"by": self.by.to_json(), "body": body} | chain
 
 
 def next_event(
