@@ -101,7 +101,7 @@ class Desk:
         """Let time pass, deal with what is due, and wait for what came of it."""
         self.clock._elapsed += timedelta(**passed).total_seconds()
         begun = await self.smith.tick()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while len(self.smith._carrying) > self.inside:
                 await asyncio.wait(self.smith._carrying, timeout=0.005)
         return begun
