@@ -151,5 +151,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--strict-skips"):
-        allowed = read_list(config.getoption("--allowed-skips"))
+        allowed = read_list(Path(str(config.getoption("--allowed-skips"))))
         config.pluginmanager.register(StrictSkips(config, allowed), "strict-skips-running")

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 
-async def until(is_so: Callable[[], bool | Awaitable[bool]], *, seconds: float = 60) -> None:
+async def until(is_so: Callable[[], bool | Awaitable[bool]], *, seconds: float = 120) -> None:
     """Look again and again; a test that waits too long fails and shows what it waited for."""
     deadline = time.monotonic() + seconds
     while not await _holds(is_so):

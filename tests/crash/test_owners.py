@@ -109,7 +109,7 @@ class Folder:
     async def told(self, *words: str) -> tuple[int | None, str]:
         """What a command says, and its exit code."""
         process = await self.start(*words)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             out, err = await process.communicate()
         return process.returncode, (out + err).decode()
 
@@ -135,7 +135,7 @@ async def test_a_run_of_a_living_process_is_taken_by_no_other_even_while_that_is
         assert f"is being run by process {first.pid}" in text
     assert folder.calls == ["a"]
     first.send_signal(signal.SIGCONT)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         await first.communicate()
     assert first.returncode == 0
     assert folder.calls == ["a", "b"]
@@ -221,7 +221,7 @@ async def test_another_process_may_decide_pause_and_cancel_what_it_may_not_run(
     code, text = await folder.told("pause", run)
     assert code == 0, text
     (folder.path / "go").touch()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         await first.communicate()
     assert folder.calls == ["a"]
     # Nobody runs it now: whoever comes next may.

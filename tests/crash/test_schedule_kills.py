@@ -61,7 +61,7 @@ class Scene:
 
 
 async def ended(process: Process) -> int:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         out = await process.communicate()
     assert process.returncode in (0, -signal.SIGKILL), out
     return process.returncode or 0

@@ -100,7 +100,7 @@ async def test_the_first_step_is_handed_over_while_the_rest_is_still_being_writt
             make_plan(PlanRequest("Compare"), kit=kit(server), on_step=on_step)
         )
         gate.let(first_end + 1)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await arrived.wait()
         assert seen == ["oslo"]
         assert not planning.done()

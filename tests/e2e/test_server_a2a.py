@@ -35,7 +35,7 @@ ASK = {"id": "which", "kind": "ask", "question": "Which city?", "options": ["Osl
 @contextlib.asynccontextmanager
 async def connected(house: House, name: str = "helper") -> AsyncIterator[tuple[Client, Any]]:
     headers = {"Authorization": f"Bearer {house.new_token(name, 'a2a')}"}
-    async with httpx.AsyncClient(verify=False, headers=headers, timeout=20) as web:
+    async with httpx.AsyncClient(verify=False, headers=headers, timeout=120) as web:
         card = await A2ACardResolver(web, house.url).get_agent_card()
         yield ClientFactory(ClientConfig(httpx_client=web, streaming=True)).create(card), card
 

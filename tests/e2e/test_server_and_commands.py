@@ -127,12 +127,12 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
                 break
         headers = {"Authorization": f"Bearer {(tmp_path / 'token').read_text().strip()}"}
         try:
-            with httpx.Client(base_url=url, headers=headers, timeout=30) as client:
+            with httpx.Client(base_url=url, headers=headers, timeout=120) as client:
                 yield Desk(tmp_path, client)
         finally:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=20)
+                process.communicate(timeout=120)
 
 
 def test_a_plan_approved_on_the_command_line_goes_on_in_the_server(desk: Desk) -> None:

@@ -17,7 +17,7 @@ from plansmith.testing import ScriptedModel
 
 async def take(stream: AsyncIterator[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    async with asyncio.timeout(20), aclosing(stream):  # type: ignore[type-var]
+    async with asyncio.timeout(120), aclosing(stream):  # type: ignore[type-var]
         async for event in stream:
             found.append(event)
             if len(found) == count:
@@ -133,7 +133,7 @@ async def test_steps_are_seen_while_they_are_written(tmp_path: Path) -> None:
         await anext(stream)
         run = await house.post("/v1/runs", {"request": "x"}, 202)
         drafts: list[dict[str, Any]] = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while not drafts or "step" not in drafts[-1]:
                 event = await anext(stream)
                 if event["event"] == "draft":
@@ -145,7 +145,7 @@ async def test_steps_are_seen_while_they_are_written(tmp_path: Path) -> None:
         assert drafts[-1]["step"]["id"] == "one"
         # Someone who comes now sees what is there already.
         late = house.stream(run=run["id"], after=0)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while "step" not in (event := await anext(late))["data"]:
                 pass
         assert event["data"]["step"]["id"] == "one"

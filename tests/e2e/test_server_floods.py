@@ -64,11 +64,11 @@ def server(folder: Path) -> Iterator[httpx.Client]:
             found = re.search(r"http://[\d.:]+", process.stderr.readline())
         headers = {"Authorization": f"Bearer {(folder / 'token').read_text().strip()}"}
         try:
-            with httpx.Client(base_url=found[0], headers=headers, timeout=10) as client:
+            with httpx.Client(base_url=found[0], headers=headers, timeout=120) as client:
                 yield client
         finally:
             process.terminate()
-            process.communicate(timeout=20)
+            process.communicate(timeout=120)
 
 
 @contextlib.contextmanager

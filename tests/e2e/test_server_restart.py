@@ -131,7 +131,7 @@ async def command(
     headers = {"Authorization": f"Bearer {(folder / 'token').read_text().strip()}"}
     try:
         async with httpx.AsyncClient(
-            verify=False, base_url=found[1], headers=headers, timeout=30
+            verify=False, base_url=found[1], headers=headers, timeout=120
         ) as client:
             yield process, client
     finally:
@@ -162,13 +162,13 @@ async def test_a_killed_server_goes_on_where_it_was(tmp_path: Path) -> None:
         run = made.json()
         approval = {"approve": run["hash"]}
         await client.post(f"/v1/runs/{run['id']}/decision", json=approval)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await events_of(client, run["id"], "step_progressed")
         process.kill()
         await process.wait()
     (tmp_path / "go").touch()
     async with command(tmp_path) as (process, client):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await events_of(client, run["id"], "run_finished")
         done = (await client.get(f"/v1/runs/{run['id']}")).json()
         assert done["status"] == "done"

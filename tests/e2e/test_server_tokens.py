@@ -45,7 +45,7 @@ def place(route: Route) -> str:
 @asynccontextmanager
 async def browser(house: House) -> AsyncIterator[httpx.AsyncClient]:
     """A browser that followed the one-time link."""
-    async with httpx.AsyncClient(base_url=house.url, verify=False, timeout=20) as made:
+    async with httpx.AsyncClient(base_url=house.url, verify=False, timeout=120) as made:
         assert (await made.get(f"/?token={house.keys.link_token}")).status_code == 303
         yield made
 

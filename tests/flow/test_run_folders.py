@@ -318,7 +318,7 @@ async def test_a_server_leaves_runs_of_another_folder_alone_and_answers_409(
         waiting = await first.begin(tool_step("m", "mail"))
         going = await first.begin(tool_step("s", "slow"))
         await first.approve(going)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await first.tools.began["slow"].wait()
         assert waiting["folder"] == str(tmp_path / "a")
     monkeypatch.chdir(tmp_path / "b")

@@ -251,7 +251,7 @@ def test_a_server_and_a_program_in_a_strange_folder_run_none_of_its_code(
         assert any("plansmith trust" in line for line in lines), lines
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(120)
         server.stdout.close()  # type: ignore[union-attr]
     assert (folder.ran, listener.heard) == ([], [])
     assert not (folder.here / "theirs.db").exists()

@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 from plansmith.errors import Refused
 from plansmith.plan import events as e
-from plansmith.plan.data import Json
 from plansmith.plan.fold import fold
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.origin import Origin

@@ -103,7 +103,7 @@ class House:
     def with_token(self, name: str, *scopes: str) -> httpx.AsyncClient:
         """A client with a new token of these scopes."""
         headers = {"Authorization": f"Bearer {self.new_token(name, *scopes)}"}
-        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=20, verify=False)
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=120, verify=False)
 
     async def get(self, path: str, **more: Any) -> Any:
         response = await self.client.get(path, **more)
@@ -130,7 +130,7 @@ class House:
             if run["status"] in statuses:
                 return run
             after = run["last"]
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 await self.office.smith.store.wait(run_id, after=after)
 
     async def stream(self, **query: Any) -> AsyncIterator[dict[str, Any]]:
@@ -184,7 +184,7 @@ async def serving(
     token = (folder / "token").read_text().strip()
     base = f"http://127.0.0.1:{port}"
     client = httpx.AsyncClient(
-        base_url=base, headers={"Authorization": f"Bearer {token}"}, timeout=20, verify=False
+        base_url=base, headers={"Authorization": f"Bearer {token}"}, timeout=120, verify=False
     )
     try:
         while not server.started:

@@ -127,7 +127,7 @@ def test_a_server_that_does_not_run_has_no_url() -> None:
 
 async def test_a_gate_holds_pieces_back_and_a_client_that_leaves_is_noticed() -> None:
     gate = Gate()
-    async with ModelServer(Reply("hello", gate=gate)) as server, asyncio.timeout(30):
+    async with ModelServer(Reply("hello", gate=gate)) as server, asyncio.timeout(120):
         port = int(server.url.rsplit(":", 1)[1].partition("/")[0])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         body = b'{"stream": true}'
@@ -143,7 +143,7 @@ async def test_a_gate_holds_pieces_back_and_a_client_that_leaves_is_noticed() ->
 
 @pytest.mark.parametrize("junk", [b"", b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n"])
 async def test_a_client_that_talks_nonsense_is_hung_up_on(junk: bytes) -> None:
-    async with ModelServer() as server, asyncio.timeout(30):
+    async with ModelServer() as server, asyncio.timeout(120):
         port = int(server.url.rsplit(":", 1)[1].partition("/")[0])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(junk)

@@ -51,7 +51,7 @@ def url(record: Path) -> Iterator[str]:
 
 
 async def _listens(port: int, process: subprocess.Popen[bytes]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while process.poll() is None:
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -92,7 +92,7 @@ async def _is_cancelled(source: McpServers, record: Path) -> None:
     heard = asyncio.Event()
     call = Call(key="k", progress=lambda _: heard.set())
     waiting = asyncio.ensure_future(source.call("w.wait", {}, call))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         await heard.wait()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
