@@ -101,17 +101,10 @@ class Desk:
     async def later(self, **passed: float) -> list[Fire]:
         """Let time pass, deal with what is due, and wait for what came of it."""
         self.clock._elapsed += timedelta(**passed).total_seconds()
-<<<<<<< HEAD
         begun = await self.smith.schedules.tick()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while len(self.smith.schedules.firing.carrying) > self.inside:
                 await asyncio.wait(self.smith.schedules.firing.carrying, timeout=0.005)
-=======
-        begun = await self.smith.tick()
-        async with asyncio.timeout(120):
-            while len(self.smith._carrying) > self.inside:
-                await asyncio.wait(self.smith._carrying, timeout=0.005)
->>>>>>> wt/tests
         return begun
 
     async def history(self, schedule: Schedule) -> list[tuple[str, str]]:
