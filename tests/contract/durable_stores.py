@@ -217,6 +217,26 @@ class DurableStoreContract:
 
         self._play(story)
 
+    def test_changes_at_the_same_time_do_not_get_into_each_other(self) -> None:
+        async def story(store: Store) -> None:
+            names = [f"r{number}" for number in range(12)]
+            for name in names:
+                await store.append(journal(name, 3))
+            found = await asyncio.gather(
+                *(store.delete_run(name) for name in names[:6]),
+                store.set_aside(names[6], 2, []),
+                *(store.claim(name, "me") for name in names[7:]),
+                store.prune(START),
+                store.append(journal("new", 2), ["kept"]),
+            )
+            assert found[:7] == [*[True] * 6, 1]
+            assert found[7:12] == ["me"] * 5
+            assert list(await store.runs()) == [*names[6:], "new"]
+            assert await store.owners() == sorted((name, "me") for name in names[7:])
+            assert await store.missing() == []
+
+        self._play(story)
+
     def test_retention_takes_old_finished_runs_and_the_values_only_they_used(self) -> None:
         async def write(store: Store) -> None:
             await store.append(finished_run("old", result="only old"), ["only old"])

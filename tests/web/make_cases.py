@@ -58,7 +58,7 @@ def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
     return Plan.model_validate({"goal": "a case", "steps": list(steps)} | fields)
 
 
-LIMITS = RunLimits(first_wait_s=0.0, grace_s=0.0)
+LIMITS = RunLimits(first_wait_s=0.0, grace_s=0.0, data="show")
 
 
 def smith(*tools: FakeTool, **more: Any) -> Plansmith:

@@ -92,9 +92,11 @@ class Schedule(Record):
     @classmethod
     def _some_money(cls, value: object) -> object:
         # Earlier releases stored 0 US dollars: next to nothing, and not no limit.
-        given = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+        if not isinstance(value, dict):
+            return value
+        given = cast("dict[str, object]", value)
         is_nothing = re.fullmatch(r"0+(\.0+)?", str(given.get("money")))
-        return given | {"money": "0.000000001"} if is_nothing else value
+        return given | {"money": "0.000000001"} if is_nothing else given
 
     @model_validator(mode="after")
     def _one_thing(self) -> Self:
