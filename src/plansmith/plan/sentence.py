@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache, reduce
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Self, cast
 
@@ -52,8 +52,10 @@ def in_language(text: str, locale: str) -> str:
 
 def joined(parts: Sequence[str], code: str = "text.both") -> str:
     """Several texts as one, two at a time by the sentence of the code; nothing where none is."""
-    given = [each for each in parts if each]
-    return reduce(lambda first, then: Sentence(code, first=first, then=then), given or [""])
+    text = ""
+    for each in parts:
+        text = Sentence(code, first=text, then=each) if text and each else text or each
+    return text
 
 
 def language_of(locale: str) -> str:
@@ -87,7 +89,8 @@ def _shown(value: Any, language: str) -> str:
 
 def _write(value: Any, info: SerializationInfo) -> Any:
     """A sentence as it is stored, or as text where the reader's language is in the context."""
-    locale = (info.context or {}).get("locale")
+    context = cast("Mapping[str, str]", info.context or {})
+    locale = context.get("locale", "")
     return in_language(value, locale) if locale else _stored(value)
 
 
@@ -109,8 +112,8 @@ def _read(value: object, handler: ValidatorFunctionWrapHandler) -> str:
 
 def _read_field(value: Any) -> Any:
     match value:
-        case list():
-            return [_read_field(each) for each in value]
+        case [*items]:
+            return [_read_field(each) for each in items]
         case {"code": str(code), **rest} if rest.keys() <= {"fields"}:
             fields = rest.get("fields", {})
             if isinstance(fields, dict):
