@@ -70,6 +70,16 @@ def sentence_texts() -> Mapping[str, Mapping[str, str]]:
     return cast("Mapping[str, Mapping[str, str]]", json.loads(path.read_text(encoding="utf-8")))
 
 
+@cache
+def texts_under(prefix: str, language: str) -> Mapping[str, str]:
+    """The texts whose codes begin alike, by the rest of the code, for a part that fills them in."""
+    return {
+        code.removeprefix(prefix): texts[language]
+        for code, texts in sentence_texts().items()
+        if code.startswith(prefix)
+    }
+
+
 def _text(code: str, fields: Mapping[str, Any], locale: str) -> str:
     language = language_of(locale)
     # A journal of a newer release may hold a code that is not known here.
