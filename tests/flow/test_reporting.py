@@ -24,8 +24,10 @@ from plansmith.runner.report_data import Report
 from plansmith.runner.report_html import to_html
 from plansmith.runner.report_markdown import to_markdown
 from plansmith.runner.report_times import Times
-from plansmith.runner.report_words import EN, ZH
+from plansmith.runner.report_words import words_for
 from plansmith.testing import FakeClock, FakeTool, FakeTools, ScriptedModel
+
+EN, ZH = words_for("en"), words_for("zh")
 
 Scripted = Callable[..., ScriptedModel]
 

@@ -18,7 +18,7 @@ from plansmith.cli.output import print_json, print_lines, print_text
 from plansmith.cli.plans import FileCommand
 from plansmith.cli.schedule_offer import offer_schedule
 from plansmith.cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
-from plansmith.cli.words import CHINESE, own_locale, words_for
+from plansmith.cli.words import own_locale, words_for
 from plansmith.dialects.dialect import DIALECTS
 from plansmith.dialects.native import to_yaml
 from plansmith.errors import Misconfigured
@@ -115,7 +115,7 @@ async def _planned(session: Session) -> Run:
     if not args.request.strip():
         raise Misconfigured("the request is empty", hint='say what you want: plansmith ask "…"')
     if settings.models.plan.model == "demo":
-        session.say(NOTICE["zh" if session.words is CHINESE else "en"])
+        session.say(NOTICE[session.words["locale"]])
     options: dict[str, Any] = {
         "locale": args.lang or "",
         "target": args.agent,

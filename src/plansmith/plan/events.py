@@ -346,9 +346,9 @@ class Event(Record):
     def shown_json(self, locale: str = "en") -> dict[str, Json]:
         """The event for a reader: sentences are text, so the hash is not that of this form."""
         body = {"type": self.body.type} | self.body.shown_json(locale)
-        chain: dict[str, Json] = {"before": self.before, "hash": self.hash}
-        head: dict[str, Json] = {"run": self.run, "number": self.number, "at": moment(self.at)}
-        return head | {"by": self.by.to_json(), "body": body} | chain
+        told: dict[str, Json] = {"run": self.run, "number": self.number, "at": moment(self.at)}
+        told |= {"by": self.by.to_json(), "body": body, "before": self.before, "hash": self.hash}
+        return told
 
 
 def next_event(

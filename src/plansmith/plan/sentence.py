@@ -6,7 +6,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, reduce
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Self, cast
 
@@ -53,8 +53,10 @@ def in_language(text: str, locale: str) -> str:
 
 def joined(parts: Sequence[str], code: str = "text.both") -> str:
     """Several texts as one, two at a time by the sentence of the code; nothing where none is."""
-    given = [each for each in parts if each]
-    return reduce(lambda first, then: Sentence(code, first=first, then=then), given or [""])
+    text = ""
+    for each in parts:
+        text = Sentence(code, first=text, then=each) if text and each else text or each
+    return text
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str) -> str:
@@ -73,6 +75,16 @@ def sentence_texts() -> Mapping[str, Mapping[str, str]]:
     """The text of every code, by language."""
     path = Path(__file__).with_name("sentences.json")
     return cast("Mapping[str, Mapping[str, str]]", json.loads(path.read_text(encoding="utf-8")))
+
+
+@cache
+def texts_under(prefix: str, language: str) -> Mapping[str, str]:
+    """The texts whose codes begin alike, by the rest of the code, for a part that fills them in."""
+    return {
+        code.removeprefix(prefix): texts[language]
+        for code, texts in sentence_texts().items()
+        if code.startswith(prefix)
+    }
 
 
 def _text(code: str, fields: Mapping[str, Any], locale: str) -> str:
@@ -94,7 +106,8 @@ def _shown(value: Any, language: str) -> str:
 
 def _write(value: Any, info: SerializationInfo) -> Any:
     """A sentence as it is stored, or as text where the reader's language is in the context."""
-    locale = (info.context or {}).get("locale")
+    context = cast("Mapping[str, str]", info.context or {})
+    locale = context.get("locale", "")
     return in_language(value, locale) if locale else _stored(value)
 
 
@@ -116,8 +129,8 @@ def _read(value: object, handler: ValidatorFunctionWrapHandler) -> str:
 
 def _read_field(value: Any) -> Any:
     match value:
-        case list():
-            return [_read_field(each) for each in value]
+        case [*items]:
+            return [_read_field(each) for each in items]
         case {"code": str(code), **rest} if rest.keys() <= {"fields"}:
             fields = rest.get("fields", {})
             if isinstance(fields, dict):

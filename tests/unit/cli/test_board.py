@@ -15,9 +15,11 @@ from plansmith import Plan, Run, RunStatus, StepStatus
 from plansmith.cli.board import ICONS, elapsed, header, rows
 from plansmith.cli.live import Block
 from plansmith.cli.progress import Lines
-from plansmith.cli.words import CHINESE, ENGLISH
+from plansmith.cli.words import words_for
 from plansmith.plan import events as e
 from plansmith.plan.run import StepState
+
+ENGLISH, CHINESE = words_for("en"), words_for("zh")
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NOW = START + timedelta(seconds=41)

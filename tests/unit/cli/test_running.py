@@ -98,19 +98,16 @@ def test_a_tool_that_is_only_described_is_refused_before_anything_runs(
 def test_reasons_problems_and_endings_are_told_in_the_language_of_the_command(
     cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = write(NOTE)
-    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
-    code, _, err = cli("run", plan, *PY)
+    code, _, err = cli("run", write(NOTE, locale="zh-CN"), *PY)
     assert code == 5
     assert "! 步骤 `n` 会改变一些东西：它调用 `note`" in err
     run = shown(cli)
-    cli("reject", run["id"], *PY)
-    assert "计划被拒绝" in cli("show", run["id"], *PY)[1]
+    cli("reject", run["id"])
+    assert "计划被拒绝" in cli("show", run["id"])[1]
     assert shown(cli)["reason"] == "the plan was rejected"  # JSON is for programs
-    bad = write({"id": "a", "tool": "nothing"})
-    assert "没有名为“nothing”的工具" in cli("check", bad, "--tools", "tools.py")[1]
-    monkeypatch.setenv("LC_ALL", "en_US.UTF-8")
-    assert "the plan was rejected" in cli("show", run["id"], *PY)[1]
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    ring = write({"id": "a", "tool": "look", "after": ["a"]})
+    assert "步骤“a”在等待自己" in cli("check", ring)[1]
 
 
 def test_a_write_waits_with_5_and_the_command_that_approves_it(

@@ -4,8 +4,10 @@ import re
 
 import pytest
 
-from plansmith.cli.words import CHINESE, ENGLISH, own_locale, words_for
+from plansmith.cli.words import own_locale, words_for
 from plansmith.plan.run import RunStatus, StepStatus
+
+ENGLISH, CHINESE = words_for("en"), words_for("zh")
 
 
 def places(text: str) -> list[str]:

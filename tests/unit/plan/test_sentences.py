@@ -76,7 +76,9 @@ def test_every_sentence_of_the_source_has_a_text_and_gives_its_fields() -> None:
 def test_no_text_is_without_a_use() -> None:
     used = {code for _, node in CALLS for code in codes_of(node.args[0]) or ()}
     source = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
-    rest = {code for code in TEXTS.keys() - used if f'"{code}"' not in source}
+    # The command line and reports take the rest of a code as the key of a text.
+    own = {code for code in TEXTS if code.startswith(("cli.", "report."))}
+    rest = {code for code in TEXTS.keys() - used - own if f'"{code}"' not in source}
     assert not rest
 
 
