@@ -36,10 +36,10 @@ class Delegate:
         self.who = who
 
     async def plan(
-        self, request: str, *, run_id: str = "", origin: str = "", goes_on: bool = False
+        self, request: str, *, run_id: str = "", origin: str = "", runs_on: bool = False
     ) -> str:
-        """A run that is planned in the background; one that goes on runs if it only reads."""
-        wanted = PlanRequest(request, mode="read_only" if goes_on else "")
+        """A run that is planned in the background; one that `runs_on` is run if it only reads."""
+        wanted = PlanRequest(request, mode="read_only" if runs_on else "")
         journal = await self.office.smith.runs.create(
             request, options=wanted.options(), origin=origin, run_id=run_id, by=self.who
         )
@@ -99,7 +99,7 @@ class Delegate:
         """The run once it is over or waits for someone, or as it stands when the time is up."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while not rests(run := await self.office.run(run_id)):
+                while goes_on(run := await self.office.run(run_id)):
                     last = run.last.number if run.last else 0
                     await self.office.smith.store.wait(run_id, after=last)
         return await self.office.run(run_id)
@@ -120,8 +120,3 @@ class Delegate:
             "for_a_person": ONLY_PERSONS if waits or len(free) < len(run.questions) else "",
             "updated_at": moment(run.updated_at),
         }
-
-
-def rests(run: Run) -> bool:
-    """Whether nothing more happens to a run before someone says something."""
-    return not goes_on(run)
