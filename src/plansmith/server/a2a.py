@@ -42,12 +42,13 @@ from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, QuestionAsked
 from plansmith.plan.ids import Ids
+from plansmith.plan.next_move import goes_on
 from plansmith.plan.origin import Origin
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import in_language
 from plansmith.runner.answerable import ONLY_PERSONS
 from plansmith.runner.templates import Template, keeps_templates
-from plansmith.server.delegate import Delegate, program, rests
+from plansmith.server.delegate import Delegate, program
 from plansmith.server.keys import grant_of
 from plansmith.server.office import Office
 from plansmith.server.problems import HttpProblem
@@ -183,7 +184,7 @@ class RunTasks(InMemoryTaskStore):
         run = journal.run
         if journal.events[0].by != _caller(context):
             return None  # the run of a person, or of another program, is no task of this client
-        if kept is not None and not (rests(run) and kept.status.state != _state(run)):
+        if kept is not None and (goes_on(run) or kept.status.state == _state(run)):
             return kept
         where = run.origin.id if run.origin.kind == "a2a" else task_id
         task = Task(id=task_id, context_id=kept.context_id if kept else where)
@@ -202,7 +203,7 @@ def _artifact(report: str) -> Artifact:
 def _state(run: Run) -> TaskState:
     if run.status.over:
         return _STATES[run.status]
-    return TaskState.TASK_STATE_INPUT_REQUIRED if rests(run) else TaskState.TASK_STATE_WORKING
+    return TaskState.TASK_STATE_WORKING if goes_on(run) else TaskState.TASK_STATE_INPUT_REQUIRED
 
 
 class RunExecutor(AgentExecutor):
@@ -244,7 +245,7 @@ class RunExecutor(AgentExecutor):
         wanted = next((each for each in _data(message) if "template" in each), None)
         if wanted is None:
             origin = Origin(kind="a2a", id=where)
-            await delegate.plan(text, run_id=run_id, origin=origin, goes_on=True)
+            await delegate.plan(text, run_id=run_id, origin=origin, runs_on=True)
             return
         given = wanted.get("parameters")
         inputs = given if isinstance(given, dict) else {}
@@ -262,7 +263,7 @@ class RunExecutor(AgentExecutor):
     async def _follow(self, run_id: str, desk: TaskUpdater, delegate: Delegate) -> None:
         """Tell each new stand until the run is over or waits for someone."""
         told = ""
-        while not rests(run := await self._office.run(run_id)):
+        while goes_on(run := await self._office.run(run_id)):
             words = _progress(run)
             if words != told:
                 told = words

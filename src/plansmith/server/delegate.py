@@ -41,10 +41,10 @@ class Delegate:
         self.who = who
 
     async def plan(
-        self, request: str, *, run_id: str = "", origin: Origin = _OWN, goes_on: bool = False
+        self, request: str, *, run_id: str = "", origin: Origin = _OWN, runs_on: bool = False
     ) -> str:
-        """A run that is planned in the background; one that goes on runs if it only reads."""
-        wanted = PlanRequest(request, mode="read_only" if goes_on else "")
+        """A run that is planned in the background; one that `runs_on` is run if it only reads."""
+        wanted = PlanRequest(request, mode="read_only" if runs_on else "")
         journal = await self.office.smith.runs.create(
             request, options=wanted.options(), origin=origin, run_id=run_id, by=self.who
         )
@@ -108,7 +108,7 @@ class Delegate:
         """The run once it is over or waits for someone, or as it stands when the time is up."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while not rests(run := await self.office.run(run_id)):
+                while goes_on(run := await self.office.run(run_id)):
                     last = run.last.number if run.last else 0
                     await self.office.smith.store.wait(run_id, after=last)
         return await self.office.run(run_id)
@@ -130,8 +130,3 @@ class Delegate:
             "updated_at": moment(run.updated_at),
         }
         return cast("dict[str, Any]", in_reader_language(status, language_of(run.locale)))
-
-
-def rests(run: Run) -> bool:
-    """Whether nothing more happens to a run before someone says something."""
-    return not goes_on(run)
