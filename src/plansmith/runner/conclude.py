@@ -156,5 +156,6 @@ async def conclude(
         e.ReportMade(result=content_hash(text)),
         e.RunFinished(status=status.value, reason=reason),  # type: ignore[arg-type]
         values=[text],
+        at=ends[0].at if ends else None,  # the report tells when these happened
     )
     return journal.run

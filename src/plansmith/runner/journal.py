@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import Final, cast
 
 from plansmith.errors import EventMisfit, JournalDamaged, PlansmithError, StaleWriter
@@ -120,14 +121,18 @@ class Journal:
         return await self._store.get(digest)
 
     async def append(
-        self, *bodies: Entry, by: Actor = SYSTEM, values: Sequence[Json | Content] = ()
+        self,
+        *bodies: Entry,
+        by: Actor = SYSTEM,
+        values: Sequence[Json | Content] = (),
+        at: datetime | None = None,
     ) -> list[Event]:
         """Write events and the values they speak of, all or none, durable on return.
 
-        An entry may name who caused it; for the others it is `by`.
+        An entry may name who caused it; for the others it is `by`. They happened now, or `at`.
         """
         events: list[Event] = []
-        last, now = self.events[-1] if self.events else None, self._clock.now()
+        last, now = self.events[-1] if self.events else None, at or self._clock.now()
         for entry in bodies:
             body, actor = entry if isinstance(entry, tuple) else (entry, by)
             if isinstance(body, RunCreated) and self._folder and not body.folder:
@@ -165,10 +170,11 @@ class Journal:
     def following(self, *entries: Entry) -> list[Event]:
         """Events with these contents as they would follow the last one, as far as each fits."""
         events: list[Event] = []
+        now = self._clock.now()
         for entry in entries:
             body, by = entry if isinstance(entry, tuple) else (entry, SYSTEM)
             last = events[-1] if events else self.events[-1]
-            event = next_event(body, run=self.id, by=by, at=self._clock.now(), last=last)
+            event = next_event(body, run=self.id, by=by, at=now, last=last)
             with suppress(JournalDamaged):
                 self._fold.check([*events, event])
                 events.append(event)
