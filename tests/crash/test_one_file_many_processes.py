@@ -229,6 +229,7 @@ async def play(folder: Path, turns: int, seed: int) -> None:
     assert len(known) >= len(story.acknowledged) > 1
 
 
+@pytest.mark.timeout(900)
 async def test_a_server_commands_and_a_schedule_on_one_file_lose_nothing_when_killed(
     tmp_path: Path,
 ) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, tool
+from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.models.recorded import RecordedModel, RecordingModel
 from plansmith.adapters.models.scripted import Answer
 from plansmith.errors import InputNeeded, Refused, ToolBusy, ToolFailed
@@ -200,6 +202,27 @@ async def test_a_run_that_was_cancelled_while_it_ran() -> None:
     gate = Gate()
     app = Plansmith(tools=[gate, FakeTools(LOOK)])
     run = await app.submit(plan(step("g", "gate"), step("h", "gate"), step("a", after=["g"])))
+    running = asyncio.create_task(app.run(run.id))
+    await gate.started.wait()
+    await app.cancel(run.id, by="ada")
+    await running
+    await assert_replays(app, run.id)
+
+
+class SlowClock(SystemClock):
+    """A clock on which time passes between any two looks, as on a busy machine."""
+
+    looks = 0
+
+    def now(self) -> datetime:
+        self.looks += 1
+        return super().now() + timedelta(seconds=0.7 * self.looks)
+
+
+async def test_the_report_of_a_cancelled_run_tells_the_times_of_its_journal() -> None:
+    gate = Gate()
+    app = Plansmith(tools=[gate, FakeTools(LOOK)], clock=SlowClock())
+    run = await app.submit(plan(step("g", "gate"), step("a", after=["g"])))
     running = asyncio.create_task(app.run(run.id))
     await gate.started.wait()
     await app.cancel(run.id, by="ada")
