@@ -22,8 +22,8 @@ from plansmith import Plan, Problem, check_plan
 from plansmith.plan.capability import Effect, ToolSpec, tool_spec
 from plansmith.plan.graph import needs, upstream
 from plansmith.plan.problem import Severity
-from plansmith.planner.lint import lint_plan
-from plansmith.planner.mend import mend
+from plansmith.planner.check.autofix import autofix
+from plansmith.planner.check.lint import lint_plan
 
 RESULT = Path(__file__).parent / "results" / "lint.md"
 SETS = (
@@ -506,7 +506,7 @@ def mended_names(all_cases: list[Case], seed: int) -> tuple[int, int, int]:
         if _mistyped_tool(mutant, random.Random(f"{seed} {case.id} _mistyped_tool")) is None:
             continue
         made += 1
-        plan = mend(mutant.plan(), mutant.tools, ask_for_missing=False).plan
+        plan = autofix(mutant.plan(), mutant.tools, ask_for_missing=False).plan
         now = [step.get("tool") for step in plan.to_json()["steps"]]  # type: ignore[union-attr]
         gold = [step.get("tool") for step in case.steps]
         before = [step.get("tool") for step in mutant.steps]
@@ -575,7 +575,7 @@ def alarms(all_cases: list[Case], *, show: bool = False) -> Alarms:
     """Mend, check and lint the gold plans as they are."""
     count = Alarms(plans=len(all_cases))
     for case in all_cases:
-        mended = mend(case.plan(), case.tools, agents=case.agents, ask_for_missing=False)
+        mended = autofix(case.plan(), case.tools, agents=case.agents, ask_for_missing=False)
         found = check_plan(mended.plan, case.tools, agents=case.agents, parameters=Anything())
         found += lint_plan(mended.plan, case.tools)
         loud = [each for each in found if each.severity is not Severity.NOTE]

@@ -20,14 +20,13 @@ from bench.planning_score import is_exact, score, steps_of
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.models.local.embedded import CONTEXT, embedded_model
 from plansmith.adapters.models.local.engine import shared_engine
+from plansmith.adapters.models.local.files import ModelFolder, weights_path
 from plansmith.adapters.models.local.model import LocalModel
-from plansmith.adapters.models.local.shelf import Shelf, weights_path
 from plansmith.adapters.models.provider import ProviderModel
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.problem import has_errors
-from plansmith.planner.kit import Kit, PlanRequest
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.settings import PlannerSettings
+from plansmith.planner.request import PlannerDeps, PlannerSettings, PlanRequest
 from plansmith.ports import ChatModel
 
 HERE = Path(__file__).parent
@@ -121,9 +120,9 @@ def public_cases(data: Path, name: str, count: int) -> list[Case]:
 async def measure(case: Case, model: ChatModel) -> Row:
     """Plan one request with the whole pipeline."""
     settings = PlannerSettings(repairs=1)
-    kit = Kit(plan_model=model, clock=SystemClock(), tools=case.tools, settings=settings)
+    deps = PlannerDeps(plan_model=model, clock=SystemClock(), tools=case.tools, settings=settings)
     start = time.monotonic()
-    planned = await make_plan(PlanRequest(case.query), kit=kit)
+    planned = await make_plan(PlanRequest(case.query), deps=deps)
     seconds = time.monotonic() - start
     usage = planned.metrics.usage
     steps = steps_of(planned.plan)
@@ -226,7 +225,7 @@ def chosen_model(args: argparse.Namespace) -> ChatModel:
 
 def raw_model(name: str) -> LocalModel:
     """An embedded model that is asked for whole plans, bound by their schema."""
-    shelf = Shelf()
+    shelf = ModelFolder()
     path, _ = weights_path(name, shelf)
     return LocalModel(lambda: shared_engine(path, CONTEXT), name=f"local:{path.stem} (raw)")
 

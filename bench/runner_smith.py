@@ -6,8 +6,8 @@ from bench.runner_dags import TOOL, Dag
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.dialects.native import read_plan
+from plansmith.engine.budget import RunLimits
 from plansmith.plan.plan import Plan
-from plansmith.runner.limits import RunLimits
 
 
 @tool(effect="read")

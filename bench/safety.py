@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.config import Settings
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
-from plansmith.planner.checking.names import reads
+from plansmith.planner.check.names import reads
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
-from plansmith.runner.limits import RunLimits
 
 RESULT = Path(__file__).parent / "results" / "safety.md"
 NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from plansmith.adapters.ranking.minilm import MiniLmRanker
-from plansmith.planner.ranking.words import STOP, stem
+from plansmith.planner.shortlist.words import STOP, stem
 
 RESULT: Final = Path(__file__).parents[1] / "src/plansmith/planner/ranking/neighbours.txt"
 HEADER: Final = """\

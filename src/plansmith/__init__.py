@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from plansmith.plan.plan import Plan, plan_hash
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run, RunStatus, StepStatus
-    from plansmith.planner.check import check_plan
-    from plansmith.planner.jsontext.read import read_json
-    from plansmith.planner.shortlist import shortlist
+    from plansmith.planner.check.check_plan import check_plan
+    from plansmith.planner.parse.read import read_json
+    from plansmith.planner.shortlist.pick import shortlist
 
 __all__ = [
     "AgentSpec",
@@ -58,14 +58,14 @@ _HOMES = {
     "StepStatus": "plan.run",
     "ToolSpec": "plan.capability",
     "apply_diff": "plan.diff",
-    "check_plan": "planner.check",
+    "check_plan": "planner.check.check_plan",
     "diff_plans": "plan.diff",
     "fold": "plan.fold",
     "merge_plans": "plan.diff",
     "plan_hash": "plan.plan",
-    "read_json": "planner.jsontext.read",
+    "read_json": "planner.parse.read",
     "read_plan": "dialects.native",
-    "shortlist": "planner.shortlist",
+    "shortlist": "planner.shortlist.pick",
     "tool": "adapters.tools.functions",
 }
 

@@ -1,4 +1,4 @@
-"""Plansmith: plans and runs, for a program that uses it as a library (floor 6)."""
+"""Plansmith: plans and runs, for a program that uses it as a library."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
 from plansmith.adapters.tools.functions import FunctionTool, FunctionTools
 from plansmith.config import Settings
+from plansmith.engine.budget import RunLimits
 from plansmith.old_names import by_old_name
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event, Who
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
-from plansmith.planner.kit import PlanRequest
+from plansmith.planner.request import PlanRequest
 from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
-from plansmith.runner.limits import RunLimits
-from plansmith.runner.options import Options
-from plansmith.runner.templates import TemplateBook
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
+from plansmith.runs.options import Options
 from plansmith.runs.planning import RunPlanner, tell_nobody
 from plansmith.runs.service import RunService
 from plansmith.runs.stopping import LeftOut
 from plansmith.schedules.approval import StandingApproval
 from plansmith.schedules.service import Schedules
+from plansmith.templates.book import TemplateBook
 
 ToolLike = FunctionTool | Callable[..., Any] | ToolSource
 

@@ -13,14 +13,13 @@ from typing import Any, Final, cast
 from pydantic import Field, ValidationError, field_validator
 
 from plansmith.adapters.agents.a2a.settings import AgentSettings
-from plansmith.adapters.secrets.box import SecretSource
+from plansmith.adapters.secrets import SecretSource
 from plansmith.adapters.tools.mcp.settings import McpSettings
 from plansmith.errors import Misconfigured
-from plansmith.harmless import Table, at, harmless, with_paths
+from plansmith.folder_settings import Table, at, harmless, with_paths
 from plansmith.plan.data import Flag, Number, Record, Whole
-from plansmith.plan.invalid import why_invalid
-from plansmith.plan.limits import BudgetLimits, Limits
-from plansmith.planner.settings import PlannerSettings
+from plansmith.plan.limits import BudgetLimits, Limits, why_invalid
+from plansmith.planner.request import PlannerSettings
 from plansmith.review.policy import ReviewPolicy
 from plansmith.text import safe
 from plansmith.trust import PROJECT_FILE, Project, TrustBook, left_out, read_plain

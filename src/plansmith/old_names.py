@@ -1,4 +1,4 @@
-"""Names of the first release that a Plansmith still answers to, each with where it lives now."""
+"""Names of the first release that a Plansmith still answers to."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from plansmith.adapters.agents.reflecting import Reflecting
 from plansmith.adapters.agents.researcher import researcher
 from plansmith.adapters.agents.sql_writer import sql_writer
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.secrets.box import SecretBox
+from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.tools.charts import ChartTools
 from plansmith.adapters.tools.fetch import FetchTools
 from plansmith.adapters.tools.files import FileTools
@@ -25,8 +25,8 @@ from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.run_options import Team
-from plansmith.planner.briefing.background import Search, investigate
-from plansmith.planner.briefing.token_budget import rough_count
+from plansmith.planner.context.background import Search, investigate
+from plansmith.planner.context.token_budget import rough_count
 from plansmith.ports import (
     Agent,
     Call,

@@ -1,4 +1,4 @@
-"""Trust: a folder's own settings are a stranger's until a person trusts exactly that content."""
+"""Which folders a person trusts, by the hash of their content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from plansmith.adapters.approvals import Approval, ApprovalFile
 from plansmith.adapters.tools.mcp.settings import parse_servers
 from plansmith.errors import Misconfigured
 from plansmith.files import replace_file
-from plansmith.harmless import Table, at, with_paths
+from plansmith.folder_settings import Table, at, with_paths
 from plansmith.plan.data import Json, content_hash
 from plansmith.text import safe
 

@@ -34,11 +34,11 @@ from plansmith.compat.deerflow import (
     route_team,
 )
 from plansmith.dialects.dialect import dialect, recognise
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import ModelRefused, ToolFailed
 from plansmith.plan.data import Json
-from plansmith.planner.briefing.background import HEADING
+from plansmith.planner.context.background import HEADING
 from plansmith.ports import Call, Message
-from plansmith.runner.limits import RunLimits
 from plansmith.testing import Answer, FakeTool, FakeTools, MemoryStore, ScriptedModel
 
 Script = Callable[..., ScriptedModel]

@@ -18,8 +18,8 @@ from plansmith.cli.main import main
 from plansmith.dialects.dialect import DIALECTS, Writing, dialect, recognise
 from plansmith.dialects.native import read_plan
 from plansmith.errors import Misconfigured
-from plansmith.planner.parse import parse
-from plansmith.planner.prompting import prompt_text
+from plansmith.planner.model_calls import prompt_text
+from plansmith.planner.parse.reply import parse
 from plansmith.testing import ModelServer, Reply
 
 SAGE = [

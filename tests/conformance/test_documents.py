@@ -183,7 +183,7 @@ async def test_valuecell_a_request_to_a_named_agent_passes_through(
 async def test_valuecell_recurring_intent_is_clarified_confirmed_and_then_set(
     scripted: Script,
 ) -> None:
-    desk = Desk(
+    intake = Desk(
         scripted(
             asks("Once, or again and again? If so, how often?", "no schedule"),
             Answer(asks("Please confirm: daily at 09:00", "confirm"), expects="how often"),
@@ -197,11 +197,11 @@ async def test_valuecell_recurring_intent_is_clarified_confirmed_and_then_set(
             ),
         )
     )
-    first = await desk.ask("Monitor Apple's quarterly earnings")
+    first = await intake.ask("Monitor Apple's quarterly earnings")
     assert (first.tasks, "how often" in (first.guidance_message or "")) == ([], True)
-    second = await desk.ask("Recurring, check daily at 9 AM")
+    second = await intake.ask("Recurring, check daily at 9 AM")
     assert second.guidance_message == "Please confirm: daily at 09:00"
-    third = await desk.ask("Yes, confirmed")
+    third = await intake.ask("Yes, confirmed")
     [task] = third.tasks
     assert (task.title, task.query) == (
         "Apple earnings monitor",
@@ -214,22 +214,22 @@ async def test_valuecell_an_hourly_check_is_confirmed_and_its_query_is_for_once(
     scripted: Script,
 ) -> None:
     query = "Check Tesla stock price for significant changes"
-    desk = Desk(
+    intake = Desk(
         scripted(
             asks("Please confirm: every 60 minutes", "confirm"),
             recurring("Tesla price check", query, interval_minutes=60),
         )
     )
     asked = "Check Tesla stock price every hour and alert me if there's significant change"
-    assert (await desk.ask(asked)).tasks == []
-    [task] = (await desk.ask("Yes, proceed, go ahead")).tasks
+    assert (await intake.ask(asked)).tasks == []
+    [task] = (await intake.ask("Yes, proceed, go ahead")).tasks
     assert (task.query, task.pattern) == (query, TaskPattern.RECURRING)
     assert task.schedule_config == ScheduleConfig(interval_minutes=60)
 
 
 async def test_valuecell_what_is_not_to_be_done_is_guidance(scripted: Script) -> None:
-    desk = Desk(scripted(asks("I cannot help with that.", "illegal")))
-    plan = await desk.ask("Help me hack into someone's account")
+    intake = Desk(scripted(asks("I cannot help with that.", "illegal")))
+    plan = await intake.ask("Help me hack into someone's account")
     assert (plan.tasks, plan.guidance_message) == ([], "I cannot help with that.")
 
 
@@ -434,10 +434,10 @@ STOCK: dict[str, Any] = {
 
 async def test_spring_a_stored_plan_of_jmanus_runs_agent_by_agent() -> None:
     workers = [Worker("BROWSER_AGENT"), Worker("DEFAULT_AGENT")]
-    desk = JManus(Plansmith(agents=workers))
-    run = await desk.execute((await desk.create(**STOCK)).id)
+    intake = JManus(Plansmith(agents=workers))
+    run = await intake.execute((await intake.create(**STOCK)).id)
     assert run.status is RunStatus.DONE
-    shown: Any = await desk.status(run.id)
+    shown: Any = await intake.status(run.id)
     assert [each["status"] for each in shown["steps"]] == ["completed", "completed"]
     assert workers[1].tasks == ["Save what was found"]
     assert {each.code for each in dialect("jmanus").read(STOCK).problems} == {"PS013"}
@@ -452,8 +452,8 @@ async def test_spring_the_default_template_of_jmanus_takes_the_users_words() -> 
         ],
     }
     worker = Worker("ConfigurableDynaAgent")
-    desk = JManus(Plansmith(agents=[worker]))
-    saved = await desk.templates.save(template)
-    assert await desk.templates.parameters(saved.name) == ["userRequirement"]
-    run = await desk.templates.run(saved.name, {"userRequirement": "book a table"})
+    intake = JManus(Plansmith(agents=[worker]))
+    saved = await intake.templates.save(template)
+    assert await intake.templates.parameters(saved.name) == ["userRequirement"]
+    run = await intake.templates.run(saved.name, {"userRequirement": "book a table"})
     assert (run.status, worker.tasks) == (RunStatus.DONE, ["book a table"])

@@ -23,7 +23,7 @@ from plansmith.compat.openmanus import (
 )
 from plansmith.dialects.openmanus import DIALECT
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
-from plansmith.planner.listen import listen
+from plansmith.planner.model_calls import read_answer
 from plansmith.ports import Message, Prompt, Usage
 from plansmith.testing import Answer, ScriptedModel
 
@@ -395,12 +395,12 @@ async def test_tokens_are_counted_and_a_limit_is_checked_before_the_call(scripte
     call = Answer("hello", usage=Usage(input_tokens=70, output_tokens=5))
     model = CountingModel(scripted(call, Answer("again")), max_input_tokens=200)
     prompt = Prompt([Message("user", "say hello")])
-    await listen(model.stream(prompt))
+    await read_answer(model.stream(prompt))
     assert (model.total_input_tokens, model.total_completion_tokens) == (70, 5)
-    await listen(model.stream(prompt))
+    await read_answer(model.stream(prompt))
     assert model.total_input_tokens > 70
     with pytest.raises(TokenLimitExceeded, match="used up"):
-        await listen(model.stream(Prompt([Message("user", "word " * 200)])))
+        await read_answer(model.stream(Prompt([Message("user", "word " * 200)])))
 
 
 async def test_a_flow_past_its_limit_of_tokens_says_so(scripted: Script) -> None:

@@ -33,15 +33,15 @@ from plansmith.config import Settings
 from plansmith.dialects.dialect import dialect, recognise
 from plansmith.dialects.spring import shape_for, shape_of, write_as
 from plansmith.dialects.spring.nl2sql import PYTHON, REPORT, SQL
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import InvalidPlan, Refused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.timing import make_timing
-from plansmith.planner.settings import PlannerSettings
+from plansmith.planner.request import PlannerSettings
 from plansmith.ports import Call
-from plansmith.runner.limits import RunLimits
-from plansmith.runner.report import load_report
-from plansmith.runner.report_html import to_html
-from plansmith.runner.report_markdown import to_markdown
+from plansmith.report.build import load_report
+from plansmith.report.html import to_html
+from plansmith.report.markdown import to_markdown
 from plansmith.teams import AT_ONCE
 from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
 
@@ -465,11 +465,11 @@ TEMPLATE = {
 
 async def test_the_planning_function_creates_a_plan_whose_steps_name_their_agents() -> None:
     worker, other = Worker("BROWSER_AGENT"), Worker("DEFAULT_AGENT")
-    desk = manus(worker, other)
-    run = await desk.create(
+    intake = manus(worker, other)
+    run = await intake.create(
         command="create", title="Prices", steps=["[BROWSER_AGENT] look", "write it down"]
     )
-    run = await desk.execute(run.id)
+    run = await intake.execute(run.id)
     assert [task for task, _ in worker.calls] == ["look"]
     assert other.calls == [("write it down", {"s1": "BROWSER_AGENT: look"})]
 
@@ -485,9 +485,9 @@ async def test_small_talk_gets_a_direct_response(scripted: Script) -> None:
 
 async def test_a_direct_response_has_a_status_too(scripted: Script) -> None:
     said = {"decision": "answer", "reason": "", "query": "", "answer": "Hello!"}
-    desk = manus(model=scripted(said), settings=Settings())
-    run = await desk.request("hi")
-    shown: Any = await desk.status(run.id)
+    intake = manus(model=scripted(said), settings=Settings())
+    run = await intake.request("hi")
+    shown: Any = await intake.status(run.id)
     assert (shown["steps"], shown["summary"]) == ([], "Hello!")
 
 
@@ -516,16 +516,16 @@ async def test_a_request_is_planned_in_the_words_of_the_planning_function(script
     }
     model = scripted(drafted_plan)
     worker = Worker("BROWSER_AGENT")
-    desk = manus(worker, model=model)
-    run = await desk.execute((await desk.request("look for prices")).id)
+    intake = manus(worker, model=model)
+    run = await intake.execute((await intake.request("look for prices")).id)
     assert '"stepRequirement"' in model.prompts[0][0].text
     assert set(dialect("jmanus").schema()["required"]) == set(drafted_plan)  # type: ignore[arg-type]
     assert worker.calls == [("look", {"terminate_columns": "name, price"})]
-    shown: Any = await desk.status(run.id)
+    shown: Any = await intake.status(run.id)
     assert shown["steps"][0]["status"] == "completed"
     small = drafted_plan | {"steps": [], "directResponse": "Hello!"}
-    desk = manus(model=scripted(small))
-    run = await desk.execute((await desk.request("hi")).id)
+    intake = manus(model=scripted(small))
+    run = await intake.execute((await intake.request("hi")).id)
     assert "Hello!" in run.report
 
 
@@ -538,25 +538,25 @@ async def test_a_plan_without_steps_is_refused_with_what_to_do() -> None:
 
 async def test_templates_have_versions_and_places_and_run_with_parameters() -> None:
     worker = Worker("BROWSER_AGENT")
-    desk = manus(worker)
-    first = await desk.templates.save(TEMPLATE, by="ada")
+    intake = manus(worker)
+    first = await intake.templates.save(TEMPLATE, by="ada")
     assert (first.name, first.version) == ("prices", 1)
-    assert (await desk.templates.save(TEMPLATE)).version == 1
+    assert (await intake.templates.save(TEMPLATE)).version == 1
     other = TEMPLATE | {"steps": [*TEMPLATE["steps"], "[BROWSER_AGENT] save"]}
-    assert (await desk.templates.save(other)).version == 2
-    assert [each["version"] for each in await desk.templates.versions("prices")] == [1, 2]  # type: ignore[index, call-overload]
-    assert sorted(await desk.templates.parameters("prices@1")) == ["product", "site"]
-    run = await desk.templates.run("prices@1", {"product": "bolts", "site": "{{s1}} shop"})
+    assert (await intake.templates.save(other)).version == 2
+    assert [each["version"] for each in await intake.templates.versions("prices")] == [1, 2]  # type: ignore[index, call-overload]
+    assert sorted(await intake.templates.parameters("prices@1")) == ["product", "site"]
+    run = await intake.templates.run("prices@1", {"product": "bolts", "site": "{{s1}} shop"})
     assert run.status is RunStatus.DONE
     assert worker.calls[0] == ("look for bolts at {{s1}} shop", {})
     assert worker.calls[1][1]["terminate_columns"] == "name, price"
 
 
 async def test_a_missing_parameter_is_an_error() -> None:
-    desk = manus()
-    await desk.templates.save(TEMPLATE)
+    intake = manus()
+    await intake.templates.save(TEMPLATE)
     with pytest.raises(InvalidPlan, match="site"):
-        await desk.templates.run("prices", {"product": "bolts"})
+        await intake.templates.run("prices", {"product": "bolts"})
 
 
 async def test_a_template_for_an_unknown_agent_is_refused() -> None:
@@ -567,9 +567,9 @@ async def test_a_template_for_an_unknown_agent_is_refused() -> None:
 
 
 async def test_templates_are_exported_and_imported() -> None:
-    desk = manus()
-    await desk.templates.save(TEMPLATE)
-    exported: Any = await desk.templates.export()
+    intake = manus()
+    await intake.templates.save(TEMPLATE)
+    exported: Any = await intake.templates.export()
     assert exported[0]["steps"] == TEMPLATE["steps"]
     other = manus()
     assert await other.templates.take_in(exported) == 1
@@ -580,9 +580,9 @@ async def test_templates_are_exported_and_imported() -> None:
 
 async def test_a_template_can_be_published_as_a_tool_for_other_plans() -> None:
     worker = Worker("BROWSER_AGENT", effect=Effect.READ)
-    desk = manus(worker)
-    await desk.templates.save(TEMPLATE)
-    published = await desk.templates.publish("prices")
+    intake = manus(worker)
+    await intake.templates.save(TEMPLATE)
+    published = await intake.templates.publish("prices")
     [spec] = await published.tools()
     assert (spec.name, spec.effect) == ("prices", Effect.READ)
     assert sorted(spec.input_schema["required"]) == ["product", "site"]
@@ -594,13 +594,13 @@ async def test_a_template_can_be_published_as_a_tool_for_other_plans() -> None:
         "s1": "BROWSER_AGENT: look for bolts at a shop",
         "s2": "BROWSER_AGENT: compare",
     }
-    assert [each.status for each in await desk.smith.runs()] == [RunStatus.DONE]
+    assert [each.status for each in await intake.smith.runs()] == [RunStatus.DONE]
 
 
 async def test_a_published_template_that_fails_fails_its_step() -> None:
-    desk = manus(Worker("BROWSER_AGENT", ToolFailed("the page is gone")))
-    await desk.templates.save(TEMPLATE)
-    published = await desk.templates.publish("prices")
+    intake = manus(Worker("BROWSER_AGENT", ToolFailed("the page is gone")))
+    await intake.templates.save(TEMPLATE)
+    published = await intake.templates.publish("prices")
     with pytest.raises(ToolFailed, match="is failed"):
         await published.call("prices", {"product": "a", "site": "b"}, Call("k"))
     with pytest.raises(ToolFailed, match="no published template"):
@@ -623,38 +623,38 @@ async def test_a_form_with_a_time_limit_ends_in_no_answer_and_never_in_a_choice(
 
 
 async def test_stop_status_and_details_of_a_run() -> None:
-    desk = manus(Worker("BROWSER_AGENT", "seen", ToolFailed("the page is gone")))
-    run = await desk.create(title="t", steps=["[BROWSER_AGENT] a", "[BROWSER_AGENT] b"])
-    before: Any = await desk.status(run.id)
+    intake = manus(Worker("BROWSER_AGENT", "seen", ToolFailed("the page is gone")))
+    run = await intake.create(title="t", steps=["[BROWSER_AGENT] a", "[BROWSER_AGENT] b"])
+    before: Any = await intake.status(run.id)
     assert [each["status"] for each in before["steps"]] == ["not_started"] * 2
-    await desk.execute(run.id)
-    after: Any = await desk.status(run.id)
+    await intake.execute(run.id)
+    after: Any = await intake.status(run.id)
     assert [each["status"] for each in after["steps"]] == ["completed", "blocked"]
     assert [each["result"] for each in after["steps"]] == ["seen", "the page is gone"]
-    record = [str(event["body"]["type"]) for event in await desk.details(run.id)]  # type: ignore[index, call-overload]
+    record = [str(event["body"]["type"]) for event in await intake.details(run.id)]  # type: ignore[index, call-overload]
     assert record[0] == "run_created"
     assert record[-1] == "run_finished"
-    other = await desk.create(title="t", steps=["[BROWSER_AGENT] a"])
-    assert (await desk.stop(other.id, by="ada")).status is RunStatus.CANCELLED
+    other = await intake.create(title="t", steps=["[BROWSER_AGENT] a"])
+    assert (await intake.stop(other.id, by="ada")).status is RunStatus.CANCELLED
 
 
 async def test_a_run_that_is_over_can_be_deleted(tmp_path: Path) -> None:
-    desk = manus(store=f"sqlite:///{tmp_path / 'runs.db'}")
-    run = await desk.create(title="t", steps=["[BROWSER_AGENT] a"])
+    intake = manus(store=f"sqlite:///{tmp_path / 'runs.db'}")
+    run = await intake.create(title="t", steps=["[BROWSER_AGENT] a"])
     with pytest.raises(Refused, match="stop it first"):
-        await desk.delete(run.id)
-    await desk.execute(run.id)
-    assert await desk.delete(run.id) is True
-    assert await desk.smith.runs() == []
-    await desk.smith.close()
+        await intake.delete(run.id)
+    await intake.execute(run.id)
+    assert await intake.delete(run.id) is True
+    assert await intake.smith.runs() == []
+    await intake.smith.close()
 
 
 async def test_schedules_are_made_read_changed_removed_and_run_now() -> None:
     worker, clock = Worker("BROWSER_AGENT"), FakeClock()
-    desk = manus(worker, clock=clock)
-    await desk.templates.save(TEMPLATE)
-    smith, inputs = desk.smith, {"product": "bolts", "site": "a shop"}
-    plan = await desk.templates.plan("prices", inputs)
+    intake = manus(worker, clock=clock)
+    await intake.templates.save(TEMPLATE)
+    smith, inputs = intake.smith, {"product": "bolts", "site": "a shop"}
+    plan = await intake.templates.plan("prices", inputs)
     made = await smith.schedules.create(
         timing=make_timing(cron="30 9 * * MON-FRI"), plan=plan, approve=plan.hash, by="ada"
     )

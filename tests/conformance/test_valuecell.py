@@ -39,12 +39,12 @@ from plansmith.compat.valuecell import (
 from plansmith.compat.valuecell.conversations import is_confirmed, short_title
 from plansmith.config import Settings
 from plansmith.dialects.dialect import dialect, recognise
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import InputNeeded, ModelRefused, PlansmithError, ToolFailed
 from plansmith.plan.capability import Skill
 from plansmith.plan.data import Json
 from plansmith.plan.schedules import Missed, Overlap
 from plansmith.ports import Call
-from plansmith.runner.limits import RunLimits
 from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
@@ -332,8 +332,8 @@ async def test_the_model_is_asked_in_the_shape_and_the_words_of_the_planner(
 
 
 async def test_agents_over_a2a_are_known_by_their_cards_and_take_tasks(scripted: Script) -> None:
-    async with Desk().serving() as desk:
-        agent = await connect("desk", desk.url, effect="read")
+    async with Desk().serving() as intake:
+        agent = await connect("desk", intake.url, effect="read")
         async with Plansmith(
             model=scripted(answer(task("a2a.desk", query="echo hello"))),
             agents=[agent],
@@ -346,7 +346,7 @@ async def test_agents_over_a2a_are_known_by_their_cards_and_take_tasks(scripted:
             plan = await ExecutionPlanner(connections).create_plan(asked(), nobody, "t1")
             run = await smith.run(plan.plan_id)
             assert run.status is RunStatus.DONE
-            assert desk.executor.deeds == ["begin echo hello"]
+            assert intake.executor.deeds == ["begin echo hello"]
 
 
 # Plans and tasks

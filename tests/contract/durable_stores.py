@@ -22,9 +22,9 @@ from plansmith.plan.events import (
     RunFinished,
     StepReused,
     next_event,
+    verify_chain,
 )
 from plansmith.plan.plan import Plan
-from plansmith.plan.verify import verify_chain
 from plansmith.testing.contracts import journal
 
 Store = SqliteStore | PostgresStore

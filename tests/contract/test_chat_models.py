@@ -9,18 +9,14 @@ from pathlib import Path
 import pytest
 from pydantic_ai.models import override_allow_model_requests
 
-from plansmith.adapters.models.auto import AutoModel
-from plansmith.adapters.models.checked import CheckedModel
-from plansmith.adapters.models.choosing import Choice
-from plansmith.adapters.models.limited import LimitedModel
+from plansmith.adapters.models.choose import AutoModel, Choice
+from plansmith.adapters.models.fact_checked import FactCheckedModel
 from plansmith.adapters.models.provider import ProviderModel
-from plansmith.adapters.models.retrying import RetryingModel
-from plansmith.adapters.models.timed import TimedModel
+from plansmith.adapters.models.wrappers import LimitedModel, RetryingModel, TimedModel
 from plansmith.compat.openmanus.tokens import CountingModel
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.planner.listen import listen
-from plansmith.planner.transcript import Transcript
+from plansmith.planner.model_calls import Transcript, read_answer
 from plansmith.ports import (
     ChatModel,
     Delta,
@@ -163,7 +159,7 @@ async def test_every_wrapper_passes_the_prompt_on_as_it_is(tmp_path: Path) -> No
         LimitedModel(inner, context_tokens=8000),
         RetryingModel(inner, clock=clock),
         TimedModel(inner, clock=clock),
-        CheckedModel(inner),
+        FactCheckedModel(inner),
         AutoModel(chosen, lambda _: inner),
         RecordingModel(inner, tmp_path / "calls.jsonl"),
         Transcript().of(inner),
@@ -171,7 +167,7 @@ async def test_every_wrapper_passes_the_prompt_on_as_it_is(tmp_path: Path) -> No
     ]
     prompt = Prompt(HELLO, tools=[ToolSpec(name="t")], max_tokens=7, brief=TriageBrief("hello"))
     for wrapper in wrappers:
-        await listen(wrapper.stream(prompt))
+        await read_answer(wrapper.stream(prompt))
     assert len(inner.prompts) == len(wrappers)
     assert all(each is prompt for each in inner.prompts)
 
@@ -181,4 +177,4 @@ async def test_a_recorded_call_is_found_by_its_messages_whatever_the_brief(tmp_p
     await said(RecordingModel(ScriptedModel("good day"), path))
     assert json.loads(path.read_text())["request"].keys() == {"messages", "schema", "tools"}
     prompt = Prompt(HELLO, max_tokens=5, brief=TriageBrief("hello"))
-    assert (await listen(RecordedModel(path).stream(prompt))).text == "good day"
+    assert (await read_answer(RecordedModel(path).stream(prompt))).text == "good day"

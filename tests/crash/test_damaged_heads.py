@@ -113,7 +113,7 @@ async def test_a_server_starts_beside_a_damaged_run_and_takes_up_the_others(
         second = await house.begin(tool_step("a", "mail"))
         # Approved behind the server's back: it stops before anybody runs it.
         for run in (first, second):
-            await house.office.smith.decide(run["id"], approve=run["hash"], by="ada")
+            await house.server_state.smith.decide(run["id"], approve=run["hash"], by="ada")
     damage_file(path, first["id"], HAND[damage])
     async with serving(tmp_path, store="sqlite") as house:
         await house.until(second["id"], "done")

@@ -24,7 +24,7 @@ from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.errors import EventMisfit, JournalDamaged, Refused, RunBusy
 from plansmith.plan import events as e
-from plansmith.plan.verify import verify_chain
+from plansmith.plan.events import verify_chain
 
 ROOT = Path(__file__).parents[2]
 ADA = e.Actor(kind="person", name="ada")
@@ -258,7 +258,7 @@ async def test_commands_list_show_verify_and_repair_a_damaged_run(tmp_path: Path
 async def test_the_server_shows_and_repairs_a_damaged_run(tmp_path: Path) -> None:
     async with serving(tmp_path, store="sqlite") as house:
         made = await house.begin(tool_step("a", "mail"))
-        store = house.office.smith.store
+        store = house.server_state.smith.store
         last = (await store.events(made["id"]))[-1]
         body = e.StepDone(step="nowhere", result="0" * 64)
         await store.append([e.next_event(body, run=made["id"], by=SYSTEM, at=last.at, last=last)])
@@ -285,7 +285,7 @@ async def test_a_run_that_breaks_in_the_server_is_paused_and_says_why(
     async with serving(tmp_path, store="sqlite") as house:
         run = await house.begin(tool_step("a", "mail"))
         with monkeypatch.context() as patched:
-            patched.setattr(house.office.smith.runs.planner, "equip", broken)
+            patched.setattr(house.server_state.smith.runs.planner, "equip", broken)
             await house.approve(run)
             paused = await house.until(run["id"], "paused")
         assert "a fault nobody foresaw" in paused["reason"]

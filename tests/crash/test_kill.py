@@ -15,8 +15,7 @@ from tests.crash.worker import Service, twenty_steps
 from plansmith import RunStatus, StepStatus
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
-from plansmith.plan.events import StepDone
-from plansmith.plan.verify import verify_chain
+from plansmith.plan.events import StepDone, verify_chain
 
 ROOT = Path(__file__).parents[2]
 ORDINARY = [0, 1, 3, 6, 10, 15]

@@ -21,8 +21,8 @@ from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
+from plansmith.engine.ownership import lives_here, this_process
 from plansmith.errors import RunBusy
-from plansmith.runner.owners import lives_here, this_process
 
 PLAN: dict[str, Any] = {
     "goal": "slow, then quick",

@@ -204,7 +204,7 @@ async def test_a_server_says_that_it_is_not_ready_and_its_runs_go_on_when_the_st
             told = await house.client.post(f"/v1/runs/{run['id']}/pause", json={})
             assert (told.status_code, told.json()["code"]) == (503, "store_away")
             tools.gate.set()
-            await until(lambda: bool(house.office.smith.runs.journals.patience.trouble))
+            await until(lambda: bool(house.server_state.smith.runs.journals.patience.trouble))
         await house.until(run["id"], "done")
         assert [name for name, _ in tools.calls] == ["slow", "mail"]
         assert (await house.get("/readyz"))["status"] == "ok"
@@ -223,7 +223,7 @@ async def test_a_server_that_starts_while_its_store_is_away_takes_up_its_runs_la
         tools.gate.set()
         second = serving(tmp_path, tools=tools, settings={"store": url})
         house = await second.__aenter__()
-        await until(lambda: bool(house.office.smith.runs.journals.patience.trouble))
+        await until(lambda: bool(house.server_state.smith.runs.journals.patience.trouble))
     try:
         await house.until(run["id"], "done")
     finally:
@@ -233,7 +233,7 @@ async def test_a_server_that_starts_while_its_store_is_away_takes_up_its_runs_la
 async def test_a_run_left_behind_by_its_process_is_moved_on_over_http(tmp_path: Path) -> None:
     async with serving(tmp_path, store="sqlite") as house:
         run = await house.begin(tool_step("a"), mode="review")
-        smith = house.office.smith
+        smith = house.server_state.smith
         await smith.decide(run["id"], approve=run["hash"], by="ann")
         # Nobody was told: it is approved, and nobody runs it.
         await house.post(f"/v1/runs/{run['id']}/resume")
@@ -292,7 +292,7 @@ def then(text: str) -> str:
 
 async def main():
     store = SqliteStore(sys.argv[1], timeout_s=0.05)
-    from plansmith.runner.limits import RunLimits
+    from plansmith.engine.budget import RunLimits
     smith = Plansmith(tools=[fill, then], store=store, limits=RunLimits(data="show"))
     steps = [{"id": "a", "tool": "fill"}, {"id": "b", "tool": "then", "inputs": {"text": "{{a}}"}}]
     plan = Plan.model_validate({"goal": "fill", "steps": steps})

@@ -14,8 +14,7 @@ from tests.crash.worker import Service, twenty_steps
 from plansmith import RunStatus
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
-from plansmith.plan.events import RunFinished, StepDone
-from plansmith.plan.verify import verify_chain
+from plansmith.plan.events import RunFinished, StepDone, verify_chain
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,11 +16,11 @@ from typing import Any
 from plansmith import Effect, Plan, ToolSpec
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import RunBusy
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event
 from plansmith.ports import Call
-from plansmith.runner.limits import RunLimits
 
 KINDS = ("read", "keyed", "write", "read")
 

@@ -12,12 +12,12 @@ import pytest
 from plansmith import Plan, Problem, check_plan, read_plan
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.problem import CODES
-from plansmith.planner.checking.constraints import Constraint
-from plansmith.planner.checking.made_up import MADE_UP, made_up_values
-from plansmith.planner.checking.missing import MISSING, missing_deeds
-from plansmith.planner.deeds import asked_deeds
-from plansmith.planner.lint import lint_plan
-from plansmith.planner.mend import mend
+from plansmith.planner.check.autofix import autofix
+from plansmith.planner.check.constraints import Constraint
+from plansmith.planner.check.lint import lint_plan
+from plansmith.planner.check.made_up import MADE_UP, made_up_values
+from plansmith.planner.check.missing import MISSING, missing_changes
+from plansmith.planner.intent import find_intents
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -120,11 +120,11 @@ CONSTRAINTS = [
 
 def problems_of(plan: Plan, code: str) -> list[Problem]:
     if code in ("PS205", "PS206", "PS207"):
-        return mend(plan, TOOLS).problems
+        return autofix(plan, TOOLS).problems
     if code == MISSING:
-        asked = asked_deeds("Get the forecast for Oslo and save it as oslo.txt")
+        asked = find_intents("Get the forecast for Oslo and save it as oslo.txt")
         tools = {spec.name: spec for spec in tool_specs(TOOLS)}
-        return missing_deeds(asked, plan, tools=tools, agents={}, templates={})
+        return missing_changes(asked, plan, tools=tools, agents={}, templates={})
     if code == MADE_UP:
         return made_up_values(plan, TOOLS, "Gossip about my last order")
     if code.startswith("PS4"):

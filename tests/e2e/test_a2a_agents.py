@@ -24,8 +24,8 @@ TWO = [WAYS[0], WAYS[3]]
 OLD = pytest.param({"binding": "JSONRPC", "streaming": True, "version": "0.3.0"}, id="0.3")
 
 
-async def agent_of(desk: Desk, **settings: Any) -> A2AAgent:
-    return await connect("desk", desk.url, **settings)
+async def agent_of(intake: Desk, **settings: Any) -> A2AAgent:
+    return await connect("desk", intake.url, **settings)
 
 
 async def question(agent: A2AAgent, task: str, call: Call | None = None) -> InputNeeded:
@@ -40,7 +40,7 @@ def reply(need: InputNeeded, answer: Json, key: str = "k") -> Call:
 
 class TestA2AAgent(AgentContract):
     @pytest.fixture(autouse=True)
-    def desk(self) -> Iterator[None]:
+    def intake(self) -> Iterator[None]:
         with Desk().in_thread() as self.url:
             yield
 
@@ -50,8 +50,8 @@ class TestA2AAgent(AgentContract):
 
 @pytest.mark.parametrize("way", [*WAYS, OLD])
 async def test_work_is_done_once_and_comes_back_in_a_fixed_shape(way: dict[str, Any]) -> None:
-    async with Desk(**way).serving() as desk:
-        agent = await agent_of(desk)
+    async with Desk(**way).serving() as intake:
+        agent = await agent_of(intake)
         result = await agent.work("echo hello", {}, Call(key="k"))
         assert result == {
             "text": "hello",
@@ -61,21 +61,21 @@ async def test_work_is_done_once_and_comes_back_in_a_fixed_shape(way: dict[str, 
             "citations": [],
             "notes": [],
         }
-        assert desk.executor.deeds == ["begin echo hello"]
+        assert intake.executor.deeds == ["begin echo hello"]
 
 
 @pytest.mark.parametrize("way", TWO)
 async def test_an_agent_may_answer_at_once_without_a_task(way: dict[str, Any]) -> None:
-    async with Desk(**way).serving() as desk:
-        result = await (await agent_of(desk)).work("reply at once", {}, Call(key="k"))
+    async with Desk(**way).serving() as intake:
+        result = await (await agent_of(intake)).work("reply at once", {}, Call(key="k"))
         assert isinstance(result, dict)
         assert result["text"] == "at once"
 
 
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
 async def test_progress_is_heard_while_the_work_goes_on(binding: str) -> None:
-    async with Desk(binding=binding).serving() as desk:
-        agent, heard, first = await agent_of(desk), list[str](), asyncio.Event()
+    async with Desk(binding=binding).serving() as intake:
+        agent, heard, first = await agent_of(intake), list[str](), asyncio.Event()
 
         def progress(text: str) -> None:
             heard.append(text)
@@ -84,10 +84,10 @@ async def test_progress_is_heard_while_the_work_goes_on(binding: str) -> None:
 
         call = Call(key="k", progress=progress)
         working = asyncio.create_task(agent.work("stream a b", {}, call))
-        desk.executor.gates["a"].set()
+        intake.executor.gates["a"].set()
         await first.wait()
         assert not working.done()
-        desk.executor.gates["b"].set()
+        intake.executor.gates["b"].set()
         result = await working
         assert isinstance(result, dict)
         assert result["text"] == "ab"
@@ -95,8 +95,8 @@ async def test_progress_is_heard_while_the_work_goes_on(binding: str) -> None:
 
 
 async def test_progress_of_an_agent_that_does_not_stream_is_asked_for() -> None:
-    async with Desk(streaming=False).serving() as desk:
-        agent, heard, first = await agent_of(desk), list[str](), asyncio.Event()
+    async with Desk(streaming=False).serving() as intake:
+        agent, heard, first = await agent_of(intake), list[str](), asyncio.Event()
 
         def progress(text: str) -> None:
             heard.append(text)
@@ -105,7 +105,7 @@ async def test_progress_of_an_agent_that_does_not_stream_is_asked_for() -> None:
 
         working = asyncio.create_task(agent.work("hold x", {}, Call(key="k", progress=progress)))
         await first.wait()
-        desk.executor.gates["x"].set()
+        intake.executor.gates["x"].set()
         assert (await working)["text"] == "held x"  # type: ignore[call-overload,index]
 
 
@@ -113,8 +113,8 @@ async def test_progress_of_an_agent_that_does_not_stream_is_asked_for() -> None:
 async def test_a_question_is_asked_and_its_answer_goes_on_with_the_same_task(
     way: dict[str, Any],
 ) -> None:
-    async with Desk(**way).serving() as desk:
-        agent = await agent_of(desk)
+    async with Desk(**way).serving() as intake:
+        agent = await agent_of(intake)
         need = await question(agent, "ask lunch")
         assert need.message == "Which day for lunch?"
         need = await question(agent, "ask lunch", reply(need, "nothing"))
@@ -122,31 +122,31 @@ async def test_a_question_is_asked_and_its_answer_goes_on_with_the_same_task(
         result = await agent.work("ask lunch", {}, reply(need, "monday"))
         assert isinstance(result, dict)
         assert result["text"] == "booked monday"
-        assert desk.executor.deeds == ["begin ask lunch", "answer nothing", "answer monday"]
+        assert intake.executor.deeds == ["begin ask lunch", "answer nothing", "answer monday"]
 
 
 async def test_an_answer_that_was_given_is_not_given_again() -> None:
-    async with Desk().serving() as desk:
-        agent = await agent_of(desk)
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake)
         need = await question(agent, "ask lunch")
         first = await agent.work("ask lunch", {}, reply(need, "monday"))
         assert await agent.work("ask lunch", {}, reply(need, "monday")) == first
-        assert desk.executor.deeds == ["begin ask lunch", "answer monday"]
+        assert intake.executor.deeds == ["begin ask lunch", "answer monday"]
 
 
 async def test_an_old_answer_does_not_reach_a_new_question() -> None:
-    async with Desk().serving() as desk:
-        agent = await agent_of(desk)
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake)
         need = await question(agent, "ask lunch")
         again = await question(agent, "ask lunch", reply(need, "nothing"))
         late = await question(agent, "ask lunch", reply(need, "nothing"))
         assert late.message == again.message == "Really, which day?"
-        assert desk.executor.deeds == ["begin ask lunch", "answer nothing"]
+        assert intake.executor.deeds == ["begin ask lunch", "answer nothing"]
 
 
 async def test_options_and_forms_are_passed_on_and_answers_come_back_as_data() -> None:
-    async with Desk().serving() as desk:
-        agent = await agent_of(desk)
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake)
         need = await question(agent, "choose red blue")
         assert (need.message, need.options) == ("Which one?", ("red", "blue"))
         need = await question(agent, "form", Call(key="f"))
@@ -156,13 +156,13 @@ async def test_options_and_forms_are_passed_on_and_answers_come_back_as_data() -
             "required": ["n"],
         }
         await agent.work("form", {}, reply(need, {"n": 3}, "f"))
-        [part] = desk.executor.said[-1]["parts"]
+        [part] = intake.executor.said[-1]["parts"]
         assert part["data"] == {"n": 3}
 
 
 async def test_a_sign_in_is_a_question_with_a_link_that_takes_no_credential() -> None:
-    async with Desk().serving() as desk:
-        agent = await agent_of(desk)
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake)
         need = await question(agent, "auth")
         assert need.link == "https://login.example/start?for=desk"
         assert need.options == ("done", "cannot")
@@ -173,17 +173,17 @@ async def test_a_sign_in_is_a_question_with_a_link_that_takes_no_credential() ->
 
 
 async def test_a_sign_in_that_a_person_cannot_give_cancels_the_task() -> None:
-    async with Desk().serving() as desk:
-        agent = await agent_of(desk)
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake)
         need = await question(agent, "auth")
         with pytest.raises(ToolFailed, match="could not give it"):
             await agent.work("auth", {}, reply(need, "cannot"))
-        assert desk.executor.deeds == ["begin auth", "cancel"]
+        assert intake.executor.deeds == ["begin auth", "cancel"]
 
 
 async def test_an_agent_that_asks_for_ever_is_not_answered_for_ever() -> None:
-    async with Desk().serving() as desk:
-        agent = await agent_of(desk, limits={"questions": 2})
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake, limits={"questions": 2})
         need = await question(agent, "ask x")
         need = await question(agent, "ask x", reply(need, "nothing"))
         with pytest.raises(ToolFailed, match="asked more than 2 times"):
@@ -202,35 +202,35 @@ async def test_an_agent_that_asks_for_ever_is_not_answered_for_ever() -> None:
 async def test_a_bad_end_is_a_failure_with_the_agents_reason(
     way: dict[str, Any], task: str, told: str
 ) -> None:
-    async with Desk(**way).serving() as desk:
+    async with Desk(**way).serving() as intake:
         with pytest.raises(ToolFailed, match=told) as caught:
-            await (await agent_of(desk)).work(task, {}, Call(key="k"))
+            await (await agent_of(intake)).work(task, {}, Call(key="k"))
         assert not isinstance(caught.value, ToolBusy)
 
 
 @pytest.mark.parametrize("way", TWO)
 async def test_an_agent_that_breaks_down_is_a_failure(way: dict[str, Any]) -> None:
-    async with Desk(**way).serving() as desk:
+    async with Desk(**way).serving() as intake:
         with pytest.raises(ToolFailed):
-            await (await agent_of(desk)).work("crash boom", {}, Call(key="k"))
-        assert desk.executor.deeds == ["begin crash boom"]
+            await (await agent_of(intake)).work("crash boom", {}, Call(key="k"))
+        assert intake.executor.deeds == ["begin crash boom"]
 
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_cancelled_step_cancels_the_task(way: dict[str, Any]) -> None:
-    async with Desk(**way).serving() as desk:
-        agent = await agent_of(desk)
+    async with Desk(**way).serving() as intake:
+        agent = await agent_of(intake)
         working = asyncio.create_task(agent.work("hold x", {}, Call(key="k")))
-        await desk.executor.entered["x"].wait()
+        await intake.executor.entered["x"].wait()
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working
-        assert desk.executor.deeds == ["begin hold x", "cancel"]
+        assert intake.executor.deeds == ["begin hold x", "cancel"]
 
 
 async def test_all_kinds_of_parts_are_kept_within_limits() -> None:
-    async with Desk().serving() as desk:
-        agent = await agent_of(desk, limits={"binary_bytes": 1000})
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake, limits={"binary_bytes": 1000})
         result: Any = await agent.work("rich 2000", {}, Call(key="k"))
         assert result["text"] == "see the table"
         assert result["data"] == [{"rows": [1, 2.5, None]}]
@@ -262,19 +262,19 @@ async def test_all_kinds_of_parts_are_kept_within_limits() -> None:
 async def test_inputs_go_along_in_a_form_the_agent_takes_and_no_digit_is_lost(
     modes: list[str], inputs: dict[str, Json], kinds: list[str]
 ) -> None:
-    async with Desk(modes=modes).serving() as desk:
-        await (await agent_of(desk)).work("reply x", inputs, Call(key="k"))
-        parts = desk.executor.said[0]["parts"]
+    async with Desk(modes=modes).serving() as intake:
+        await (await agent_of(intake)).work("reply x", inputs, Call(key="k"))
+        parts = intake.executor.said[0]["parts"]
         assert [next(k for k in ("text", "data") if k in part) for part in parts] == kinds
         if len(kinds) == 1:
             assert str(inputs["n"]) in parts[0]["text"]
 
 
 async def test_headers_hold_secrets_that_go_to_the_agent_alone_and_come_back_hidden() -> None:
-    async with Desk().serving() as desk:
+    async with Desk().serving() as intake:
         secret = {"TOKEN": "s3cret-canary"}
         headers = {"Authorization": "Bearer ${TOKEN}"}
-        agent = await connect("desk", desk.url, headers=headers, lookup=secret.get)
+        agent = await connect("desk", intake.url, headers=headers, lookup=secret.get)
         heard: list[str] = []
         call = Call(key="k", progress=heard.append)
         result = await agent.work("echo I saw s3cret-canary", {}, call)
@@ -284,23 +284,23 @@ async def test_headers_hold_secrets_that_go_to_the_agent_alone_and_come_back_hid
         shown = f"{result} {heard} {failed.value} {failed.value.args} {need} {need.state}"
         assert "s3cret-canary" not in shown
         assert "I saw [hidden]" in shown
-        sent = [each.get("authorization") for each in desk.headers]
+        sent = [each.get("authorization") for each in intake.headers]
         assert sent.count("Bearer s3cret-canary") >= 3
-        assert [each for each in desk.headers if "authorization" not in each], "cards are public"
+        assert [each for each in intake.headers if "authorization" not in each], "cards are public"
 
 
 async def test_a_missing_secret_is_said_before_anything_is_sent() -> None:
-    async with Desk().serving() as desk:
-        agent = await agent_of(desk, headers={"Authorization": "Bearer ${NO_SUCH_TOKEN_HERE}"})
-        before = len(desk.headers)
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake, headers={"Authorization": "Bearer ${NO_SUCH_TOKEN_HERE}"})
+        before = len(intake.headers)
         with pytest.raises(Misconfigured, match="NO_SUCH_TOKEN_HERE"):
             await agent.work("echo x", {}, Call(key="k"))
-        assert len(desk.headers) == before
+        assert len(intake.headers) == before
 
 
 async def test_an_agent_that_is_not_there_is_worth_another_try() -> None:
-    async with Desk().serving() as desk:
-        agent = await agent_of(desk)
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake)
     with pytest.raises(ToolBusy, match="no connection"):
         await agent.work("echo x", {}, Call(key="k"))
     with pytest.raises(ToolBusy, match="no connection"):
@@ -308,12 +308,12 @@ async def test_an_agent_that_is_not_there_is_worth_another_try() -> None:
 
 
 async def test_a_card_that_changed_blocks_the_agent_and_says_what_changed() -> None:
-    async with Desk().serving() as desk:
-        agent = await agent_of(desk)
-        desk.card.description = "Books things, and mails everybody."
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake)
+        intake.card.description = "Books things, and mails everybody."
         with pytest.raises(ToolFailed, match=r'description: "Books things\."') as caught:
             await agent.work("echo x", {}, Call(key="k"))
         assert "approve" in caught.value.hint
-        assert desk.executor.deeds == []
-        desk.card.description = "Books things."
+        assert intake.executor.deeds == []
+        intake.card.description = "Books things."
         await agent.work("echo x", {}, Call(key="k"))

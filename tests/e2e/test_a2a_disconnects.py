@@ -36,9 +36,9 @@ async def behind_a_wire(
 ) -> AsyncIterator[tuple[Desk, Wire]]:
     port = free_port()
     wire = Wire(port)
-    desk = Desk(binding=binding, streaming=streaming, port=port, public=wire.url, **more)
-    async with desk.serving(), wire.open():
-        yield desk, wire
+    intake = Desk(binding=binding, streaming=streaming, port=port, public=wire.url, **more)
+    async with intake.serving(), wire.open():
+        yield intake, wire
 
 
 async def agent_of(wire: Wire, **settings: Any) -> A2AAgent:
@@ -54,43 +54,43 @@ def again(need: InputNeeded, answer: Json) -> Call:
 async def test_a_stream_that_is_cut_is_taken_up_again_and_the_work_is_done_once(
     binding: str,
 ) -> None:
-    async with behind_a_wire(binding) as (desk, wire):
+    async with behind_a_wire(binding) as (intake, wire):
         agent = await agent_of(wire)
         wire.cut = [b"holding x", b"holding x"]
         working = asyncio.create_task(agent.work("hold x", {}, Call(key="k")))
         await wire.happened.wait()
-        desk.executor.gates["x"].set()
+        intake.executor.gates["x"].set()
         result = await working
         assert isinstance(result, dict)
         assert result["text"] == "held x"
-        assert desk.executor.deeds == ["begin hold x", "done x"]
+        assert intake.executor.deeds == ["begin hold x", "done x"]
 
 
 async def test_a_task_that_ended_while_the_stream_was_cut_is_found_ended() -> None:
-    async with behind_a_wire() as (desk, wire):
+    async with behind_a_wire() as (intake, wire):
         agent = await agent_of(wire)
         wire.cut = [b"TASK_STATE_SUBMITTED"]
         assert (await agent.work("echo x", {}, Call(key="k")))["text"] == "x"  # type: ignore[call-overload,index]
         assert wire.happened.is_set()
-        assert desk.executor.deeds == ["begin echo x"]
+        assert intake.executor.deeds == ["begin echo x"]
 
 
 @pytest.mark.parametrize(("binding", "streaming"), WAYS)
 async def test_a_lost_reply_to_the_first_message_is_found_by_its_context(
     binding: str, streaming: bool
 ) -> None:
-    async with behind_a_wire(binding, streaming=streaming) as (desk, wire):
+    async with behind_a_wire(binding, streaming=streaming) as (intake, wire):
         agent = await agent_of(wire, limits={"lost_s": 20.0})
         wire.swallow = [SENDS[binding, streaming]]
         result = await agent.work("echo x", {}, Call(key="k"))
         assert isinstance(result, dict)
         assert result["text"] == "x"
         assert wire.happened.is_set()
-        assert desk.executor.deeds == ["begin echo x"]
+        assert intake.executor.deeds == ["begin echo x"]
 
 
 async def test_a_lost_reply_that_nobody_can_find_is_the_persons_to_decide() -> None:
-    async with behind_a_wire() as (desk, wire):
+    async with behind_a_wire() as (intake, wire):
         agent = await agent_of(wire)
         wire.swallow = [b"SendStreamingMessage"]
         with pytest.raises(InputNeeded) as caught:
@@ -101,11 +101,11 @@ async def test_a_lost_reply_that_nobody_can_find_is_the_persons_to_decide() -> N
             await agent.work("reply x", {}, again(caught.value, "look again"))
         with pytest.raises(ToolFailed, match="a person gave up"):
             await agent.work("reply x", {}, again(still.value, "give up"))
-        assert desk.executor.deeds == ["begin reply x"]
+        assert intake.executor.deeds == ["begin reply x"]
         result = await agent.work("reply x", {}, again(still.value, "send again"))
         assert isinstance(result, dict)
         assert result["text"] == "x"
-        assert desk.executor.deeds == ["begin reply x"] * 2
+        assert intake.executor.deeds == ["begin reply x"] * 2
 
 
 async def test_a_lost_reply_of_an_agent_that_only_reads_is_worth_another_try() -> None:
@@ -123,7 +123,7 @@ async def test_a_lost_reply_of_an_agent_that_only_reads_is_worth_another_try() -
 async def test_a_lost_reply_to_an_answer_does_not_give_it_twice(
     binding: str, streaming: bool
 ) -> None:
-    async with behind_a_wire(binding, streaming=streaming) as (desk, wire):
+    async with behind_a_wire(binding, streaming=streaming) as (intake, wire):
         agent = await agent_of(wire)
         with pytest.raises(InputNeeded) as caught:
             await agent.work("ask x", {}, Call(key="k"))
@@ -132,14 +132,14 @@ async def test_a_lost_reply_to_an_answer_does_not_give_it_twice(
         assert isinstance(result, dict)
         assert result["text"] == "booked monday"
         assert wire.happened.is_set()
-        assert desk.executor.deeds == ["begin ask x", "answer monday"]
+        assert intake.executor.deeds == ["begin ask x", "answer monday"]
 
 
 async def test_another_try_of_the_same_call_goes_on_with_what_is_under_way() -> None:
-    async with behind_a_wire() as (desk, wire):
+    async with behind_a_wire() as (intake, wire):
         agent = await agent_of(wire)
         first = asyncio.create_task(agent.work("hold x", {}, Call(key="k")))
-        await desk.executor.entered["x"].wait()
+        await intake.executor.entered["x"].wait()
         # As if this process had died: nobody says goodbye, nothing is cancelled.
         wire.down = True
         second = asyncio.create_task(agent.work("hold x", {}, Call(key="k", attempt=2)))
@@ -147,33 +147,33 @@ async def test_another_try_of_the_same_call_goes_on_with_what_is_under_way() -> 
             await second
         wire.down = False
         second = asyncio.create_task(agent.work("hold x", {}, Call(key="k", attempt=2)))
-        desk.executor.gates["x"].set()
+        intake.executor.gates["x"].set()
         assert await second == await first
         assert await agent.work("hold x", {}, Call(key="k", attempt=3)) == await first
-        assert desk.executor.deeds == ["begin hold x", "done x"]
+        assert intake.executor.deeds == ["begin hold x", "done x"]
 
 
 async def test_another_try_after_a_failure_begins_anew() -> None:
-    async with behind_a_wire() as (desk, wire):
+    async with behind_a_wire() as (intake, wire):
         agent = await agent_of(wire)
         for attempt in (1, 2):
             with pytest.raises(ToolFailed, match="no rooms"):
                 await agent.work("fail no rooms", {}, Call(key="k", attempt=attempt))
-        assert desk.executor.deeds == ["begin fail no rooms"] * 2
-        ids = [each["messageId"] for each in desk.executor.said]
+        assert intake.executor.deeds == ["begin fail no rooms"] * 2
+        ids = [each["messageId"] for each in intake.executor.said]
         assert len(set(ids)) == 2
 
 
 async def test_a_cancelled_step_whose_reply_was_not_there_yet_cancels_its_task() -> None:
-    async with behind_a_wire() as (desk, wire):
+    async with behind_a_wire() as (intake, wire):
         agent = await agent_of(wire)
         wire.mute = [b"SendStreamingMessage"]
         working = asyncio.create_task(agent.work("hold x", {}, Call(key="k")))
-        await desk.executor.entered["x"].wait()
+        await intake.executor.entered["x"].wait()
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working
-        assert desk.executor.deeds == ["begin hold x", "cancel"]
+        assert intake.executor.deeds == ["begin hold x", "cancel"]
 
 
 # The agent's own process dies
@@ -197,8 +197,8 @@ def deeds(folder: Path) -> list[str]:
 
 async def test_a_question_outlives_the_agents_server(tmp_path: Path) -> None:
     port = free_port()
-    async with Desk(port=port, folder=tmp_path).serving() as desk:
-        agent = await connect("desk", desk.url, limits=SOON)
+    async with Desk(port=port, folder=tmp_path).serving() as intake:
+        agent = await connect("desk", intake.url, limits=SOON)
         with pytest.raises(InputNeeded) as caught:
             await agent.work("ask x", {}, Call(key="k"))
     with pytest.raises(ToolBusy):
@@ -212,14 +212,14 @@ async def test_a_question_outlives_the_agents_server(tmp_path: Path) -> None:
 
 async def test_an_agent_that_forgot_its_task_says_so() -> None:
     port = free_port()
-    async with Desk(port=port).serving() as desk:
-        agent = await connect("desk", desk.url, limits=SOON)
+    async with Desk(port=port).serving() as intake:
+        agent = await connect("desk", intake.url, limits=SOON)
         with pytest.raises(InputNeeded) as caught:
             await agent.work("ask x", {}, Call(key="k"))
-    async with Desk(port=port).serving() as desk:
+    async with Desk(port=port).serving() as intake:
         with pytest.raises(ToolFailed, match="does not know the task"):
             await agent.work("ask x", {}, again(caught.value, "monday"))
-        assert desk.executor.deeds == []
+        assert intake.executor.deeds == []
 
 
 async def test_an_agent_killed_at_work_is_the_persons_to_decide_and_is_not_sent_the_work_again(

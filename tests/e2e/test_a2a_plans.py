@@ -30,8 +30,8 @@ def shout(text: str) -> str:
 
 
 async def test_an_agent_in_a_plan_asks_is_answered_and_finishes() -> None:
-    async with Desk().serving() as desk:
-        agent = await connect("desk", desk.url)
+    async with Desk().serving() as intake:
+        agent = await connect("desk", intake.url)
         async with Plansmith(tools=[shout], agents=[agent]) as smith:
             run = await smith.submit(
                 plan(
@@ -40,7 +40,7 @@ async def test_an_agent_in_a_plan_asks_is_answered_and_finishes() -> None:
                 )
             )
             assert run.status is RunStatus.REVIEWING, "an agent nobody vouched for may write"
-            assert desk.executor.deeds == []
+            assert intake.executor.deeds == []
             assert run.plan is not None
             await smith.decide(run.id, approve=run.plan.hash, by="ada")
             run = await smith.run(run.id)
@@ -51,14 +51,14 @@ async def test_an_agent_in_a_plan_asks_is_answered_and_finishes() -> None:
             run = await smith.run(run.id)
             assert run.status is RunStatus.DONE
             assert run.steps["s"].result == "BOOKED MONDAY"
-            assert desk.executor.deeds == ["begin ask lunch", "answer monday"]
+            assert intake.executor.deeds == ["begin ask lunch", "answer monday"]
 
 
 async def test_progress_of_an_agent_is_in_the_journal_and_cancelling_the_run_cancels_its_task() -> (
     None
 ):
-    async with Desk().serving() as desk:
-        agent = await connect("desk", desk.url, effect="read")
+    async with Desk().serving() as intake:
+        agent = await connect("desk", intake.url, effect="read")
         async with Plansmith(agents=[agent]) as smith:
             run = await smith.submit(plan({"id": "h", "agent": "a2a.desk", "task": "hold x"}))
             running = asyncio.ensure_future(smith.run(run.id))
@@ -68,7 +68,7 @@ async def test_progress_of_an_agent_is_in_the_journal_and_cancelling_the_run_can
             run = await smith.cancel(run.id)
             await running
             assert (await smith.get(run.id)).status is RunStatus.CANCELLED
-            assert desk.executor.deeds == ["begin hold x", "cancel"]
+            assert intake.executor.deeds == ["begin hold x", "cancel"]
 
 
 async def test_a_question_outlives_our_own_process(tmp_path: Path) -> None:
@@ -81,11 +81,11 @@ async def test_a_question_outlives_our_own_process(tmp_path: Path) -> None:
         out, _ = await process.communicate()
         return json.loads(out)
 
-    async with Desk().serving() as desk:
+    async with Desk().serving() as intake:
         store = f"sqlite:///{tmp_path / 'runs.db'}"
-        first = await caller(desk.url, store)
+        first = await caller(intake.url, store)
         assert (first["status"], first["asked"]) == ("asking", ["Which day for lunch?"])
-        second = await caller(desk.url, store, "monday")
+        second = await caller(intake.url, store, "monday")
         assert second["status"] == "done"
         assert second["result"]["text"] == "booked monday"
-        assert desk.executor.deeds == ["begin ask lunch", "answer monday"]
+        assert intake.executor.deeds == ["begin ask lunch", "answer monday"]

@@ -9,10 +9,9 @@ import pytest
 from tests.unit.adapters.models.local_weights import FOLDER, small_weights
 
 from plansmith import Plansmith
+from plansmith.adapters.models.local.download import pull_local
 from plansmith.adapters.models.local.embedded import embedded_model
-from plansmith.adapters.models.local.known import known_model
-from plansmith.adapters.models.local.pull import pull_local
-from plansmith.adapters.models.local.shelf import Shelf
+from plansmith.adapters.models.local.files import ModelFolder, known_model
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.adapters.tools.files import FileTools
 from plansmith.plan.run import Run, RunStatus
@@ -21,24 +20,24 @@ from plansmith.ports import ChatModel
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Path:
+def intake(tmp_path: Path) -> Path:
     (tmp_path / "north.txt").write_text("The harbour in Bergen opened in 1912.\n", encoding="utf-8")
     (tmp_path / "south.txt").write_text("The harbour in Genoa has 14 piers.\n", encoding="utf-8")
     (tmp_path / "east.txt").write_text("No ships here.\n", encoding="utf-8")
     return tmp_path
 
 
-async def story(name: str, request: str, desk: Path) -> tuple[Run, Run]:
+async def story(name: str, request: str, intake: Path) -> tuple[Run, Run]:
     """Plan and run; a plan that only reads needs no approval."""
     model = embedded_model(name, folder=FOLDER)
-    async with Plansmith(model=model, tools=[FileTools(desk)]) as smith:
+    async with Plansmith(model=model, tools=[FileTools(intake)]) as smith:
         planned = await smith.plan(request)
         return planned, await smith.run(planned.id)
 
 
-async def test_even_the_smallest_model_writes_plans_that_hold(desk: Path) -> None:
+async def test_even_the_smallest_model_writes_plans_that_hold(intake: Path) -> None:
     name = str(small_weights())
-    planned, _ = await story(name, "Which files mention the harbour?", desk)
+    planned, _ = await story(name, "Which files mention the harbour?", intake)
     assert planned.plan is not None
     assert not planned.plan.degraded
     tools = [step for step in planned.plan.steps if isinstance(step, ToolStep)]
@@ -48,7 +47,7 @@ async def test_even_the_smallest_model_writes_plans_that_hold(desk: Path) -> Non
 def planning_model() -> ChatModel:
     """The model that people get, or a skipped test where it was not fetched."""
     model = known_model("")
-    if pull_local(model, Shelf(FOLDER)) is None:
+    if pull_local(model, ModelFolder(FOLDER)) is None:
         pytest.skip(f"plansmith model pull {model.name} first")
     return embedded_model(model.name, folder=FOLDER)
 
@@ -63,10 +62,10 @@ def planning_model() -> ChatModel:
     ],
 )
 async def test_the_planning_model_answers_from_the_files(
-    request_text: str, wanted: tuple[str, ...], desk: Path
+    request_text: str, wanted: tuple[str, ...], intake: Path
 ) -> None:
     planning_model()
-    _, run = await story(known_model("").name, request_text, desk)
+    _, run = await story(known_model("").name, request_text, intake)
     assert run.status is RunStatus.DONE
     assert all(each in run.report for each in wanted)
 
@@ -80,9 +79,9 @@ SALES = """date,region,product,amount
 """
 
 
-async def carried(request: str, desk: Path) -> Run:
+async def carried(request: str, intake: Path) -> Run:
     """A request over the built-in tools; the person says yes to whatever is asked."""
-    sources = builtin_sources(desk)
+    sources = builtin_sources(intake)
     # As on the command line: tables are tools, and known to the planner by their columns.
     telling: list[Any] = [each for each in sources if hasattr(each, "gather")]
     async with Plansmith(model=planning_model(), tools=sources, context=telling) as smith:
@@ -117,10 +116,10 @@ async def carried(request: str, desk: Path) -> Run:
     ],
 )
 async def test_the_examples_of_the_readme_come_out_right(
-    request_text: str, wanted: tuple[str, ...], file: str, desk: Path
+    request_text: str, wanted: tuple[str, ...], file: str, intake: Path
 ) -> None:
-    (desk / "sales.csv").write_text(SALES, encoding="utf-8")
-    run = await carried(request_text, desk)
+    (intake / "sales.csv").write_text(SALES, encoding="utf-8")
+    run = await carried(request_text, intake)
     assert run.status is RunStatus.DONE, run.reason
     assert all(each in run.report for each in wanted), run.report
-    assert not file or "320.75" in (desk / file).read_text(encoding="utf-8")
+    assert not file or "320.75" in (intake / file).read_text(encoding="utf-8")

@@ -15,8 +15,8 @@ import pytest
 from plansmith import Effect, ToolSpec
 from plansmith.adapters.clock import SystemClock
 from plansmith.config import ModelSettings
-from plansmith.planner.kit import Kit, PlanRequest
 from plansmith.planner.pipeline import make_plan
+from plansmith.planner.request import PlannerDeps, PlanRequest
 from plansmith.testing import Gate, ModelServer, Refusal, Reply
 from plansmith.wiring import make_model
 
@@ -31,10 +31,10 @@ PLAN: dict[str, Any] = {
 }
 
 
-def kit(server: ModelServer, **settings: Any) -> Kit:
+def deps(server: ModelServer, **settings: Any) -> PlannerDeps:
     clock = SystemClock()
     model = ModelSettings(model="openai:test", base_url=server.url, **settings)
-    return Kit(plan_model=make_model(model, clock=clock), clock=clock, tools=TOOLS)
+    return PlannerDeps(plan_model=make_model(model, clock=clock), clock=clock, tools=TOOLS)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def kit(server: ModelServer, **settings: Any) -> Kit:
 )
 async def test_a_plan_comes_through_whatever_the_server_does(answers: list[Any]) -> None:
     async with ModelServer(*answers) as server:
-        planned = await make_plan(PlanRequest("Compare the weather"), kit=kit(server))
+        planned = await make_plan(PlanRequest("Compare the weather"), deps=deps(server))
         assert planned.plan is not None, planned.problems
         assert not planned.plan.degraded, planned.problems
         assert [step.id for step in planned.plan.steps] == ["oslo", "rome", "say"]
@@ -64,7 +64,7 @@ async def test_a_plan_comes_through_whatever_the_server_does(answers: list[Any])
 @pytest.mark.parametrize("status", [401, 404])
 async def test_a_refusal_is_a_stand_in_that_says_what_to_do(status: int) -> None:
     async with ModelServer(Refusal(status)) as server:
-        planned = await make_plan(PlanRequest("Compare the weather"), kit=kit(server))
+        planned = await make_plan(PlanRequest("Compare the weather"), deps=deps(server))
         assert planned.plan is not None
         assert planned.plan.degraded
         [told] = [each for each in planned.problems if each.code == "PS015"]
@@ -78,7 +78,8 @@ async def test_a_server_that_is_not_there_is_a_stand_in_too() -> None:
     clock = SystemClock()
     settings = ModelSettings(model="openai:test", base_url=url, tries=1)
     planned = await make_plan(
-        PlanRequest("x"), kit=Kit(plan_model=make_model(settings, clock=clock), clock=clock)
+        PlanRequest("x"),
+        deps=PlannerDeps(plan_model=make_model(settings, clock=clock), clock=clock),
     )
     assert planned.plan is not None
     assert planned.plan.degraded
@@ -97,7 +98,7 @@ async def test_the_first_step_is_handed_over_while_the_rest_is_still_being_writt
 
     async with ModelServer(Reply(text, chunk=1, gate=gate)) as server:
         planning = asyncio.ensure_future(
-            make_plan(PlanRequest("Compare"), kit=kit(server), on_step=on_step)
+            make_plan(PlanRequest("Compare"), deps=deps(server), on_step=on_step)
         )
         gate.let(first_end + 1)
         async with asyncio.timeout(120):

@@ -109,7 +109,7 @@ async def test_an_a2a_client_is_journaled_as_a_program(tmp_path: Path) -> None:
         events = await said(client, words("the weather"))
         where = {"task_id": task_of(events), "context_id": events[-1].status_update.context_id}
         await said(client, words("Rome", **where))
-        kept = await house.office.smith.store.events(task_of(events))
+        kept = await house.server_state.smith.store.events(task_of(events))
         by = {event.body.type: event.by for event in kept}
         bot = Actor(kind="program", name="A2A client helper")
         assert by["run_created"] == by["question_answered"] == bot
@@ -191,7 +191,7 @@ async def test_a_cancelled_task_is_a_cancelled_run(tmp_path: Path) -> None:
         task: Task = await client.cancel_task(CancelTaskRequest(id=task_of(events)))
         assert task.status.state == TaskState.TASK_STATE_CANCELED
         assert (await house.get(f"/v1/runs/{task.id}"))["status"] == "cancelled"
-        kept = await house.office.smith.store.events(task.id)
+        kept = await house.server_state.smith.store.events(task.id)
         [by] = [event.by for event in kept if event.body.type == "cancel_asked"]
         assert by == Actor(kind="program", name="A2A client helper")
 

@@ -16,13 +16,13 @@ from tests.unit.server.house import House, serving, tool_step
 from plansmith.adapters.clock import SystemClock
 from plansmith.cli.main import main
 from plansmith.errors import Misconfigured
-from plansmith.server.gate import host_names
-from plansmith.server.keys import Keys, load_token
-from plansmith.server.logs import Log
-from plansmith.server.route import Route
-from plansmith.server.serving import bind
+from plansmith.server.auth import Auth, load_token
+from plansmith.server.middleware import host_names
+from plansmith.server.openapi import Route
+from plansmith.server.ops.logs import Log
+from plansmith.server.route_table import PAGES, ROUTES
+from plansmith.server.serve import bind
 from plansmith.server.settings import Serve
-from plansmith.server.table import PAGES, ROUTES
 from plansmith.server.tokens import TokenFile
 
 EVERY = [*ROUTES, *PAGES]
@@ -215,8 +215,8 @@ def test_the_token_file_is_for_its_owner_alone(tmp_path: Path) -> None:
 def test_keys_tell_right_from_wrong(tmp_path: Path) -> None:
     clock = SystemClock()
     tokens = TokenFile(tmp_path / "tokens.json")
-    keys = Keys("t" * 40, tokens=tokens, by="ann", now=clock.now, port=1)
-    other = Keys("u" * 40, tokens=TokenFile(tmp_path / "no.json"), by="bo", now=clock.now, port=2)
+    keys = Auth("t" * 40, tokens=tokens, by="ann", now=clock.now, port=1)
+    other = Auth("u" * 40, tokens=TokenFile(tmp_path / "no.json"), by="bo", now=clock.now, port=2)
     _, secret = tokens.create("bot", ["look"], by="ann", now=clock.now(), lasts=None)
     cookie = keys.log_in()
 

@@ -108,7 +108,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def intake(tmp_path: Path) -> Iterator[Desk]:
     (tmp_path / "tools.py").write_text(TOOLS)
     words = ["serve", "--port", "0", "--no-browser", "--model", "demo", "--tools", "tools.py"]
     words += ["--store", "sqlite:///runs.db", "--token-file", "token"]
@@ -135,48 +135,48 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
                 process.communicate(timeout=120)
 
 
-def test_a_plan_approved_on_the_command_line_goes_on_in_the_server(desk: Desk) -> None:
-    run = desk.begin(NOTE)
-    said = desk.command("approve", run["id"], run["hash"])
+def test_a_plan_approved_on_the_command_line_goes_on_in_the_server(intake: Desk) -> None:
+    run = intake.begin(NOTE)
+    said = intake.command("approve", run["id"], run["hash"])
     assert said.returncode == 0, said.stderr
-    assert desk.until(run["id"], "done")["steps"]["n"]["attempts"] == 1
-    assert desk.notes == ["once"]
+    assert intake.until(run["id"], "done")["steps"]["n"]["attempts"] == 1
+    assert intake.notes == ["once"]
 
 
-def test_an_answer_on_the_command_line_goes_on_in_the_server(desk: Desk) -> None:
-    run = desk.begin(ASK, {**NOTE, "after": ["which"]})
-    decided = desk.client.post(f"/v1/runs/{run['id']}/decision", json={"approve": run["hash"]})
+def test_an_answer_on_the_command_line_goes_on_in_the_server(intake: Desk) -> None:
+    run = intake.begin(ASK, {**NOTE, "after": ["which"]})
+    decided = intake.client.post(f"/v1/runs/{run['id']}/decision", json={"approve": run["hash"]})
     assert decided.status_code == 200
-    desk.until(run["id"], "asking")
-    said = desk.command("answer", run["id"], "this one")
+    intake.until(run["id"], "asking")
+    said = intake.command("answer", run["id"], "this one")
     assert said.returncode == 0, said.stderr
-    told = desk.until(run["id"], "done")
+    told = intake.until(run["id"], "done")
     assert told["steps"]["which"]["result"] == "this one"
-    assert desk.notes == ["once"]
+    assert intake.notes == ["once"]
 
 
-def test_a_plan_approved_and_run_on_the_command_line_runs_once(desk: Desk) -> None:
+def test_a_plan_approved_and_run_on_the_command_line_runs_once(intake: Desk) -> None:
     for count in range(1, 4):
-        run = desk.begin(NOTE)
-        said = desk.command("approve", run["id"], run["hash"], "--run")
+        run = intake.begin(NOTE)
+        said = intake.command("approve", run["id"], run["hash"], "--run")
         assert said.returncode == 0, said.stderr
-        desk.until(run["id"], "done")
-        assert len(desk.notes) == count
+        intake.until(run["id"], "done")
+        assert len(intake.notes) == count
 
 
 def test_a_run_of_a_command_that_is_killed_beside_a_server_is_taken_over_and_asks(
-    desk: Desk,
+    intake: Desk,
 ) -> None:
     plan = {"goal": "g", "steps": [{**NOTE, "tool": "hang"}, {**NOTE, "id": "m", "after": ["n"]}]}
-    (desk.folder / "plan.json").write_text(json.dumps(plan))
-    made = desk.command("run", "plan.json", "--no-input")
+    (intake.folder / "plan.json").write_text(json.dumps(plan))
+    made = intake.command("run", "plan.json", "--no-input")
     run, approved = re.findall(r"plansmith approve (\S+) (\S+)", made.stdout + made.stderr)[0]
-    desk.killed("approve", run, approved, "--run")
+    intake.killed("approve", run, approved, "--run")
     # Nobody restarts anything: a run that nobody runs is not left standing as "running".
-    told = desk.until(run, "asking")
+    told = intake.until(run, "asking")
     assert [each["question"] for each in told["questions"]] == ["unknown:n"]
-    assert desk.notes == ["once"]
+    assert intake.notes == ["once"]
     answer = {"question": "unknown:n", "answer": "done"}
-    assert desk.client.post(f"/v1/runs/{run}/answers", json=answer).status_code == 200
-    desk.until(run, "done")
-    assert desk.notes == ["once", "once"]
+    assert intake.client.post(f"/v1/runs/{run}/answers", json=answer).status_code == 200
+    intake.until(run, "done")
+    assert intake.notes == ["once", "once"]

@@ -39,7 +39,7 @@ async def finished(house: House, count: int) -> list[str]:
 
 async def test_a_stream_cut_at_random_points_has_no_gap_and_no_duplicate(tmp_path: Path) -> None:
     async with serving(tmp_path, store="sqlite") as house:
-        store = house.office.smith.store
+        store = house.server_state.smith.store
         chance = random.Random(8)
         going = asyncio.create_task(finished(house, 6))
         seen: list[dict[str, Any]] = []
@@ -101,11 +101,11 @@ async def test_twenty_streams_are_all_alive_and_end_with_the_server(tmp_path: Pa
     async with serving(tmp_path) as house:
         streams = [house.stream() for _ in range(20)]
         assert {(await anext(each))["event"] for each in streams} == {"snapshot"}
-        assert house.office.meters.streams == 20
+        assert house.server_state.meters.streams == 20
         await house.begin(tool_step("a", "mail"))
         for each in streams:
             assert (await anext(each))["data"]["body"]["type"] == "run_created"
-        house.office.closing.set()
+        house.server_state.closing.set()
         for each in streams:
             async for _ in each:
                 pass

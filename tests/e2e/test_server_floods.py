@@ -19,8 +19,8 @@ import httpx
 import pytest
 from tests.unit.server.house import House, serving, tool_step
 
-from plansmith.server import events
-from plansmith.server.connections import make_room
+from plansmith.server.routes import events
+from plansmith.server.serve import connection_limit
 
 FILES = 1024
 FLOOD = 1100
@@ -166,7 +166,7 @@ async def test_a_server_whose_every_connection_is_answered_says_that_it_is_full(
 
 
 def test_connections_take_half_of_the_files_at_most() -> None:
-    room = make_room()
+    room = connection_limit()
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert room.per_peer < room.most <= soft / 2
     assert room.per_peer > events.MOST_STREAMS
@@ -188,7 +188,7 @@ async def test_of_many_streams_at_once_none_is_one_too_many(
         tasks = [asyncio.create_task(one()) for _ in range(20)]
         ended = asyncio.as_completed(tasks)
         assert [await next(ended) for _ in range(15)] == [503] * 15
-        assert house.office.meters.streams == 5
+        assert house.server_state.meters.streams == 5
         begun.set()
         codes = await asyncio.gather(*tasks)
         assert (codes.count(200), codes.count(503)) == (5, 15)

@@ -44,7 +44,7 @@ async def test_events_are_told_in_the_language_of_the_reader_and_stored_without(
             for headers in ({}, CHINESE)
         ]
         assert ends == ["the plan was rejected", "计划被拒绝"]
-        stored = (await house.office.smith.store.events(run["id"]))[-1].to_json()["body"]
+        stored = (await house.server_state.smith.store.events(run["id"]))[-1].to_json()["body"]
         assert isinstance(stored, dict)
         assert stored["reason"] == {"code": "end.rejected"}
         async for event in house.stream(after=0, lang="zh", run=run["id"]):

@@ -20,7 +20,7 @@ from schemathesis.checks import (
 from tests.unit.server.house import House, serving, tool_step
 
 from plansmith.server.openapi import openapi
-from plansmith.server.table import ROUTES
+from plansmith.server.route_table import ROUTES
 
 EXAMPLES = 200 if os.environ.get("PLANSMITH_LONG") else 6
 CHECKS = [

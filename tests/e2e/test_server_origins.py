@@ -8,7 +8,7 @@ from tests.unit.server.house import plan, serving, tool_step
 
 from plansmith.adapters.models.rules import RulesModel
 from plansmith.plan import events as e
-from plansmith.server.delegate import Delegate
+from plansmith.server.protocols.programs import ProgramAccess
 
 
 async def test_a_plan_by_rules_is_never_called_the_models(tmp_path: Path) -> None:
@@ -44,12 +44,12 @@ async def test_a_plan_of_a_program_is_a_programs_and_one_of_a_person_was_submitt
         run = await house.begin(tool_step("a"))
         assert run["origins"] == {"a": {"inputs.city": "submitted"}}
         program = e.Actor(kind="program", name="mcp")
-        smith = house.office.smith
+        smith = house.server_state.smith
         found = (await smith.get(run["id"])).plan
         assert found is not None
         made = await smith.submit(found, by=program)
         shown = await house.get(f"/v1/runs/{made.id}")
         assert shown["origins"] == {"a": {"inputs.city": "program"}}
-        other = await Delegate(house.office, program).submit(found)
+        other = await ProgramAccess(house.server_state, program).submit(found)
         shown = await house.get(f"/v1/runs/{other}")
         assert shown["origins"] == {"a": {"inputs.city": "program"}}

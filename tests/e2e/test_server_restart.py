@@ -73,7 +73,7 @@ async def test_planning_that_was_cut_off_begins_again(tmp_path: Path) -> None:
 async def test_what_was_approved_but_not_started_starts(tmp_path: Path) -> None:
     async with serving(tmp_path, store="sqlite") as house:
         run = await house.begin(tool_step("a", "mail"))
-        await house.office.smith.decide(run["id"], approve=run["hash"], by="ann")
+        await house.server_state.smith.decide(run["id"], approve=run["hash"], by="ann")
         left = await house.begin(tool_step("a"), mode="review")
     async with serving(tmp_path, store="sqlite") as house:
         await house.until(run["id"], "done")

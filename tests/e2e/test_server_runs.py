@@ -193,7 +193,7 @@ async def test_a_run_is_paused_resumed_and_cancelled(tmp_path: Path) -> None:
         assert (run["status"], run["steps"]["a"]["status"]) == ("paused", "running")
         house.tools.gate.set()
         while run["steps"]["a"]["status"] == "running":
-            await house.office.smith.store.wait(run["id"], after=run["last"])
+            await house.server_state.smith.store.wait(run["id"], after=run["last"])
             run = await house.get(path)
         assert run["steps"]["b"]["status"] in ("ready", "waiting")
         await house.post(f"{path}/pause", status=409)
@@ -212,7 +212,7 @@ async def test_planning_nobody_wants_any_more_is_stopped(tmp_path: Path) -> None
         await model.began.wait()
         await house.post(f"/v1/runs/{run['id']}/cancel")
         assert (await house.get(f"/v1/runs/{run['id']}"))["status"] == "cancelled"
-        assert house.office.conducting.busy == 0
+        assert house.server_state.conducting.busy == 0
 
 
 async def test_a_plan_that_was_changed_while_paused_is_decided_on_again(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ async def test_a_plan_that_was_changed_while_paused_is_decided_on_again(tmp_path
         await house.post(f"{path}/pause")
         house.tools.gate.set()
         while (paused := await house.get(path))["steps"]["a"]["status"] == "running":
-            await house.office.smith.store.wait(run["id"], after=paused["last"])
+            await house.server_state.smith.store.wait(run["id"], after=paused["last"])
         other = plan(tool_step("a", "slow"), tool_step("b", after=["a"], inputs={"city": "Rome"}))
         match = {"If-Match": f'"{paused["hash"]}"'}
         edited = await house.client.put(f"{path}/plan", json={"plan": other}, headers=match)
@@ -236,7 +236,7 @@ async def test_a_plan_that_was_changed_while_paused_is_decided_on_again(tmp_path
 
 async def test_a_plan_nobody_was_asked_about_can_be_approved(tmp_path: Path) -> None:
     async with serving(tmp_path) as house:
-        made = await house.office.smith.submit(Plan.model_validate(plan(tool_step("a"))))
+        made = await house.server_state.smith.submit(Plan.model_validate(plan(tool_step("a"))))
         run = await house.get(f"/v1/runs/{made.id}")
         assert (run["status"], run["review"]["asked"]) == ("planning", True)
         await house.approve(run)

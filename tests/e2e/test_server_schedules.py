@@ -64,7 +64,7 @@ async def test_a_schedule_that_gave_up_waits_in_the_inbox(tmp_path: Path) -> Non
         made = await house.post("/v1/schedules", {**body, "approve": digest}, 201)
         fire = await house.post(f"/v1/schedules/{made['id']}/run-now", status=202)
         await house.until(fire["run"], "failed")
-        await house.office.smith.schedules.carried()
+        await house.server_state.smith.schedules.carried()
         [item] = (await house.get("/v1/inbox"))["items"]
         assert (item["kind"], item["schedule"]) == ("schedule", made["id"])
         assert item["reason"]

@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.unit.server.house import serving, tool_step
 
-from plansmith.server.telemetry import Spans
+from plansmith.server.ops.metrics import Spans
 from plansmith.testing import MemoryStore
 
 SECRET = "Oslo"
@@ -24,7 +24,7 @@ async def test_runs_and_steps_become_spans_without_arguments_or_results(tmp_path
         run = await house.begin(tool_step("a"), tool_step("b", "fail", after=["a"]))
         await house.approve(run)
         await house.until(run["id"], "partly_done")
-        for event in await house.office.smith.store.events(run["id"]):
+        for event in await house.server_state.smith.store.events(run["id"]):
             spans.take(event)
     whole, *_ = [each for each in exporter.get_finished_spans() if each.name == "run"]
     steps = [each for each in exporter.get_finished_spans() if each.name.startswith("step ")]

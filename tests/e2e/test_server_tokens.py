@@ -22,8 +22,8 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.cli.main import main
 from plansmith.config import data_folder
 from plansmith.errors import Misconfigured
-from plansmith.server.route import Route
-from plansmith.server.table import PAGES, ROUTES
+from plansmith.server.openapi import Route
+from plansmith.server.route_table import PAGES, ROUTES
 from plansmith.server.tokens import PERSONS, SCOPES, TokenFile
 
 EVERY = [*ROUTES, *PAGES]
@@ -215,7 +215,7 @@ async def test_a_revoked_or_expired_token_is_worth_nothing_at_once(tmp_path: Pat
             assert (await ci.get("/v1/runs")).status_code == 401
         async with house.with_token("ci", "look") as ci:
             assert (await ci.get("/v1/runs")).status_code == 200
-        now, day = house.office.smith.runs.journals.clock.now(), timedelta(days=1)
+        now, day = house.server_state.smith.runs.journals.clock.now(), timedelta(days=1)
         _, old = house.tokens.create("old", ["look"], by="ann", now=now - 2 * day, lasts=day)
         late = {"Authorization": f"Bearer {old}"}
         async with httpx.AsyncClient(verify=False, base_url=house.url, headers=late) as client:
@@ -285,7 +285,7 @@ async def test_a_log_in_is_revoked_from_outside_and_ends_by_itself(tmp_path: Pat
         assert login.expires - login.created == timedelta(days=30)
         # One that was used lately is left as it is, one that was not lasts on from now.
         assert "set-cookie" not in (await person.get("/v1/runs")).headers
-        now = house.office.smith.runs.journals.clock.now()
+        now = house.server_state.smith.runs.journals.clock.now()
         house.tokens.prolong(login, now - timedelta(days=20))
         renewed = await person.get("/v1/runs")
         assert "max-age=2592000" in renewed.headers["set-cookie"].lower()
@@ -303,7 +303,7 @@ async def test_a_log_in_is_revoked_from_outside_and_ends_by_itself(tmp_path: Pat
 
 async def test_a_link_made_later_logs_a_browser_in_once(tmp_path: Path) -> None:
     async with serving(tmp_path, failures_per_minute=1e6) as house:
-        now = house.office.smith.runs.journals.clock.now()
+        now = house.server_state.smith.runs.journals.clock.now()
         secret = house.tokens.new_link(by="ann", now=now)
         late = house.tokens.new_link(by="ann", now=now - timedelta(hours=1))
         for wrong in (late, house.new_token("ci", "look"), "x", ""):

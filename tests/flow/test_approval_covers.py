@@ -10,12 +10,12 @@ import pytest
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.config import Settings
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import ModelRefused, OutcomeUnknown, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.events import ReviewAsked
 from plansmith.plan.run import Run
 from plansmith.review.render import plan_lines
-from plansmith.runner.limits import RunLimits
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]

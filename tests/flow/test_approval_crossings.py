@@ -22,7 +22,7 @@ from plansmith.app import Plansmith
 from plansmith.errors import OutcomeUnknown, ToolFailed
 from plansmith.plan.run import Run, StepStatus
 from plansmith.review.policy import ReviewPolicy
-from plansmith.runner.templates import TemplateBook
+from plansmith.templates.book import TemplateBook
 from plansmith.testing import FakeTool
 
 

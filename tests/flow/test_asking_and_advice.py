@@ -16,6 +16,7 @@ from plansmith import AgentSpec, Effect, Plan, RunStatus
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.config import Settings
+from plansmith.engine.budget import BudgetLimits, RunLimits
 from plansmith.errors import InputNeeded, Refused, ToolFailed
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import (
@@ -29,8 +30,6 @@ from plansmith.plan.events import (
 from plansmith.plan.origin import Origin
 from plansmith.ports import Call, ModelDone, TextDelta, Usage
 from plansmith.review.edits import change_step, remove_step
-from plansmith.runner.budget import BudgetLimits
-from plansmith.runner.limits import RunLimits
 from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
@@ -566,16 +565,16 @@ class Desk:
 
 
 async def test_a_call_can_ask_the_person_and_goes_on_with_the_answer_also_after_a_restart() -> None:
-    store, desk = MemoryStore(), Desk()
+    store, intake = MemoryStore(), Desk()
     wanted = plan({"id": "b", "agent": "desk", "task": "book"}, step("c", inputs={"x": "{{b}}"}))
-    app, _ = smith(agents=[desk], store=store)
+    app, _ = smith(agents=[intake], store=store)
     run = await app.run((await app.submit(wanted)).id)
     assert run.status is RunStatus.ASKING
     [first] = run.questions.values()
     with pytest.raises(Refused, match="not one of mon, tue"):
         await app.answer(run.id, first.question, "sun")
     await app.answer(run.id, first.question, "mon", by="ada")
-    app, _ = smith(agents=[desk], store=store)
+    app, _ = smith(agents=[intake], store=store)
     [run] = await app.runs.resume_all()
     [second] = run.questions.values()
     assert (second.text, second.link) == ("How many?", "https://desk.example")
@@ -583,7 +582,7 @@ async def test_a_call_can_ask_the_person_and_goes_on_with_the_answer_also_after_
     run = await app.run(run.id)
     assert run.status is RunStatus.DONE
     assert run.steps["b"].result == {"booked": 3, "with": {"task": "book", "day": "mon"}}
-    assert len(desk.calls) == 3
+    assert len(intake.calls) == 3
 
 
 async def test_the_last_of_many_words_is_told_while_the_call_still_runs() -> None:

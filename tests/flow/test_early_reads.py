@@ -15,17 +15,17 @@ from plansmith import Effect, Plansmith, Run, RunStatus, ToolSpec
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.config import Settings
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
+from plansmith.plan.events import verify_chain
 from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
-from plansmith.plan.verify import verify_chain
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
+from plansmith.replay.player import replay
+from plansmith.report.build import load_report
+from plansmith.report.markdown import to_markdown
 from plansmith.review.policy import ReviewPolicy
-from plansmith.runner.limits import RunLimits
-from plansmith.runner.replay import replay
-from plansmith.runner.report import load_report
-from plansmith.runner.report_markdown import to_markdown
 from plansmith.testing import FakeTool, FakeTools
 
 NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})

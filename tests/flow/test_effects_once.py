@@ -12,6 +12,7 @@ import pytest
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import OutcomeUnknown, Refused, ToolBusy, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
@@ -19,7 +20,6 @@ from plansmith.plan.data import Json
 from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.review.edits import change_step
-from plansmith.runner.limits import RunLimits
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
 
 LIMITS = RunLimits(first_wait_s=0, tries=3, data="show")

@@ -10,7 +10,7 @@ from plansmith import Plan, Plansmith, tool
 from plansmith.old_names import OLD_NAMES
 from plansmith.plan.run import RunStatus
 from plansmith.plan.timing import Timing
-from plansmith.runner.templates import TemplateBook
+from plansmith.templates.book import TemplateBook
 
 LOOK = Plan.model_validate({"goal": "look", "steps": [{"id": "a", "tool": "look"}]})
 

@@ -14,11 +14,10 @@ from plansmith import AgentSpec, Effect, Plan, ToolSpec
 from plansmith.adapters.clock import SystemClock
 from plansmith.errors import ModelBusy, ModelRefused
 from plansmith.plan.problem import has_errors
-from plansmith.planner.briefing.profile import Profile
+from plansmith.planner.context.profile import Profile
 from plansmith.planner.fallback import Fallback
-from plansmith.planner.kit import Kit, Planned, PlanRequest
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.settings import PlannerSettings
+from plansmith.planner.request import Planned, PlannerDeps, PlannerSettings, PlanRequest
 from plansmith.planner.triage import Decision
 from plansmith.ports import Message, Usage
 from plansmith.testing import Answer, FakeClock, ScriptedModel
@@ -70,7 +69,7 @@ async def run(
     tell: Callable[[str], None] = lambda _: None,
     **fields: Any,
 ) -> Planned:
-    kit = Kit(
+    deps = PlannerDeps(
         plan_model=model,
         triage_model=triage,
         clock=FakeClock(),
@@ -78,7 +77,7 @@ async def run(
         agents=fields.pop("agents", ()),
         settings=PlannerSettings(**(settings or {})),
     )
-    return await make_plan(PlanRequest(text, **fields), kit=kit, on_step=on_step, tell=tell)
+    return await make_plan(PlanRequest(text, **fields), deps=deps, on_step=on_step, tell=tell)
 
 
 def errors(planned: Planned) -> list[str]:
@@ -332,9 +331,9 @@ async def test_a_chinese_request_with_chinese_tools_plans_like_its_english_twin(
 
 @given(st.text() | st.sampled_from(["{", "[]", "[[", '{"steps": 5}', '{"steps": [5]}', "null"]))
 async def test_no_answer_of_a_model_makes_planning_raise_or_lose_the_request(text: str) -> None:
-    kit = Kit(
+    deps = PlannerDeps(
         plan_model=ScriptedModel(text, text, text, name="wild"), clock=SystemClock(), tools=TOOLS
     )
-    planned = await make_plan(PlanRequest("How is it in Oslo?"), kit=kit)
+    planned = await make_plan(PlanRequest("How is it in Oslo?"), deps=deps)
     assert planned.plan is not None
     assert planned.plan.steps or planned.problems

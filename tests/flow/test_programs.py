@@ -8,15 +8,15 @@ import pytest
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.cli.progress import line_of
-from plansmith.cli.words import words_for
+from plansmith.cli.ui.progress import line_of
+from plansmith.cli.ui.words import words_for
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import JournalDamaged, PlansmithError, Refused
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.plan.timing import Timing
-from plansmith.runner.limits import RunLimits
-from plansmith.runner.report import load_report
-from plansmith.runner.report_markdown import to_markdown
+from plansmith.report.build import load_report
+from plansmith.report.markdown import to_markdown
 from plansmith.testing import FakeClock, FakeTool, FakeTools
 
 BOT = e.Actor(kind="program", name="MCP client bot")

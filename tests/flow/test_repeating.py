@@ -10,16 +10,16 @@ import pytest
 
 from plansmith import Effect, Plan, Plansmith, Run, RunStatus
 from plansmith.config import Settings
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import ModelRefused, Refused, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.run_options import RunBudget, RunOptions
 from plansmith.ports import Usage
-from plansmith.runner.limits import RunLimits
-from plansmith.runner.replay import replay
-from plansmith.runner.report import load_report
-from plansmith.runner.report_html import to_html
-from plansmith.runner.report_markdown import to_markdown
+from plansmith.replay.player import replay
+from plansmith.report.build import load_report
+from plansmith.report.html import to_html
+from plansmith.report.markdown import to_markdown
 from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]

@@ -15,13 +15,12 @@ from plansmith import Effect, Plan, Plansmith, RunStatus, tool
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.models.recorded import RecordedModel, RecordingModel
 from plansmith.adapters.models.scripted import Answer
+from plansmith.engine.budget import BudgetLimits, RunLimits
 from plansmith.errors import InputNeeded, Refused, ToolBusy, ToolFailed
 from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.events import Actor, Event
 from plansmith.ports import Call, Usage
-from plansmith.runner.budget import BudgetLimits
-from plansmith.runner.limits import RunLimits
-from plansmith.runner.replay import replay
+from plansmith.replay.player import replay
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
 
 Scripted = Callable[..., ScriptedModel]

@@ -11,11 +11,11 @@ import pytest
 from plansmith import Plansmith, tool
 from plansmith.adapters.models.rules import RulesModel
 from plansmith.dialects.native import read_plan, schema
+from plansmith.engine.journal import results_left
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import RunStatus
 from plansmith.ports import Brief, Delta, ModelDone, PlanBrief, Prompt, ReplyBrief, TextDelta, Usage
-from plansmith.runner.journal import results_left
 from plansmith.testing import ScriptedModel
 
 FOUND: list[Json] = [{"name": "a.md", "size": 1}, {"name": "b.md", "size": 2}]

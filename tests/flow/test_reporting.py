@@ -14,17 +14,16 @@ import pytest
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.adapters.models.scripted import Answer
 from plansmith.config import Settings
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import ModelRefused, OutcomeUnknown, Refused, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, PlanOrigin
 from plansmith.ports import Call, Delta, ModelDone, TextDelta, Usage
-from plansmith.runner.limits import RunLimits
-from plansmith.runner.report import load_report
-from plansmith.runner.report_data import Report
-from plansmith.runner.report_html import to_html
-from plansmith.runner.report_markdown import to_markdown
-from plansmith.runner.report_times import Times
-from plansmith.runner.report_words import words_for
+from plansmith.report.build import load_report
+from plansmith.report.data import Report, Times
+from plansmith.report.html import to_html
+from plansmith.report.markdown import to_markdown
+from plansmith.report.words import words_for
 from plansmith.testing import FakeClock, FakeTool, FakeTools, ScriptedModel
 
 EN, ZH = words_for("en"), words_for("zh")

@@ -15,14 +15,13 @@ from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.config import Settings
+from plansmith.engine.budget import Budget, BudgetLimits, Reservation, RunLimits
 from plansmith.errors import InvalidPlan, Refused, ToolFailed
 from plansmith.plan.events import StepReused
 from plansmith.ports import Usage
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import coverage
 from plansmith.review.edits import add_step, change_step, disable_step, move_step, remove_step
-from plansmith.runner.budget import Budget, BudgetLimits, Reservation
-from plansmith.runner.limits import RunLimits
 from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]

@@ -11,6 +11,7 @@ import pytest
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import (
     InvalidPlan,
     JournalDamaged,
@@ -19,9 +20,8 @@ from plansmith.errors import (
     StaleDecision,
     ToolBusy,
 )
-from plansmith.plan.verify import verify_chain
+from plansmith.plan.events import verify_chain
 from plansmith.review.policy import ReviewPolicy
-from plansmith.runner.limits import RunLimits
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
 
 NO_WAIT = RunLimits(first_wait_s=0)

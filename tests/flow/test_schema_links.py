@@ -16,7 +16,7 @@ from plansmith.adapters.agents.local import LocalAgent
 from plansmith.adapters.models.local.grammar import grammar_of
 from plansmith.adapters.models.scripted import Answer, ScriptedModel
 from plansmith.app import Plansmith
-from plansmith.cli.prompt import read_answer
+from plansmith.cli.questions import read_answer
 from plansmith.errors import InputNeeded, PlansmithError
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
@@ -177,4 +177,4 @@ def test_schemas_are_made_ready_in_one_place() -> None:
         for path in SOURCE.rglob("*.py")
         if any(maker in path.read_text(encoding="utf-8") for maker in makers)
     }
-    assert users == {"planner/checking/schemas.py"}
+    assert users == {"planner/check/schemas.py"}

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith import Plan, RunStatus, tool
-from plansmith.adapters.secrets.box import SecretBox
+from plansmith.adapters.secrets import SecretBox
 from plansmith.app import Plansmith
 from plansmith.config import Settings
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import InputNeeded, InvalidPlan, Misconfigured, ToolFailed
 from plansmith.ports import Call
-from plansmith.runner.limits import RunLimits
 from plansmith.testing import ScriptedModel
 
 CANARY = 'kan"arie / {{vogel}} 42'

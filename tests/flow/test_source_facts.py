@@ -13,13 +13,12 @@ import pytest
 
 from plansmith import AgentSpec, Plan, ToolSpec, check_plan
 from plansmith.errors import ModelRefused
-from plansmith.planner.briefing.background import HEADING, Search
-from plansmith.planner.check import Way, way_on
-from plansmith.planner.kit import Kit, Planned, PlanRequest
-from plansmith.planner.parse import parse
+from plansmith.planner.check.check_plan import Way, way_on
+from plansmith.planner.context.background import HEADING, Search
+from plansmith.planner.parse.reply import parse
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.settings import PlannerSettings
-from plansmith.planner.shortlist import shortlist
+from plansmith.planner.request import Planned, PlannerDeps, PlannerSettings, PlanRequest
+from plansmith.planner.shortlist.pick import shortlist
 from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
@@ -34,7 +33,7 @@ GOOD = {"goal": "g", "steps": [STEP, REPLY]}
 
 
 async def plan(model: ScriptedModel, text: str = "find x", **fields: Any) -> Planned:
-    kit = Kit(
+    deps = PlannerDeps(
         plan_model=model,
         clock=FakeClock(),
         tools=fields.pop("tools", TOOLS),
@@ -42,7 +41,7 @@ async def plan(model: ScriptedModel, text: str = "find x", **fields: Any) -> Pla
         search=fields.pop("search", None),
         settings=PlannerSettings(**fields.pop("settings", {})),
     )
-    return await make_plan(PlanRequest(text, **fields), kit=kit)
+    return await make_plan(PlanRequest(text, **fields), deps=deps)
 
 
 # SAGE

@@ -15,7 +15,7 @@ from tests.servers.kit import approved
 from plansmith import Plansmith, Run, RunStatus, StepStatus
 from plansmith.adapters.agents.sandbox import Sandbox
 from plansmith.adapters.models.scripted import Answer, ScriptedModel
-from plansmith.adapters.secrets.box import SecretBox
+from plansmith.adapters.secrets import SecretBox
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
 from plansmith.plan.data import Json
@@ -114,7 +114,7 @@ def library(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Path:
+def intake(tmp_path: Path) -> Path:
     folder = tmp_path / "desk"
     folder.mkdir()
     return folder
@@ -200,16 +200,16 @@ def research_cast(*extra: tuple[str, Sequence[object]], **changed: Sequence[obje
 
 
 async def test_research_in_a_folder_ends_in_a_report_with_chart_and_citations(
-    library: Path, desk: Path, tmp_path: Path, walls: None
+    library: Path, intake: Path, tmp_path: Path, walls: None
 ) -> None:
     cast = research_cast()
     told: list[str] = []
     given = settings(tmp_path, documents=[library])
-    smith = research(given, model=cast, folder=desk, tell=told.append)
+    smith = research(given, model=cast, folder=intake, tell=told.append)
     run = await through(smith, "How wet was the spring?")
     cast.finish()
     assert run.status is RunStatus.DONE
-    assert (desk / "charts" / "rain.svg").read_text().count("<rect") == 2
+    assert (intake / "charts" / "rain.svg").read_text().count("<rect") == 2
     assert result(run, "rain")["citations"] == [{"path": "rain.md", "quote": "In March 40 mm fell"}]
     assert "In May 90 mm" not in str(result(run, "rain")["citations"])
     assert result(run, "gauge")["citations"][0]["path"] == "old/gauge.md"
@@ -233,7 +233,7 @@ async def test_a_greeting_is_answered_by_the_coordinator(library: Path, tmp_path
 
 
 async def test_a_reflection_that_says_no_has_the_step_done_once_more(
-    library: Path, desk: Path, tmp_path: Path, walls: None
+    library: Path, intake: Path, tmp_path: Path, walls: None
 ) -> None:
     verdict = {"score": 3, "missing": ["the month of May"]}
     again = [calls("finish", text="March, April; of May nothing is known.")]
@@ -245,7 +245,7 @@ async def test_a_reflection_that_says_no_has_the_step_done_once_more(
         reply=["Of May nothing is known [step:rain]."],
     )
     given = settings(tmp_path, documents=[library])
-    run = await through(research(given, model=cast, folder=desk), "How wet was the spring?")
+    run = await through(research(given, model=cast, folder=intake), "How wet was the spring?")
     assert result(run, "rain")["text"] == "March, April; of May nothing is known."
     assert "the month of May" in str(result(run, "rain")["notes"])
 
@@ -256,16 +256,16 @@ def _reply(*steps: str) -> dict[str, Json]:
 
 
 async def test_code_that_fails_is_a_failed_step_and_told_in_the_report(
-    library: Path, desk: Path, tmp_path: Path, walls: None
+    library: Path, intake: Path, tmp_path: Path, walls: None
 ) -> None:
     failing = [calls("python.run", code=f"raise SystemExit({number})") for number in (1, 2, 3, 4)]
     cast = research_cast(code=failing, judge=[FINE, FINE], reply=[])
     given = settings(tmp_path, documents=[library], run={"max_replans": 0})
-    run = await through(research(given, model=cast, folder=desk), "How wet was the spring?")
+    run = await through(research(given, model=cast, folder=intake), "How wet was the spring?")
     assert run.steps["sum"].status is StepStatus.FAILED
     assert "failed 4 times" in run.steps["sum"].error
     assert run.status in (RunStatus.FAILED, RunStatus.PARTLY_DONE)
-    assert not (desk / "charts").exists()
+    assert not (intake / "charts").exists()
 
 
 class Crowd:
@@ -537,10 +537,10 @@ def data_cast(writer: Sequence[object], **changed: Sequence[object]) -> Cast:
 
 
 async def test_a_question_to_a_database_ends_in_a_report_with_chart_and_sql(
-    shop: str, desk: Path, tmp_path: Path, walls: None
+    shop: str, intake: Path, tmp_path: Path, walls: None
 ) -> None:
     cast = data_cast([sql("SELECT town FROM cities"), sql(BY_CITY)])
-    smith = data(settings(tmp_path), database=shop, model=cast, folder=desk)
+    smith = data(settings(tmp_path), database=shop, model=cast, folder=intake)
     run = await through(smith, "How do orders differ by city?")
     cast.finish()
     assert run.status is RunStatus.DONE
@@ -550,7 +550,7 @@ async def test_a_question_to_a_database_ends_in_a_report_with_chart_and_sql(
     ]
     assert result(run, "sales")["tries"] == 2
     assert result(run, "share")["output"] == "0.85\n"
-    assert "Orders by city" in (desk / "orders.svg").read_text()
+    assert "Orders by city" in (intake / "orders.svg").read_text()
     assert "orders.svg" in run.report
     assert "GROUP BY c.name ORDER BY total DESC" in run.report
     assert "[`share`]" in run.report
@@ -561,10 +561,10 @@ async def test_a_question_to_a_database_ends_in_a_report_with_chart_and_sql(
 
 
 async def test_a_chart_of_rows_is_not_asked_about_twice(
-    shop: str, desk: Path, tmp_path: Path, walls: None
+    shop: str, intake: Path, tmp_path: Path, walls: None
 ) -> None:
     cast = data_cast([sql(BY_CITY)])
-    async with data(settings(tmp_path), database=shop, model=cast, folder=desk) as smith:
+    async with data(settings(tmp_path), database=shop, model=cast, folder=intake) as smith:
         run = await smith.plan("How do orders differ by city?")
         assert run.status is RunStatus.REVIEWING
         assert run.plan is not None
@@ -583,16 +583,16 @@ async def test_a_chart_of_rows_is_not_asked_about_twice(
     ],
 )
 async def test_a_writer_that_has_no_rows_is_a_failed_step(
-    shop: str, desk: Path, tmp_path: Path, writer: Sequence[object], said: str
+    shop: str, intake: Path, tmp_path: Path, writer: Sequence[object], said: str
 ) -> None:
     cast = data_cast(writer, reply=[])
     given = settings(tmp_path, run={"max_replans": 0})
-    run = await through(data(given, database=shop, model=cast, folder=desk), "By city?")
+    run = await through(data(given, database=shop, model=cast, folder=intake), "By city?")
     assert run.steps["sales"].status is StepStatus.FAILED
     assert said in run.steps["sales"].error
     assert said in run.report
     assert run.status in (RunStatus.FAILED, RunStatus.PARTLY_DONE)
-    assert not (desk / "orders.svg").exists()
+    assert not (intake / "orders.svg").exists()
     database = sqlite3.connect(shop.removeprefix("sqlite:///"))
     assert database.execute("SELECT COUNT(*) FROM orders").fetchone() == (3,)
     database.close()

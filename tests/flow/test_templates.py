@@ -11,15 +11,15 @@ from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import InvalidPlan, Misconfigured, Refused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.origin import Origin
-from plansmith.runner.pinning import pinned
-from plansmith.runner.suggesting import found_inputs, suggest
-from plansmith.runner.templates import (
+from plansmith.templates.book import (
     Template,
     TemplateBook,
     every_template,
     exported,
     template_problems,
 )
+from plansmith.templates.pinning import pinned
+from plansmith.templates.suggest import found_inputs, suggest
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
 
 CITY = {

@@ -12,8 +12,8 @@ import pytest
 
 from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import JournalDamaged, Refused
-from plansmith.runner.limits import RunLimits
 
 WAIT = asyncio.timeout
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from plansmith import Effect, Plan, RunStatus, ToolSpec
 from plansmith.app import Plansmith
 from plansmith.config import Settings
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.run import Run
 from plansmith.ports import Call
-from plansmith.runner.limits import RunLimits
 from plansmith.testing import MemoryStore, ScriptedModel
 
 NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})

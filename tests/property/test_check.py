@@ -10,11 +10,11 @@ from tests.property.strategies import JSON, TEXT, plan_values, plans
 
 from plansmith import Plan, Problem, check_plan, read_plan
 from plansmith.plan.capability import ToolSpec
-from plansmith.planner.checking.certain_errors import certain_errors
-from plansmith.planner.checking.placeholders import Placeholders
-from plansmith.planner.checking.schemas import Unusable
-from plansmith.planner.lint import lint_plan
-from plansmith.planner.mend import mend
+from plansmith.planner.check.autofix import autofix
+from plansmith.planner.check.certain_errors import certain_errors
+from plansmith.planner.check.lint import lint_plan
+from plansmith.planner.check.placeholders import Placeholders
+from plansmith.planner.check.schemas import Unusable
 
 KEYS = st.sampled_from(["ref", "text", "a", "b", "alpha"])
 TYPES = st.sampled_from(["string", "integer", "number", "boolean", "array", "object", "null"])
@@ -90,7 +90,7 @@ def test_whatever_can_be_read_can_be_checked(
     plan = read_plan(value)
     assume(isinstance(plan, Plan))
     assert isinstance(plan, Plan)
-    for each in [*problems(plan, tools), *problems(mend(plan, tools).plan, tools)]:
+    for each in [*problems(plan, tools), *problems(autofix(plan, tools).plan, tools)]:
         assert each.message
         assert each.name
 
@@ -103,8 +103,8 @@ MENDED = {"PS205": {"PS201", "PS204"}, "PS206": {"PS101", "PS102", "PS203"}, "PS
 def test_mending_twice_changes_nothing_and_what_is_mended_is_no_problem_any_more(
     plan: Plan, tools: dict[str, ToolSpec], ask: bool
 ) -> None:
-    done = mend(plan, tools, agents=["Beta"], ask_for_missing=ask)
-    again = mend(done.plan, tools, agents=["Beta"], ask_for_missing=ask)
+    done = autofix(plan, tools, agents=["Beta"], ask_for_missing=ask)
+    again = autofix(done.plan, tools, agents=["Beta"], ask_for_missing=ask)
     assert again.plan == done.plan
     assert again.problems == []
     kept = {step.id for step in plan.steps}

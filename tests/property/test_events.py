@@ -10,10 +10,9 @@ from tests.property.strategies import plans, ready
 from plansmith import RunStatus, StepStatus, fold
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
-from plansmith.plan.events import Event, next_event, read_event
+from plansmith.plan.events import Event, next_event, read_event, verify_chain
 from plansmith.plan.graph import needs
 from plansmith.plan.plan import Plan
-from plansmith.plan.verify import verify_chain
 
 START = datetime(2026, 3, 29, 1, 59, tzinfo=UTC)
 PERSON = e.Actor(kind="person", name="ada")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
-from plansmith.planner.jsontext.read import read_json
-from plansmith.planner.jsontext.stream import JsonStream, steps_in
+from plansmith.planner.parse.read import read_json
+from plansmith.planner.parse.stream import JsonStream, steps_in
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SCALARS = (

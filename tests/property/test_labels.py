@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from plansmith import Effect, Plan, RunStatus, ToolSpec
 from plansmith.app import Plansmith
+from plansmith.engine.budget import RunLimits
 from plansmith.plan.data import Json
 from plansmith.ports import Call
-from plansmith.runner.limits import RunLimits
 
 MARK = "CAME-OUT-OF-A-TOOL"
 

@@ -13,10 +13,10 @@ from tests.property.test_running import Crash, MortalStore
 
 from plansmith import Effect, Plan, RunStatus, ToolSpec
 from plansmith.app import Plansmith
+from plansmith.engine.budget import RunLimits
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run
 from plansmith.ports import Call
-from plansmith.runner.limits import RunLimits
 
 DEPTH = 3
 

@@ -14,13 +14,13 @@ from tests.property.test_running import Crash, MortalStore
 
 from plansmith import Effect, Plan, RunStatus, StepStatus, ToolSpec
 from plansmith.app import Plansmith
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.events import verify_chain
 from plansmith.plan.run import Run
 from plansmith.plan.steps import MapStep
-from plansmith.plan.verify import verify_chain
 from plansmith.ports import Call
-from plansmith.runner.limits import RunLimits
 
 WORDS = ("done", "not_done", "retry")
 DEEDS = ("run", "answer", "edit", "approve", "skip", "undo", "pause", "resume", "cancel")

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from plansmith import Effect, Plan, RunStatus, ToolSpec
 from plansmith.app import Plansmith
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, QuestionAnswered
 from plansmith.plan.graph import needs, upstream
 from plansmith.ports import Call
-from plansmith.runner.limits import RunLimits
 
 BOT = Actor(kind="program", name="bot")
 WORD = "SAID-BY-A-PROGRAM"

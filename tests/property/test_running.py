@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 
 from plansmith import Effect, Plan, RunStatus, StepStatus, ToolSpec
 from plansmith.app import Plansmith
+from plansmith.engine.budget import BudgetLimits, RunLimits
 from plansmith.errors import PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Content, Json
-from plansmith.plan.events import Event, StepDone, StepStarted
+from plansmith.plan.events import Event, StepDone, StepStarted, verify_chain
 from plansmith.plan.graph import needs
-from plansmith.plan.verify import verify_chain
 from plansmith.ports import Call
-from plansmith.runner.budget import BudgetLimits
-from plansmith.runner.limits import RunLimits
 from plansmith.testing import MemoryStore
 
 EFFECTS = {"read": Effect.READ, "keyed": Effect.WRITE, "write": Effect.WRITE}

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith import Effect, Plan, Plansmith, ToolSpec
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.data import Json, canonical_json
 from plansmith.ports import Call
-from plansmith.runner.limits import RunLimits
-from plansmith.runner.replay import replay
+from plansmith.replay.player import replay
 from plansmith.testing import FakeClock, MemoryStore
 
 

@@ -11,11 +11,10 @@ from tests.replay.write_journal import journals, main
 
 from plansmith import fold
 from plansmith.plan.data import Json, canonical_json
-from plansmith.plan.events import EVENT_TYPES, Event, read_event
-from plansmith.plan.verify import verify_chain
-from plansmith.runner.report import make_report
-from plansmith.runner.report_html import to_html
-from plansmith.runner.report_markdown import to_markdown
+from plansmith.plan.events import EVENT_TYPES, Event, read_event, verify_chain
+from plansmith.report.build import make_report
+from plansmith.report.html import to_html
+from plansmith.report.markdown import to_markdown
 
 HERE = Path(__file__).parent
 STORED = sorted(HERE.glob("journal-*.jsonl"))

@@ -33,7 +33,7 @@ from plansmith.adapters.stores.urls import open_store
 from plansmith.app import Plansmith
 from plansmith.errors import JournalDamaged, Misconfigured
 from plansmith.plan.data import content_hash
-from plansmith.plan.verify import verify_chain
+from plansmith.plan.events import verify_chain
 
 HERE = Path(__file__).parent
 TOLD: dict[str, Any] = json.loads((HERE / "store-0.1.json").read_text(encoding="utf-8"))

@@ -71,82 +71,82 @@ class Executor(AgentExecutor):
         text = context.get_user_input()
         self.said.append(json_format.MessageToDict(context.message or Message()))
         task, where = str(context.task_id), str(context.context_id)
-        desk = TaskUpdater(event_queue, task, where)
+        intake = TaskUpdater(event_queue, task, where)
         if context.current_task is None:
             self.do(f"begin {text}")
             if text.startswith("reply "):
-                await event_queue.enqueue_event(desk.new_agent_message([Part(text=text[6:])]))
+                await event_queue.enqueue_event(intake.new_agent_message([Part(text=text[6:])]))
                 return
             status = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
             await event_queue.enqueue_event(Task(id=task, context_id=where, status=status))
             verb, _, rest = text.partition(" ")
-            await getattr(self, f"do_{verb}")(desk, rest)
+            await getattr(self, f"do_{verb}")(intake, rest)
             return
         self.do(f"answer {text}")
-        await self.answered(desk, text)
+        await self.answered(intake, text)
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         self.do("cancel")
         self.entered["cancel"].set()
         await TaskUpdater(event_queue, str(context.task_id), str(context.context_id)).cancel()
 
-    def words(self, desk: TaskUpdater, *parts: Part) -> Message:
-        return desk.new_agent_message(list(parts))
+    def words(self, intake: TaskUpdater, *parts: Part) -> Message:
+        return intake.new_agent_message(list(parts))
 
-    async def do_echo(self, desk: TaskUpdater, rest: str) -> None:
-        await desk.add_artifact([Part(text=rest)], name="echo")
-        await desk.complete(self.words(desk, Part(text="there you are")))
+    async def do_echo(self, intake: TaskUpdater, rest: str) -> None:
+        await intake.add_artifact([Part(text=rest)], name="echo")
+        await intake.complete(self.words(intake, Part(text="there you are")))
 
-    async def do_hello(self, desk: TaskUpdater, rest: str) -> None:
-        await desk.complete(self.words(desk, Part(text="hello yourself")))
+    async def do_hello(self, intake: TaskUpdater, rest: str) -> None:
+        await intake.complete(self.words(intake, Part(text="hello yourself")))
 
-    async def do_stream(self, desk: TaskUpdater, rest: str) -> None:
+    async def do_stream(self, intake: TaskUpdater, rest: str) -> None:
         """Say words one by one, each when its gate opens."""
         for number, word in enumerate(rest.split()):
             self.entered[word].set()
             await self.gates[word].wait()
-            await desk.start_work(self.words(desk, Part(text=f"word {number}")))
-            await desk.add_artifact([Part(text=word)], artifact_id="words", append=number > 0)
-        await desk.complete()
+            await intake.start_work(self.words(intake, Part(text=f"word {number}")))
+            await intake.add_artifact([Part(text=word)], artifact_id="words", append=number > 0)
+        await intake.complete()
 
-    async def do_hold(self, desk: TaskUpdater, rest: str) -> None:
-        await desk.start_work(self.words(desk, Part(text=f"holding {rest}")))
+    async def do_hold(self, intake: TaskUpdater, rest: str) -> None:
+        await intake.start_work(self.words(intake, Part(text=f"holding {rest}")))
         self.entered[rest].set()
         await self.gates[rest].wait()
         self.do(f"done {rest}")
-        await desk.add_artifact([Part(text=f"held {rest}")])
-        await desk.complete()
+        await intake.add_artifact([Part(text=f"held {rest}")])
+        await intake.complete()
 
-    async def do_ask(self, desk: TaskUpdater, rest: str) -> None:
-        await desk.requires_input(self.words(desk, Part(text=f"Which day for {rest}?")))
+    async def do_ask(self, intake: TaskUpdater, rest: str) -> None:
+        await intake.requires_input(self.words(intake, Part(text=f"Which day for {rest}?")))
 
-    async def do_choose(self, desk: TaskUpdater, rest: str) -> None:
+    async def do_choose(self, intake: TaskUpdater, rest: str) -> None:
         form = Part(text="Which one?"), _data({"options": rest.split()})
-        await desk.requires_input(self.words(desk, *form))
+        await intake.requires_input(self.words(intake, *form))
 
-    async def do_form(self, desk: TaskUpdater, rest: str) -> None:
+    async def do_form(self, intake: TaskUpdater, rest: str) -> None:
         schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-        await desk.requires_input(
-            self.words(desk, Part(text="How many?"), _data({"schema": schema}))
+        await intake.requires_input(
+            self.words(intake, Part(text="How many?"), _data({"schema": schema}))
         )
 
-    async def do_auth(self, desk: TaskUpdater, rest: str) -> None:
+    async def do_auth(self, intake: TaskUpdater, rest: str) -> None:
         told = "Please sign in at https://login.example/start?for=desk."
-        await desk.requires_auth(self.words(desk, Part(text=told)))
+        await intake.requires_auth(self.words(intake, Part(text=told)))
 
-    async def do_fail(self, desk: TaskUpdater, rest: str) -> None:
-        await desk.failed(self.words(desk, Part(text=rest)))
+    async def do_fail(self, intake: TaskUpdater, rest: str) -> None:
+        await intake.failed(self.words(intake, Part(text=rest)))
 
-    async def do_reject(self, desk: TaskUpdater, rest: str) -> None:
-        await desk.reject(self.words(desk, Part(text=rest)))
+    async def do_reject(self, intake: TaskUpdater, rest: str) -> None:
+        await intake.reject(self.words(intake, Part(text=rest)))
 
-    async def do_cancelled(self, desk: TaskUpdater, rest: str) -> None:
-        await desk.cancel()
+    async def do_cancelled(self, intake: TaskUpdater, rest: str) -> None:
+        await intake.cancel()
 
-    async def do_crash(self, desk: TaskUpdater, rest: str) -> None:
+    async def do_crash(self, intake: TaskUpdater, rest: str) -> None:
         raise RuntimeError(rest)
 
-    async def do_rich(self, desk: TaskUpdater, rest: str) -> None:
+    async def do_rich(self, intake: TaskUpdater, rest: str) -> None:
         """Give every kind of part there is."""
         cited = {"citations": [{"title": "A", "uri": "https://a.example"}, "https://b.example"]}
         parts = [
@@ -157,15 +157,15 @@ class Executor(AgentExecutor):
             Part(raw=b"z" * int(rest or 0), filename="large.bin", media_type="image/png"),
             Part(url="https://files.example/r.pdf", filename="r.pdf", media_type="application/pdf"),
         ]
-        await desk.add_artifact(parts, name="table", metadata=cited)
-        await desk.complete()
+        await intake.add_artifact(parts, name="table", metadata=cited)
+        await intake.complete()
 
-    async def answered(self, desk: TaskUpdater, text: str) -> None:
+    async def answered(self, intake: TaskUpdater, text: str) -> None:
         if text == "nothing":
-            await desk.requires_input(self.words(desk, Part(text="Really, which day?")))
+            await intake.requires_input(self.words(intake, Part(text="Really, which day?")))
             return
-        await desk.add_artifact([Part(text=f"booked {text}")])
-        await desk.complete()
+        await intake.add_artifact([Part(text=f"booked {text}")])
+        await intake.complete()
 
 
 def _data(value: Any) -> Part:

@@ -12,9 +12,9 @@ from tests.simulation.world import World
 
 from plansmith import Plan, RunStatus
 from plansmith.plan import events as e
+from plansmith.plan.events import verify_chain
 from plansmith.plan.fold import fold
 from plansmith.plan.schedules import Fire
-from plansmith.plan.verify import verify_chain
 
 
 class BrokenPromiseError(AssertionError):

@@ -18,14 +18,13 @@ from tests.simulation.twists import TWISTS, again, no_question, other_payee, ung
 from plansmith import Effect, Plan, Plansmith
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.config import Settings
+from plansmith.engine.budget import BudgetLimits, RunLimits
 from plansmith.errors import InvalidPlan, RunBusy, ToolBusy, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
-from plansmith.runner.budget import BudgetLimits
-from plansmith.runner.limits import RunLimits
-from plansmith.runner.templates import TemplateBook
+from plansmith.templates.book import TemplateBook
 
 NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
 _SCHEMA = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}

@@ -10,8 +10,8 @@ from plansmith.plan.events import Event
 from plansmith.plan.next_move import AwaitReview, Move, next_move
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import Fire, Schedule
-from plansmith.runner.templates import Template
 from plansmith.runs.stopping import LeftOut
+from plansmith.templates.book import Template
 
 
 def reading(text: str) -> None:

@@ -15,13 +15,13 @@ from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.adapters.models.provider import ProviderModel
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.config import BuiltinSettings, ModelSettings, Settings, load_settings
+from plansmith.engine import budget
+from plansmith.engine import budget as limits
 from plansmith.errors import Misconfigured
 from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.plan.schedules import Schedule
 from plansmith.review.policy import ReviewPolicy
-from plansmith.runner import budget, limits
-from plansmith.server.bodies import NewRun
-from plansmith.server.schedule_bodies import Behaviour
+from plansmith.server.schemas.requests import Behaviour, NewRun
 from plansmith.testing import FakeTool, FakeTools
 from plansmith.wiring import make_smith
 
@@ -54,7 +54,7 @@ async def test_every_default_is_the_same_through_every_door(tmp_path: Path) -> N
     wired = make_smith(Settings(store="memory"), model=None)
     loaded = load_settings(folder=tmp_path, environment={"HOME": str(tmp_path)})
     async with serving(tmp_path) as house:
-        served = house.office.smith
+        served = house.server_state.smith
         doors = {
             "library": _rules(library),
             "settings": (Settings().run, Settings().budget, Settings().review),

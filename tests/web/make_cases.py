@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from plansmith import Plan, Plansmith
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import InputNeeded, ToolBusy, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
@@ -25,7 +26,6 @@ from plansmith.plan.origin import Origin
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import problem
 from plansmith.plan.run import Run, StepState
-from plansmith.runner.limits import RunLimits
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
 CASES = Path(__file__).parent / "cases"

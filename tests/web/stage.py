@@ -23,8 +23,8 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
-from plansmith.server.logs import Log
-from plansmith.server.serving import bind, make_office, make_server
+from plansmith.server.ops.logs import Log
+from plansmith.server.serve import bind, make_server, make_state
 from plansmith.server.settings import Serve
 
 CHUNK = 60
@@ -225,12 +225,12 @@ async def serve(folder: Path, port: int) -> None:
     """Serve until a signal ends it; the link is the first line on stdout."""
     stage = Stage(folder)
     settings = Settings.model_validate({"store": f"sqlite:///{folder / 'runs.db'}"})
-    office = make_office(
+    server_state = make_state(
         settings, log=Log(), by="ada", model=Player(stage), tools=[stage], agents=[]
     )
     wanted = Serve(token_file=folder / "token", port=port)
     with bind(wanted) as sock:
-        server, keys = make_server(office, replace(wanted, rules={}), sock)
+        server, keys = make_server(server_state, replace(wanted, rules={}), sock)
         real = sock.getsockname()[1]
         sys.stdout.write(f"http://127.0.0.1:{real}/?token={keys.link_token}\n")
         sys.stdout.flush()

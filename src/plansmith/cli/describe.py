@@ -1,12 +1,12 @@
-"""A run as JSON, and as the lines a person needs to decide or to go on."""
+"""Describes a run as JSON and as lines of text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from plansmith.cli.board import header, rows
 from plansmith.cli.questions import question_lines
 from plansmith.cli.session import Session, has_no_plan, is_unusable
+from plansmith.cli.ui.progress import header, rows
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.events import Event, PlanProposed, ReviewAsked

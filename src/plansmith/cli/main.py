@@ -1,17 +1,19 @@
-"""`plansmith`: finds the command, loads only its module, and turns errors into exit codes."""
+"""`plansmith`: finds the command, loads only its module, turns errors into exit codes."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
-from typing import Final, NamedTuple, Protocol, cast
+from typing import IO, Any, Final, NamedTuple, NoReturn, Protocol, cast
 
-from plansmith.cli.exits import Exit
-from plansmith.cli.failing import Output, Parser
+from plansmith.cli.ui.output import Exit
 from plansmith.errors import (
     InvalidPlan,
     JournalError,
@@ -22,6 +24,92 @@ from plansmith.errors import (
     ToolFailed,
 )
 from plansmith.wiring import load
+
+
+class WrongUsage(PlansmithError):
+    """The words of a command do not fit what it takes; `usage` says what does."""
+
+    def __init__(self, message: str, usage: str) -> None:
+        super().__init__(message, hint="--help tells more")
+        self.usage = usage
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints can be told as JSON too."""
+
+    def error(self, message: str) -> NoReturn:
+        """Leave the telling to whoever runs the command."""
+        raise WrongUsage(f"{self.prog}: {message}", self.format_usage())
+
+
+class Output:
+    """The one place that tells of failures; counts what the command itself has printed."""
+
+    def __init__(self, *, wants_json: bool) -> None:
+        self._wants_json = wants_json
+        self._counted: _Counted | None = None
+
+    @contextmanager
+    def watched(self) -> Generator[None]:
+        """See whether a command that owes JSON prints any."""
+        if not self._wants_json:
+            yield
+            return
+        before = sys.stdout
+        self._counted = _Counted(before)
+        sys.stdout = cast("Any", self._counted)
+        try:
+            yield
+        finally:
+            sys.stdout = before
+
+    def failed(self, error: PlansmithError, code: Exit) -> Exit:
+        """Tell of a failure that was foreseen."""
+        if isinstance(error, WrongUsage):
+            sys.stderr.write(f"{error.usage}{error.message}\n")
+        else:
+            sys.stderr.write(f"plansmith: {error}\n")
+        problems: Sequence[Any] = getattr(error, "problems", ())
+        listed = [each.shown_json() for each in problems]
+        more = {"problems": listed} if listed else {}
+        self.owed(code, error.message, hint=error.hint, kind=type(error).__name__, **more)
+        return code
+
+    def crashed(self, error: Exception) -> Exit:
+        """Tell of a failure that nobody foresaw, with all that helps to find it."""
+        sys.stderr.write("".join(traceback.format_exception(error)))
+        hint = "this is a mistake in Plansmith: please report it with what stderr says"
+        self.owed(Exit.FAILED, f"{type(error).__name__}: {error}", hint=hint, kind="Crash")
+        return Exit.FAILED
+
+    def owed(self, code: int, message: str, *, hint: str = "", kind: str = "", **more: Any) -> None:
+        """Print JSON where it is wanted and the command has printed none."""
+        if not self._wants_json or (self._counted is not None and self._counted.letters):
+            return
+        name = Exit(code).name.lower()
+        told = {"code": name, "kind": kind, "message": message, "hint": hint, "exit": int(code)}
+        whole = {"error": told | more} if code else {"ok": True, "exit": 0}
+        sys.stdout.write(json.dumps(whole, indent=2, ensure_ascii=True) + "\n")
+        sys.stdout.flush()
+
+
+class _Counted:
+    """A stream that counts the letters it is given."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self.letters = 0
+
+    def write(self, text: str) -> int:
+        self.letters += len(text)
+        return self._stream.write(text)
+
+    def writelines(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class Command(Protocol):
@@ -44,48 +132,48 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final = {
-    "ask": Entry("plansmith.cli.ask:ASK", "plan a request, run the plan, print the report"),
-    "plan": Entry("plansmith.cli.ask:PLAN", "make a plan for a request, and only that"),
-    "research": Entry("plansmith.cli.team:RESEARCH", "have a team find out, and report"),
-    "data": Entry("plansmith.cli.team:DATA", "have a team answer from a database"),
-    "run": Entry("plansmith.cli.running:RUN", "run a plan file, or a run that waits"),
-    "watch": Entry("plansmith.cli.running:WATCH", "follow a run"),
-    "approve": Entry("plansmith.cli.deciding:APPROVE", "approve the plan of a run"),
-    "reject": Entry("plansmith.cli.deciding:REJECT", "reject the plan of a run"),
-    "answer": Entry("plansmith.cli.deciding:ANSWER", "answer a question of a run"),
-    "edit": Entry("plansmith.cli.deciding:EDIT", "change the plan of a run in $EDITOR"),
-    "changes": Entry("plansmith.cli.deciding:CHANGES", "ask for another plan, in words"),
-    "undo": Entry("plansmith.cli.deciding:UNDO", "go back to the plan before"),
-    "pause": Entry("plansmith.cli.deciding:PAUSE", "start nothing more of a run"),
-    "resume": Entry("plansmith.cli.running:RESUME", "go on with a run, also after a crash"),
-    "retry": Entry("plansmith.cli.running:RETRY", "continue a run from what is done"),
-    "rerun": Entry("plansmith.cli.running:RERUN", "run everything of a run again"),
-    "skip": Entry("plansmith.cli.deciding:SKIP", "leave a step out, and what needs it"),
-    "cancel": Entry("plansmith.cli.deciding:CANCEL", "stop a run for good"),
-    "runs": Entry("plansmith.cli.listing:COMMAND", "list runs"),
-    "report": Entry("plansmith.cli.report:COMMAND", "what came of a run, as text, page or JSON"),
-    "templates": Entry("plansmith.cli.templates:COMMAND", "keep good plans and use them again"),
-    "schedule": Entry("plansmith.cli.schedule:COMMAND", "run plans again and again, unattended"),
-    "replay": Entry("plansmith.cli.replay:COMMAND", "play a run back offline and compare it"),
-    "show": Entry("plansmith.cli.plans:SHOW", "show a plan file or a run, or convert it"),
-    "check": Entry("plansmith.cli.plans:CHECK", "say what is wrong with a plan file"),
-    "diff": Entry("plansmith.cli.plans:DIFF", "compare two plan files step by step"),
-    "graph": Entry("plansmith.cli.plans:GRAPH", "draw a plan's graph"),
-    "import": Entry("plansmith.cli.dialects:IMPORT", "read a plan in another system's shape"),
-    "export": Entry("plansmith.cli.dialects:EXPORT", "write a plan or a run in such a shape"),
-    "schema": Entry("plansmith.cli.plans:SCHEMA", "print the JSON Schema of a plan"),
-    "serve": Entry("plansmith.cli.serve:COMMAND", "serve the page and the HTTP API"),
-    "mcp": Entry("plansmith.cli.mcp:COMMAND", "plans and runs as MCP tools, over pipes"),
-    "tokens": Entry("plansmith.cli.tokens:COMMAND", "keys for programs that use your server"),
-    "tools": Entry("plansmith.cli.tools:COMMAND", "list, search, show, approve or call tools"),
-    "agents": Entry("plansmith.cli.agents:COMMAND", "list, add, show or approve A2A agents"),
-    "model": Entry("plansmith.cli.model:COMMAND", "get, choose and check an embedded model"),
-    "trust": Entry("plansmith.cli.trust:COMMAND", "let a folder's own settings count, or not"),
-    "prompts": Entry("plansmith.cli.prompts:COMMAND", "list, show or export the prompts"),
-    "repair": Entry("plansmith.cli.deciding:REPAIR", "go on with a damaged run"),
-    "verify": Entry("plansmith.cli.health:VERIFY", "prove that a run's journal is unaltered"),
-    "doctor": Entry("plansmith.cli.health:DOCTOR", "say what is wrong with the store"),
-    "explain": Entry("plansmith.cli.plans:EXPLAIN", "say what a problem code means"),
+    "ask": Entry("ask:ASK", "plan a request, run the plan, print the report"),
+    "plan": Entry("ask:PLAN", "make a plan for a request, and only that"),
+    "research": Entry("team:RESEARCH", "have a team find out, and report"),
+    "data": Entry("team:DATA", "have a team answer from a database"),
+    "run": Entry("run:RUN", "run a plan file, or a run that waits"),
+    "watch": Entry("run:WATCH", "follow a run"),
+    "approve": Entry("decide:APPROVE", "approve the plan of a run"),
+    "reject": Entry("decide:REJECT", "reject the plan of a run"),
+    "answer": Entry("decide:ANSWER", "answer a question of a run"),
+    "edit": Entry("decide:EDIT", "change the plan of a run in $EDITOR"),
+    "changes": Entry("decide:CHANGES", "ask for another plan, in words"),
+    "undo": Entry("decide:UNDO", "go back to the plan before"),
+    "pause": Entry("decide:PAUSE", "start nothing more of a run"),
+    "resume": Entry("run:RESUME", "go on with a run, also after a crash"),
+    "retry": Entry("run:RETRY", "continue a run from what is done"),
+    "rerun": Entry("run:RERUN", "run everything of a run again"),
+    "skip": Entry("decide:SKIP", "leave a step out, and what needs it"),
+    "cancel": Entry("decide:CANCEL", "stop a run for good"),
+    "runs": Entry("runs:COMMAND", "list runs"),
+    "report": Entry("report:COMMAND", "what came of a run, as text, page or JSON"),
+    "templates": Entry("templates:COMMAND", "keep good plans and use them again"),
+    "schedule": Entry("schedule:COMMAND", "run plans again and again, unattended"),
+    "replay": Entry("report:REPLAY", "play a run back offline and compare it"),
+    "show": Entry("plans:SHOW", "show a plan file or a run, or convert it"),
+    "check": Entry("plans:CHECK", "say what is wrong with a plan file"),
+    "diff": Entry("plans:DIFF", "compare two plan files step by step"),
+    "graph": Entry("plans:GRAPH", "draw a plan's graph"),
+    "import": Entry("plans:IMPORT", "read a plan in another system's shape"),
+    "export": Entry("plans:EXPORT", "write a plan or a run in such a shape"),
+    "schema": Entry("plans:SCHEMA", "print the JSON Schema of a plan"),
+    "serve": Entry("serve:COMMAND", "serve the page and the HTTP API"),
+    "mcp": Entry("serve:MCP", "plans and runs as MCP tools, over pipes"),
+    "tokens": Entry("tokens:COMMAND", "keys for programs that use your server"),
+    "tools": Entry("tools:COMMAND", "list, search, show, approve or call tools"),
+    "agents": Entry("agents:COMMAND", "list, add, show or approve A2A agents"),
+    "model": Entry("model:COMMAND", "get, choose and check an embedded model"),
+    "trust": Entry("trust:COMMAND", "let a folder's own settings count, or not"),
+    "prompts": Entry("prompts:COMMAND", "list, show or export the prompts"),
+    "repair": Entry("decide:REPAIR", "go on with a damaged run"),
+    "verify": Entry("health:VERIFY", "prove that a run's journal is unaltered"),
+    "doctor": Entry("health:DOCTOR", "say what is wrong with the store"),
+    "explain": Entry("plans:EXPLAIN", "say what a problem code means"),
 }
 
 _HELP: Final = """usage: plansmith [-C FOLDER] COMMAND [OPTIONS]
@@ -172,7 +260,7 @@ def _exit_of(error: PlansmithError) -> Exit:
 
 def _run(name: str, words: Sequence[str]) -> int:
     entry = COMMANDS[name]
-    command = cast("Command", load(entry.dotted))
+    command = cast("Command", load(f"plansmith.cli.commands.{entry.dotted}"))
     parser = Parser(prog=f"plansmith {name}", description=entry.summary)
     command.configure(parser)
     return command.main(parser.parse_args(words))

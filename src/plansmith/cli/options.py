@@ -1,4 +1,4 @@
-"""The flags that several commands share, and the settings they make."""
+"""The flags that several commands share, and the settings that they make."""
 
 from __future__ import annotations
 

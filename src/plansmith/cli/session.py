@@ -1,4 +1,4 @@
-"""A session: one command's use of Plansmith, from its flags to its exit code."""
+"""One command's use of Plansmith, from its flags to its exit code."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Final
 
 from plansmith.adapters.tools.toolset import DescribedTools
 from plansmith.app import Plansmith
-from plansmith.cli.exits import Exit
 from plansmith.cli.options import carried, command_line, settings_of, warn
-from plansmith.cli.progress import Lines, View, make_view
-from plansmith.cli.words import Words, own_locale, words_for
+from plansmith.cli.ui.output import Exit
+from plansmith.cli.ui.progress import Lines, View, make_view
+from plansmith.cli.ui.words import Words, own_locale, words_for
 from plansmith.config import Settings
 from plansmith.errors import JournalDamaged, Misconfigured, OtherTeam
 from plansmith.plan.events import RunCreated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Annotated, Final, Literal, Self, get_args
@@ -381,3 +382,15 @@ def read_event(value: object) -> Event:
 
 
 _READER: TypeAdapter[Event] = TypeAdapter(Event)
+
+
+def verify_chain(events: Iterable[Event], last: Event | None = None) -> Event | None:
+    """Check numbers, links and hashes, return the last event, or say what was altered."""
+    for event in events:
+        number, before = (last.number + 1, last.hash) if last else (1, "")
+        if event.number != number or (last and event.run != last.run):
+            raise JournalDamaged(f"event {number} of run {event.run} is missing")
+        if event.before != before or event.fresh_hash() != event.hash:
+            raise JournalDamaged(f"event {number} of run {event.run} was altered")
+        last = event
+    return last

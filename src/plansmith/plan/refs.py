@@ -1,9 +1,4 @@
-"""References: inputs that come out of other steps, found in and filled into plain JSON.
-
-In JSON a reference is `{"$from": "step", "$path": ["items", 0]}`; in text it is
-`{{step.items[0]}}`. Data that looks like one is kept apart by `{"$literal": …}` in JSON
-and by a quoted text in text: `{{"{{"}}` stands for two braces.
-"""
+"""References of steps to results and secrets: found and filled."""
 
 from __future__ import annotations
 
@@ -13,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, cast
 
 from plansmith.errors import ReferenceFailed
-from plansmith.plan.data import Json, Path
+from plansmith.plan.data import Json, Path, leaves, map_leaves
 from plansmith.plan.sentence import Sentence
 
 FROM: Final = "$from"
@@ -277,3 +272,26 @@ def _members(value: Json) -> str:
     if isinstance(value, list):
         return Sentence("step.has_items", count=len(value))
     return Sentence("step.has_no_parts", value=repr(value_text(value)[:40]))
+
+
+_SECRET: Final = re.compile(r"\$\{secret:([A-Za-z0-9][A-Za-z0-9_.-]{0,63})\}")
+
+
+def secret_names(template: Json) -> list[str]:
+    """The secrets that a template names, each once."""
+    texts = (each for each in leaves(template) if isinstance(each, str))
+    return list(dict.fromkeys(name for text in texts for name in _SECRET.findall(text)))
+
+
+def put_secrets(template: Json, values: Mapping[str, str]) -> Json:
+    """The template with the values of its secrets, in which nothing is taken for a reference.
+
+    Only what the plan says is looked at: what references bring is filled in afterwards.
+    """
+
+    def put(leaf: Json) -> Json:
+        if not isinstance(leaf, str):
+            return leaf
+        return _SECRET.sub(lambda found: escape_text(values[found[1]]), leaf)
+
+    return map_leaves(template, put)

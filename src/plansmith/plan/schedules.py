@@ -15,8 +15,7 @@ from pydantic import AfterValidator, Field, ValidationError, field_validator, mo
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Flag, Record, Whole
 from plansmith.plan.events import Instant
-from plansmith.plan.invalid import why_invalid
-from plansmith.plan.limits import BudgetLimits
+from plansmith.plan.limits import BudgetLimits, why_invalid
 from plansmith.plan.plan import Plan
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import ShownText

@@ -1,4 +1,4 @@
-"""Draft: a model writes a plan, and each step is handed over as soon as its text is complete."""
+"""Has a model write a plan, and hands each step over as soon as it is complete."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.steps import AnyStep
-from plansmith.planner.briefing.fence import fence
-from plansmith.planner.jsontext.stream import JsonStream
-from plansmith.planner.listen import Heard, listen
-from plansmith.planner.parse import parse_value
-from plansmith.planner.prompting import render
+from plansmith.planner.context.fence import fence
+from plansmith.planner.model_calls import ModelAnswer, read_answer, render
+from plansmith.planner.parse.reply import parse_value
+from plansmith.planner.parse.stream import JsonStream
 from plansmith.ports import ChatModel, Message, Prompt
 
 OnStep = Callable[[AnyStep], None]
@@ -72,7 +71,7 @@ async def draft(
     model: ChatModel,
     on_step: OnStep = lambda _: None,
     on_text: OnText = lambda _: None,
-) -> Heard:
+) -> ModelAnswer:
     """The model's text; `on_step` gets each readable step the moment it is complete."""
     steps = StepStream(on_step)
 
@@ -80,7 +79,7 @@ async def draft(
         on_text(piece)
         steps.feed(piece)
 
-    return await listen(model.stream(prompt), hear)
+    return await read_answer(model.stream(prompt), hear)
 
 
 class StepStream:

@@ -1,4 +1,4 @@
-"""Estimate: what a plan will take, before anyone approves it, and what that is based on."""
+"""Estimates the time, calls and cost of a plan before it is approved."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The first release's way to ask a model: `stream(messages, schema=…, tools=…)`.
-
-`takes_prompt` adapts models that are written so; `takes_messages` is for models that are asked so.
-"""
+"""Models written for the first release, taken as they are."""
 
 from __future__ import annotations
 

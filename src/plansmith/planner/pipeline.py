@@ -1,7 +1,4 @@
-"""The line of stages from a request to a checked plan.
-
-triage > context > shortlist > draft > parse > check (> repair) > estimate
-"""
+"""Runs the stages of planning in order, from a request to a checked plan."""
 
 from __future__ import annotations
 
@@ -9,23 +6,22 @@ from dataclasses import replace
 
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.briefing.history import Summariser
-from plansmith.planner.briefing.locales import locale_of
-from plansmith.planner.check import check_plan
-from plansmith.planner.context import Context, Known, Limits, gather_context
+from plansmith.planner.check.check_plan import check_plan
+from plansmith.planner.context.gather import Context, Known, Limits, gather_context
+from plansmith.planner.context.history import Summariser
+from plansmith.planner.context.locales import locale_of
 from plansmith.planner.draft import Offer, OnStep, OnText
-from plansmith.planner.kit import Kit, Planned, PlanRequest, Tell, Watch
-from plansmith.planner.listen import total
-from plansmith.planner.metrics import PlanMetrics
-from plansmith.planner.rounds import Rounds, estimate_with
-from plansmith.planner.shortlist import Pick, shortlist
+from plansmith.planner.draft_loop import DraftLoop, estimate_with
+from plansmith.planner.model_calls import total
+from plansmith.planner.request import PlanMetrics, Planned, PlannerDeps, PlanRequest, Tell, Watch
+from plansmith.planner.shortlist.pick import Pick, shortlist
 from plansmith.planner.triage import Decision, Triage, triage
 
 
 async def make_plan(
     request: PlanRequest,
     *,
-    kit: Kit,
+    deps: PlannerDeps,
     tell: Tell = lambda _: None,
     on_step: OnStep = lambda _: None,
     on_text: OnText = lambda _: None,
@@ -34,21 +30,21 @@ async def make_plan(
 
     `tell` hears of each stage as it begins, `on_text` of the model's text, `on_step` of each step.
     """
-    watch = Watch(kit.clock, tell)
+    watch = Watch(deps.clock, tell)
     language = request.profile.language if request.profile else ""
     locale = locale_of(request.text, request.locale or language)
     with watch("triage", f"in {locale}"):
-        decided = await _triage(request, kit, locale)
+        decided = await _triage(request, deps, locale)
     if decided.decision is not Decision.PLAN:
         return _without_plan(decided, locale, watch)
     if decided.plan is not None:
-        return _without_model(decided, kit, watch)
-    with watch("context", f"{len(kit.sources)} sources"):
-        context = await _context(request, decided.query, kit, tell)
-    with watch("shortlist", f"of {len(kit.tools)} tools and {len(kit.agents)} agents"):
-        picks, offer = _shortlist(decided.query, request, kit)
+        return _without_model(decided, deps, watch)
+    with watch("context", f"{len(deps.sources)} sources"):
+        context = await _context(request, decided.query, deps, tell)
+    with watch("shortlist", f"of {len(deps.tools)} tools and {len(deps.agents)} agents"):
+        picks, offer = _shortlist(decided.query, request, deps)
     told = _given(request, context)
-    rounds = Rounds(request, decided.query, locale, kit, offer, context, watch, told)
+    rounds = DraftLoop(request, decided.query, locale, deps, offer, context, watch, told)
     planned = await rounds.run(on_step, on_text)
     usage = total(decided.usage, context.usage, planned.metrics.usage)
     plan = planned.plan
@@ -64,75 +60,75 @@ async def make_plan(
     )
 
 
-async def _triage(request: PlanRequest, kit: Kit, locale: str) -> Triage:
+async def _triage(request: PlanRequest, deps: PlannerDeps, locale: str) -> Triage:
     revising = request.previous is not None or bool(request.feedback)
     return await triage(
         request.text,
-        model=kit.triage_model if kit.settings.triage and not revising else None,
+        model=deps.triage_model if deps.settings.triage and not revising else None,
         target=request.target,
-        agents=kit.agents,
-        templates=kit.templates,
+        agents=deps.agents,
+        templates=deps.templates,
         locale=locale,
-        timezone=kit.settings.timezone,
-        prompts=kit.settings.prompts,
+        timezone=deps.settings.timezone,
+        prompts=deps.settings.prompts,
     )
 
 
-async def _context(request: PlanRequest, query: str, kit: Kit, tell: Tell) -> Context:
+async def _context(request: PlanRequest, query: str, deps: PlannerDeps, tell: Tell) -> Context:
     return await gather_context(
         query,
-        clock=kit.clock,
+        clock=deps.clock,
         known=Known(
             profile=request.profile,
-            timezone=kit.settings.timezone,
+            timezone=deps.settings.timezone,
             history=request.history,
             previous=request.previous,
             feedback=request.feedback,
         ),
-        sources=kit.sources,
-        search=kit.search if kit.settings.background_search else None,
+        sources=deps.sources,
+        search=deps.search if deps.settings.background_search else None,
         summariser=Summariser(
-            kit.triage_model or kit.plan_model, kit.clock, prompts=kit.settings.prompts
+            deps.triage_model or deps.plan_model, deps.clock, prompts=deps.settings.prompts
         ),
         limits=Limits(
-            tokens=kit.settings.context_tokens,
-            seconds=kit.settings.source_seconds,
-            count=kit.count,
+            tokens=deps.settings.context_tokens,
+            seconds=deps.settings.source_seconds,
+            count=deps.count,
         ),
         tell=tell,
     )
 
 
-def _shortlist(query: str, request: PlanRequest, kit: Kit) -> tuple[list[Pick], Offer]:
+def _shortlist(query: str, request: PlanRequest, deps: PlannerDeps) -> tuple[list[Pick], Offer]:
     """What the model may choose from: the best fits, and whatever the previous plan used."""
-    agents = [each for each in kit.agents if each.enabled and not each.hidden]
+    agents = [each for each in deps.agents if each.enabled and not each.hidden]
     agents = [each for each in agents if not each.passthrough]
-    most = request.top_k or kit.settings.top_k
-    picks = shortlist(query, [*kit.tools, *agents], k=most, ranker=kit.ranker)
+    most = request.top_k or deps.settings.top_k
+    picks = shortlist(query, [*deps.tools, *agents], k=most, ranker=deps.ranker)
     names = {pick.name for pick in picks}
     for step in request.previous.steps if request.previous else ():
         fields = step.to_json()
         names.add(str(fields.get("tool") or fields.get("agent")))
     return picks, Offer(
-        [tool for tool in kit.tools if tool.name in names],
+        [tool for tool in deps.tools if tool.name in names],
         [agent for agent in agents if agent.name in names],
-        kit.templates,
+        deps.templates,
     )
 
 
-def _without_model(decided: Triage, kit: Kit, watch: Watch) -> Planned:
+def _without_model(decided: Triage, deps: PlannerDeps, watch: Watch) -> Planned:
     """A plan that needed no model to be written; it is checked all the same."""
     plan = decided.plan
     assert plan is not None  # noqa: S101
     with watch("check", f"{len(plan.steps)} steps"):
-        found = check_plan(plan, kit.tools, templates=kit.templates)
+        found = check_plan(plan, deps.tools, templates=deps.templates)
     return Planned(
         Decision.PLAN,
         reason=decided.reason,
         locale=plan.locale,
         plan=plan,
         problems=tuple(found),
-        estimate=estimate_with(plan, kit),
+        estimate=estimate_with(plan, deps),
         metrics=PlanMetrics(
             parsed=True, parsed_at_once=True, steps=len(plan.steps), seconds=watch.seconds
         ),

@@ -1,4 +1,4 @@
-"""Recurrence: the words in a request that say when to do it again, taken out of it."""
+"""Finds the words in a request that say when to do it again, and takes them out."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Final, NamedTuple
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.timing import Timing, check_timing
-from plansmith.planner.recurrence_chinese import find_chinese
-from plansmith.planner.recurrence_english import find_english
-from plansmith.planner.recurrence_words import Phrase
+from plansmith.planner.recurrence_words import Phrase, find_chinese, find_english
 
 _CONFIRMED: Final = re.compile(
     r"[\s,;，。；]*\b(?:yes,? )?(?:i confirm(?: (?:it|this|the schedule))?"

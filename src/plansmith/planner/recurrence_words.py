@@ -1,8 +1,9 @@
-"""What both languages share when they say when: a phrase, clock times, days as cron writes them."""
+"""Finds repeat times in English and Chinese text: phrases, clock times, days of the week."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 ASSUMED_HOUR: Final = 9
@@ -64,3 +65,282 @@ def every(count: int, unit: str, span: tuple[int, int]) -> Phrase:
         return Phrase(*span, {"every_minutes": whole}, flaw=flaw)
     minutes = count * MINUTES[unit]
     return Phrase(*span, {"every_minutes": minutes}, flaw="" if minutes else TOO_OFTEN)
+
+
+_ONE_TO_TWELVE: Final = (
+    *("one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
+)
+_MORE: Final = {"fifteen": 15, "twenty": 20, "thirty": 30, "a": 1, "an": 1, "other": 2}
+_NUMBERS: Final = {word: number for number, word in enumerate(_ONE_TO_TWELVE, start=1)} | _MORE
+_FIRST_TO_FIFTH: Final = ("first", "second", "third", "fourth", "fifth")
+_ORDINALS: Final = {word: number for number, word in enumerate(_FIRST_TO_FIFTH, start=1)}
+_WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_DAY: Final = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:days?)?\b\.?"
+_DAYS: Final = rf"{_DAY}(?:\s*(?:,|and|&|,\s*and|or)\s*{_DAY})*"
+_PART: Final = r"(?:morning|afternoon|evening|night)"
+_ZONE: Final = r"(?:\s+(?P<zone#>UTC|GMT|[A-Z][A-Za-z]+(?:/[A-Z][A-Za-z_+-]+)+)(?-i:\b))?"
+_HALF: Final = r"(?:\s*(?:a\.?m\.?|p\.?m\.?)(?![a-z]))?(?:\s*o'?clock)?"
+_CLOCK: Final = rf"(?:noon|midnight|\d{{1,2}}(?:[:.h]\d{{2}})?{_HALF})"
+_TIME: Final = (
+    rf"(?:at\s+)(?P<time#>{_CLOCK}(?:\s*(?:,|and|&)\s*(?:at\s+)?{_CLOCK})*)"
+    rf"(?:\s+in\s+the\s+(?P<part#>{_PART}))?{_ZONE}"
+)
+_BEFORE, _AFTER = (_TIME.replace("#", number) for number in "12")
+_NUMBER: Final = rf"(?:\d{{1,6}}|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
+_NTH: Final = rf"(?:\d{{1,2}}(?:st|nd|rd|th)?|{'|'.join(_ORDINALS)}|last)"
+_MONTHLY: Final = r"(?:(?:of|in)\s+)?(?:each|every|the|a)\s+month"
+_WHICH: Final = (
+    rf"(?:every|each)\s+(?P<each>day|weekday|work(?:ing)?\s*day|business\s+day|weekend|{_PART})s?\b"
+    r"|(?P<daily>daily)\b|(?:on\s+)?(?P<week>weekdays|weekends)\b"
+    rf"|(?:(?:every|each)\s+week\s+on|weekly\s+on|every|each|on)\s+(?P<days>{_DAYS})"
+    r"|(?:from\s+)?(?P<span>mon(?:day)?\s+(?:to|through|till|until)\s+fri(?:day)?)\b"
+    rf"|(?:on\s+)?the\s+(?P<nth>{_NTH})(?:\s+(?P<of>day|{_DAY}))?\s+{_MONTHLY}\b"
+    rf"|(?:(?:every|each)\s+month|monthly)\s+on\s+the\s+(?P<nth2>{_NTH})(?:\s+(?P<of2>day|{_DAY}))?\b"
+)
+_PHRASE: Final = re.compile(
+    rf"\b(?:once\s+)?(?:{_BEFORE}\s*,?\s*)?(?:{_WHICH})(?:\s*,?\s*{_AFTER})?",
+    re.IGNORECASE,
+)
+_INTERVAL: Final = re.compile(
+    rf"\b(?:(?:once\s+)?(?:every|each)\s+(?:(?P<count>{_NUMBER})\s+)?"
+    r"(?P<unit>seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?)"
+    r"|once\s+(?:an?|per)\s+(?P<once>minute|hour)|(?P<half>every\s+half\s+(?:an?\s+)?hour)"
+    r"|(?:^|(?<=[,;])\s*)(?P<hourly>hourly)|(?P<end>hourly)(?=[.!]?\s*$))\b",
+    re.IGNORECASE,
+)
+_UNITS: Final = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week"}
+
+
+def find_english(text: str) -> Iterator[Phrase]:
+    """Every phrase that says when, in the order of the text."""
+    taken = [phrase for each in _PHRASE.finditer(text) if (phrase := _at(each)) is not None]
+    for each in _INTERVAL.finditer(text):
+        inside = any(phrase.start <= each.start() < phrase.end for phrase in taken)
+        if not inside:
+            taken.append(_interval(each, text))
+    return iter(sorted(taken))
+
+
+def _interval(found: re.Match[str], text: str) -> Phrase:
+    span = found.span()
+    if found["half"]:
+        return every(30, "minute", span)
+    if found["once"]:
+        return every(1, found["once"].lower(), span)
+    if found["hourly"] or found["end"]:
+        return every(1, "hour", span)
+    unit = _UNITS[found["unit"][0].lower()]
+    count = (found["count"] or "1").lower()
+    number = int(count) if count.isdigit() else _NUMBERS[count]
+    if re.match(r"\s*,?\s*at\s+\d", text[found.end() :], re.IGNORECASE):
+        flaw = "an interval has no time of day: name the days, or leave the time out"
+        return Phrase(*span, flaw=flaw)
+    return every(number, unit, span)
+
+
+def _at(found: re.Match[str]) -> Phrase | None:
+    number = "1" if found["time1"] else "2"
+    said = found[f"time{number}"]
+    part = (found["each"] or "").lower()
+    part = (found[f"part{number}"] or (part if re.fullmatch(_PART, part) else "")).lower()
+    clocks = [in_day_part(_clock(each), part) for each in _clocks(said or "")]
+    if not _recurs(found, timed=bool(clocks)):
+        return None
+    return at_times(_days(found), clocks, found.span(), found[f"zone{number}"] or "")
+
+
+def _recurs(found: re.Match[str], *, timed: bool) -> bool:
+    """Whether the days come again: on Monday is one Monday, on Mondays is every one."""
+    says_every = re.match(
+        r"(?:once\s+)?(?:at\b.*?)?(?:every|each|weekly)\b", found[0], re.IGNORECASE
+    )
+    if found["days"] and not says_every:
+        return re.search(r"days\b", found["days"], re.IGNORECASE) is not None
+    # The daily report and the weekdays are things, too.
+    named = found["daily"] or found["week"] or found["span"]
+    return timed or not named
+
+
+def _clocks(text: str) -> list[str]:
+    return [each[0] for each in re.finditer(_CLOCK, text, re.IGNORECASE)]
+
+
+def _clock(text: str) -> Clock:
+    words = text.lower().replace("o'clock", "").replace("oclock", "").strip()
+    if words in ("noon", "midnight"):
+        return (12, 0) if words == "noon" else (0, 0)
+    digits = re.match(r"(\d{1,2})(?:[:.h](\d{2}))?", words)
+    assert digits is not None  # noqa: S101 - the pattern found it
+    hour, minute = int(digits[1]), int(digits[2] or 0)
+    half = words[digits.end() :].strip().replace(".", "")
+    if half and not 1 <= hour <= 12:
+        return 99, minute
+    return (hour % 12 + (12 if half == "pm" else 0) if half else hour), minute
+
+
+def _days(found: re.Match[str]) -> tuple[str, str]:
+    """The days of the month and of the week, as cron writes them."""
+    nth, of = found["nth"] or found["nth2"], found["of"] or found["of2"]
+    if nth:
+        return _day_of_month(nth.lower(), (of or "day").lower())
+    if found["days"]:
+        numbers = sorted(
+            {_weekday(each[0]) for each in re.finditer(_DAY, found["days"], re.IGNORECASE)}
+        )
+        return "*", ",".join(map(str, numbers))
+    kind = (found["each"] or found["week"] or found["span"] or "day").lower()
+    if kind.startswith("weekend"):
+        return "*", "6,0"
+    is_work = kind.startswith(("week", "work", "business", "mon"))
+    return "*", "1-5" if is_work else "*"
+
+
+def _day_of_month(nth: str, of: str) -> tuple[str, str]:
+    digits = re.match(r"\d+", nth)
+    number = int(digits[0]) if digits else _ORDINALS.get(nth, 0)
+    if of == "day":
+        return ("L" if nth == "last" else str(number)), "*"
+    weekday = _weekday(of)
+    return "*", f"{weekday}L" if nth == "last" else f"{weekday}#{number}"
+
+
+def _weekday(name: str) -> int:
+    return _WEEKDAYS.index(name[:3].lower())
+
+
+_DIGITS: Final = {each: number for number, each in enumerate("零一二三四五六七八九")} | {
+    "〇": 0,
+    "两": 2,
+    "兩": 2,
+}
+_PARTS: Final = {
+    **dict.fromkeys(("早上", "上午", "早晨", "清晨", "早"), "morning"),
+    **dict.fromkeys(("中午", "下午", "午后", "午後"), "afternoon"),
+    **dict.fromkeys(("傍晚", "晚上", "晚间", "晚間", "晚"), "evening"),
+    **dict.fromkeys(("夜里", "夜裡", "深夜", "半夜"), "night"),
+    "凌晨": "morning",
+}
+_CHINESE_PART: Final = "|".join(sorted(_PARTS, key=len, reverse=True))
+_CHINESE_NUMBER: Final = r"(?:\d{1,6}|[零〇一二两兩三四五六七八九十百]{1,5})"
+_CHINESE_CLOCK: Final = (
+    rf"(?:(?P<part#>{_CHINESE_PART})?\s*(?P<hour#>{_CHINESE_NUMBER})\s*(?:[:：]\s*(?P<colon#>\d{{2}})"
+    rf"|[点點时時](?:整|钟|鐘)?(?:(?P<half#>半)|(?P<quarter#>[一三])刻"
+    rf"|(?P<minute#>{_CHINESE_NUMBER})\s*分?)?))"
+)
+_FIRST, _SECOND = (_CHINESE_CLOCK.replace("#", number) for number in "12")
+_WEEK: Final = r"(?:周|週|星期|礼拜|禮拜)"
+_WEEKDAY: Final = r"[一二三四五六日天1-6]"
+_CHINESE_WHICH: Final = (
+    r"(?P<workday>(?:每个?|每個)?工作日|每[周週]一(?:至|到)[周週]?五)"
+    rf"|(?P<weekend>每(?:个|個)?(?:周末|週末))"
+    rf"|每(?:个|個)?{_WEEK}的?(?P<days>{_WEEKDAY}(?:\s*[、，,和及与與]?\s*{_WEEK}?{_WEEKDAY}(?![点點时時:：\d]))*)"
+    rf"|每(?:个|個)?月的?(?:(?P<last>最后一天|最後一天|月末|月底)|(?P<date>{_CHINESE_NUMBER})\s*[号號日])"
+    r"|(?P<day>每天|每日|天天)"
+)
+_CHINESE_PHRASE: Final = re.compile(
+    rf"(?P<beijing>北京时间|北京時間)?(?:{_CHINESE_WHICH})的?\s*(?:在|于|於)?(?P<zone>北京时间|北京時間)?\s*"
+    rf"(?:{_FIRST}(?:\s*[、，,和及]\s*{_SECOND})?)?"
+)
+_CHINESE_INTERVAL: Final = re.compile(
+    rf"(?P<skip>每隔|每)\s*(?P<half>半)?\s*(?P<count>{_CHINESE_NUMBER})?\s*(?:个|個)?\s*"
+    r"(?P<unit>秒钟?|秒鐘|分钟|分鐘|分(?!之)|小时|小時|钟头|鐘頭|天|日|周|週|星期)(?![一二三四五六日末])"
+    r"(?:一次)?"
+)
+_CHINESE_UNITS: Final = {
+    **dict.fromkeys(("秒", "秒钟", "秒鐘"), "second"),
+    **dict.fromkeys(("分", "分钟", "分鐘"), "minute"),
+    **dict.fromkeys(("小时", "小時", "钟头", "鐘頭"), "hour"),
+    **dict.fromkeys(("天", "日"), "day"),
+    **dict.fromkeys(("周", "週", "星期"), "week"),
+}
+
+
+def find_chinese(text: str) -> Iterator[Phrase]:
+    """Every phrase that says when, in the order of the text."""
+    taken = [
+        phrase
+        for each in _CHINESE_PHRASE.finditer(text)
+        if (phrase := _chinese_at(each)) is not None
+    ]
+    for each in _CHINESE_INTERVAL.finditer(text):
+        inside = any(phrase.start <= each.start() < phrase.end for phrase in taken)
+        if not inside and (phrase := _chinese_interval(each)) is not None:
+            taken.append(phrase)
+    return iter(sorted(taken))
+
+
+def _chinese_interval(found: re.Match[str]) -> Phrase | None:
+    unit = _CHINESE_UNITS[found["unit"]]
+    span = found.span()
+    if found["half"]:
+        return every(30, "minute", span) if unit == "hour" else None
+    if not found["count"] and unit == "day":
+        return None
+    count = _number(found["count"]) if found["count"] else 1
+    # 每隔两天 leaves two days out, 每隔两小时 leaves none: only the second is clear.
+    if found["skip"] == "每隔" and unit in ("day", "week"):
+        flaw = "whether the days between are counted is not clear: say 每两天 or 每三天"
+        return Phrase(*span, flaw=flaw)
+    return every(count, unit, span)
+
+
+def _chinese_at(found: re.Match[str]) -> Phrase | None:
+    first = _chinese_clock(found, 1)
+    # 每日新闻 and 工作日 are things, too.
+    if first is None and (found["workday"] == "工作日" or found["day"] == "每日"):
+        return None
+    part = found["part1"] or ""
+    clocks = [each for each in (first, _chinese_clock(found, 2, part)) if each is not None]
+    zone = "Asia/Shanghai" if found["beijing"] or found["zone"] else ""
+    return at_times(_chinese_days(found), clocks, found.span(), zone)
+
+
+def _chinese_clock(found: re.Match[str], number: int, part: str = "") -> Clock | None:
+    if not found[f"hour{number}"]:
+        return None
+    minute = 0
+    if found[f"colon{number}"]:
+        minute = int(found[f"colon{number}"])
+    elif found[f"half{number}"]:
+        minute = 30
+    elif found[f"quarter{number}"]:
+        minute = 15 * _number(found[f"quarter{number}"])
+    elif found[f"minute{number}"]:
+        minute = _number(found[f"minute{number}"])
+    said = found[f"part{number}"] or part
+    clock = _number(found[f"hour{number}"]), minute
+    if clock[0] == 24:
+        return 0, minute
+    if said == "中午" and clock[0] in (11, 12):
+        return clock
+    return in_day_part(clock, _PARTS.get(said, ""))
+
+
+def _chinese_days(found: re.Match[str]) -> tuple[str, str]:
+    """The days of the month and of the week, as cron writes them."""
+    if found["workday"]:
+        return "*", "1-5"
+    if found["weekend"]:
+        return "*", "6,0"
+    if found["days"]:
+        marks = re.findall(_WEEKDAY, re.sub(_WEEK, "", found["days"]))
+        numbers = sorted({0 if each in "日天" else _number(each) for each in marks})
+        return "*", ",".join(map(str, numbers))
+    if found["last"]:
+        return "L", "*"
+    return (str(_number(found["date"])) if found["date"] else "*"), "*"
+
+
+def _number(text: str) -> int:
+    """A number below a thousand in digits or characters: 15, 十五, 二十, 一百二十."""
+    if text.isdigit() and text.isascii():
+        return int(text)
+    total = digit = 0
+    for each in text:
+        if each in "十百":
+            total += (digit or 1) * (10 if each == "十" else 100)
+            digit = 0
+        else:
+            digit = _DIGITS[each]
+    return total + digit

@@ -1,4 +1,4 @@
-"""Triage: whether a request is answered at once, planned, asked about or refused."""
+"""Decides whether a request is answered at once, planned, asked about or refused."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.timing import Timing
-from plansmith.planner.briefing.fence import fence
-from plansmith.planner.deeds import asked_deeds
-from plansmith.planner.jsontext.read import read_json
-from plansmith.planner.listen import Heard, listen
-from plansmith.planner.prompting import render
+from plansmith.planner.context.fence import fence
+from plansmith.planner.intent import find_intents
+from plansmith.planner.model_calls import ModelAnswer, read_answer, render
+from plansmith.planner.parse.read import read_json
 from plansmith.planner.recurrence import recurrence
 from plansmith.ports import ChatModel, Message, Prompt, TriageBrief, Usage
 from plansmith.text import visible
@@ -98,11 +97,11 @@ async def _asked(
     ]
     try:
         asked = Prompt(messages, schema=SCHEMA, brief=TriageBrief(visible(request)))
-        heard = await listen(model.stream(asked))
+        heard = await read_answer(model.stream(asked))
         decided = _decided(heard, request)
     except (ModelFailed, UnreadableText) as error:
         return Triage(Decision.PLAN, Sentence("triage.failed", reason=str(error)), request)
-    if decided.decision is Decision.ANSWER and asked_deeds(request):
+    if decided.decision is Decision.ANSWER and find_intents(request):
         reason = Sentence("triage.must_do")
         return decided._replace(decision=Decision.PLAN, reason=reason, answer="")
     return decided
@@ -153,7 +152,7 @@ def _names(agents: Sequence[AgentSpec]) -> str:
     return "known: " + (", ".join(each.name for each in agents if each.enabled) or "none")
 
 
-def _decided(heard: Heard, request: str) -> Triage:
+def _decided(heard: ModelAnswer, request: str) -> Triage:
     value = read_json(heard.text)
     if not isinstance(value, dict) or value.get("decision") not in list(Decision):
         raise UnreadableText(f"the answer is no decision: {heard.text[:80]!r}")

@@ -1,4 +1,4 @@
-"""Calls: every place of a plan that calls something, at every depth, known by what it would do."""
+"""Lists the calls that a plan could make, at every depth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan's graph, drawn: as a tree for terminals, as Mermaid for pages."""
+"""Draws a plan as a tree or as a Mermaid graph."""
 
 from __future__ import annotations
 

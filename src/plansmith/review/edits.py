@@ -1,4 +1,4 @@
-"""Edits: what a person does to a plan, as functions from plan to plan."""
+"""A person's edits to a plan, as functions from plan to plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policy: when a person is asked before a plan runs, by what its steps do to the world."""
+"""Decides when a person has to review a plan."""
 
 from __future__ import annotations
 

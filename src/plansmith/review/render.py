@@ -1,4 +1,4 @@
-"""Plans, problems and differences as lines of plain text, safe to print on a terminal."""
+"""Shows plans, problems and differences as text that cannot steer a terminal."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Budgets: what a run may still take, by its own limits and by those that all runs share."""
+"""What a run may still spend, by its own limits and by those that all runs share."""
 
 from __future__ import annotations
 
+from plansmith.engine.budget import Budget, Spending
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run import Run
-from plansmith.runner.budget import Budget
-from plansmith.runner.spending import Spending
 from plansmith.runs.intake import PlanIntake
 
 

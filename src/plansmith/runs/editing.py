@@ -1,17 +1,17 @@
-"""Editing: a person's own version of a plan, an earlier one again, or a wish for another one."""
+"""A person's edits to the plan of a run: edit, undo, redo, ask for changes."""
 
 from __future__ import annotations
 
+from plansmith.engine.budget import limit_question
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.runner.limits import limit_question
-from plansmith.runner.rerun import check_unknown, to_repeat
-from plansmith.runner.undoing import versions
+from plansmith.runs.rerun import check_unknown, to_repeat
 from plansmith.runs.revising import PlanReviser
 from plansmith.runs.stopping import RunStopping
+from plansmith.runs.undo import versions
 
 
 class PlanEditing:

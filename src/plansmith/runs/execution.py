@@ -1,4 +1,4 @@
-"""Execution: runs whose steps are carried out by this process, one background task a run."""
+"""Executes runs in this process, each once, until it ends or waits for a person."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from plansmith.engine.budget import RunLimits
+from plansmith.engine.executor import Executor
+from plansmith.engine.journal import Journal, load_replies, load_results, results_left
+from plansmith.engine.store_outage import WaitingStore
+from plansmith.engine.units import named_unit
 from plansmith.errors import StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, Conclude, Execute, next_move
 from plansmith.plan.run import Run, RunStatus
-from plansmith.review.definitions import redefined
-from plansmith.runner.conclude import conclude
-from plansmith.runner.execute import Conductor
-from plansmith.runner.journal import Journal, load_replies, load_results, results_left
-from plansmith.runner.limits import RunLimits
-from plansmith.runner.patience import PatientStore
-from plansmith.runner.templates import runs_templates
-from plansmith.runner.units import named_unit
+from plansmith.review.coverage import redefined
 from plansmith.runs.budgets import RunBudgets
+from plansmith.runs.conclude import conclude
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
 from plansmith.runs.planning import RunPlanner
 from plansmith.runs.revising import PlanReviser
+from plansmith.templates.book import runs_templates
 
 
 class RunExecution:
@@ -45,7 +45,7 @@ class RunExecution:
         self._planner = planner
         self._reviser = reviser
         self._budgets = budgets
-        self._active: dict[str, tuple[Conductor, asyncio.Future[Run]]] = {}
+        self._active: dict[str, tuple[Executor, asyncio.Future[Run]]] = {}
         self._interrupted: set[str] = set()
 
     def of(self, run_id: str) -> asyncio.Future[Run] | None:
@@ -76,15 +76,15 @@ class RunExecution:
         try:
             if await self._asks_again(journal):
                 return None
-            conductor = await self._conductor(journal)
+            executor = await self._conductor(journal)
         except StaleWriter:
             return None
         if journal.id in self._active:
             return self.of(journal.id)  # begun by another call meanwhile
-        journal.wait_for(PatientStore(self._journals.patience))
+        journal.wait_for(WaitingStore(self._journals.patience))
         self._journals.owners.hold(journal.id)
-        future = asyncio.ensure_future(self._to_the_end(journal, conductor))
-        self._active[journal.id] = conductor, future
+        future = asyncio.ensure_future(self._to_the_end(journal, executor))
+        self._active[journal.id] = executor, future
         future.add_done_callback(lambda _: self._active.pop(journal.id, None))
         return future
 
@@ -104,7 +104,7 @@ class RunExecution:
             await journal.append(*asked)
         return bool(asked)
 
-    async def _conductor(self, journal: Journal) -> Conductor:
+    async def _conductor(self, journal: Journal) -> Executor:
         """What executes a run, once it is written how the reads before it ended."""
         await self._planner.settle_early(journal)
         run, store = journal.run, self._journals.store
@@ -114,7 +114,7 @@ class RunExecution:
         measured = run.estimate.measured if run.estimate else {}
         if runs_templates(run.plan):
             await self._intake.load_templates()
-        return Conductor(
+        return Executor(
             journal,
             callees=self._planner.equip(await self._intake.callees(), run),
             results=await load_results(store, run),
@@ -126,18 +126,18 @@ class RunExecution:
             budget=self._budgets.of(run),
         )
 
-    async def _to_the_end(self, journal: Journal, conductor: Conductor) -> Run:
+    async def _to_the_end(self, journal: Journal, executor: Executor) -> Run:
         try:
             idle = False
             while True:
                 match next_move(journal.run, idle=idle):
                     case Execute() | AwaitAnswer() if _is_running(journal.run, idle=idle):
-                        await conductor.conduct()
+                        await executor.conduct()
                         idle = True
-                    case Conclude() if await self._ended(journal, conductor):
+                    case Conclude() if await self._ended(journal, executor):
                         again = partial(self._conductor, journal)
-                        conductor, idle = await self._journals.patience.until_done(again), False
-                        self._active[journal.id] = conductor, self._active[journal.id][1]
+                        executor, idle = await self._journals.patience.until_done(again), False
+                        self._active[journal.id] = executor, self._active[journal.id][1]
                     case _:
                         break
         except StaleWriter:
@@ -150,15 +150,15 @@ class RunExecution:
             return await self._journals.whole(journal)
         finally:
             await self._journals.owners.let_go(journal.id)
-        whole = partial(self._journals.whole, journal, conductor.results)
+        whole = partial(self._journals.whole, journal, executor.results)
         return await self._journals.patience.until_done(whole)
 
-    async def _ended(self, journal: Journal, conductor: Conductor) -> bool:
+    async def _ended(self, journal: Journal, executor: Executor) -> bool:
         """End a run, however long its store is away meanwhile; true when it goes on after all."""
 
         async def end() -> bool:
             over = journal.run.status.over
-            return not over and await self.end(journal, results=conductor.results)
+            return not over and await self.end(journal, results=executor.results)
 
         return await self._journals.patience.until_done(end)
 
@@ -190,13 +190,13 @@ class RunExecution:
 
         await conclude(journal, results, is_read=is_read, acting=acting, reason=reason)
 
-    async def interrupt(self, run_id: str, tell: Callable[[Conductor], None]) -> None:
+    async def interrupt(self, run_id: str, tell: Callable[[Executor], None]) -> None:
         """Say something to who executes a run here, and wait until that has stopped."""
         active = self._active.get(run_id)
         if active is not None:
-            conductor, future = active
-            if conductor.is_conducting:
-                tell(conductor)
+            executor, future = active
+            if executor.is_conducting:
+                tell(executor)
             else:  # it is being planned anew: that is not worth waiting for
                 self._interrupted.add(run_id)
                 future.cancel()

@@ -1,4 +1,4 @@
-"""Plan intake: plans come in, are checked against what can be called, and are put forward."""
+"""Takes plans in: checks them against what can be called, estimates them, asks for review."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
+from plansmith.engine.answers import Known
+from plansmith.engine.call import Callees, secret_problems
+from plansmith.engine.journal import SYSTEM, Entry, Journal
+from plansmith.engine.requested import asking_about_missing, left_out
+from plansmith.engine.timings import RUNS, CallTimings
 from plansmith.errors import InvalidPlan, JournalDamaged, Misconfigured
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
@@ -14,23 +19,16 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run
-from plansmith.planner.briefing.background import Search
-from plansmith.planner.check import check_plan
-from plansmith.planner.checking.names import Catalogue
+from plansmith.planner.check.check_plan import check_plan
+from plansmith.planner.check.lint import lint_plan
+from plansmith.planner.check.names import Catalogue
+from plansmith.planner.context.background import Search
 from plansmith.planner.estimate import estimate
-from plansmith.planner.lint import lint_plan
 from plansmith.ports import Agent, Clock, Closing, PlanStore, Secrets, ToolSource
 from plansmith.review.calls import PlanCalls
-from plansmith.review.definitions import definitions
+from plansmith.review.coverage import definitions
 from plansmith.review.policy import ReviewPolicy, acting_steps, reasons_to_ask
-from plansmith.runner.answerable import Known
-from plansmith.runner.call import Callees
-from plansmith.runner.journal import SYSTEM, Entry, Journal
-from plansmith.runner.past import RUNS, Past
-from plansmith.runner.pinning import contents, pinned
-from plansmith.runner.requested import asking_about_missing, left_out
-from plansmith.runner.sealing import secret_problems
-from plansmith.runner.templates import (
+from plansmith.templates.book import (
     Template,
     every_template,
     given_template,
@@ -39,6 +37,7 @@ from plansmith.runner.templates import (
     template_problems,
     usable_templates,
 )
+from plansmith.templates.pinning import contents, pinned
 
 
 class PlanIntake:
@@ -57,7 +56,7 @@ class PlanIntake:
         templates: Mapping[str, Plan] | None = None,
         policy: ReviewPolicy | None = None,
         price_per_million: Decimal | None = None,
-        past: Past | None = None,
+        past: CallTimings | None = None,
         secrets: Secrets | None = None,
         ask_also: Callable[[Plan], Sequence[str]] = lambda _: (),
     ) -> None:
@@ -198,10 +197,10 @@ class PlanIntake:
         found = templates or await self.contents(plan)
         return Known(tools=specs, agents=agents, templates=found)
 
-    async def past(self) -> Past:
+    async def past(self) -> CallTimings:
         """What calls took before: learned from the last runs, once, and from every run since."""
         if self._past is None:
-            self._past = Past()
+            self._past = CallTimings()
             for run_id in (await self.store.runs())[-RUNS:]:
                 # A damaged run tells nothing; it must not keep others from being planned.
                 with suppress(JournalDamaged):

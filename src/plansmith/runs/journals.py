@@ -1,4 +1,4 @@
-"""Journals: the runs of one store, read, listed, followed and repaired."""
+"""Reads, lists, follows and repairs the runs of a store."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from plansmith.engine.journal import Journal, repair, whole_run
+from plansmith.engine.ownership import Owners
+from plansmith.engine.store_outage import StoreOutage
 from plansmith.errors import JournalDamaged, OtherFolder, OtherTeam
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -16,10 +19,6 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import RunOptions, Team
 from plansmith.ports import Clock, PlanStore
-from plansmith.runner.journal import Journal, whole_run
-from plansmith.runner.owners import Owners
-from plansmith.runner.patience import Patience
-from plansmith.runner.repair import repair
 
 _MOST_BEGUN: Final = 1000
 
@@ -46,7 +45,7 @@ class Journals:
         self.team, self.shared_store = team, shared_store
         self.folder = str(Path(folder).resolve()) if folder else ""
         self.owners = Owners(store)
-        self.patience = Patience(store, clock)
+        self.patience = StoreOutage(store, clock)
         self._begun: dict[str, Journal] = {}
 
     def new(self, run_id: str = "") -> Journal:

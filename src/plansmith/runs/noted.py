@@ -1,10 +1,11 @@
-"""Noted runs: an agent carries out the plan by itself, and only notes how far it is."""
+"""Runs that an agent carries out by itself: only its progress is noted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
+from plansmith.engine.journal import Journal
 from plansmith.plan import events as e
 from plansmith.plan.data import content_hash
 from plansmith.plan.origin import Origin
@@ -12,7 +13,6 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import StepState, StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
-from plansmith.runner.journal import Journal
 from plansmith.runs.journals import Journals, run_created
 
 _OPEN: Final = frozenset({StepStatus.RUNNING, StepStatus.ASKING})

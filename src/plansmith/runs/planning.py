@@ -6,6 +6,11 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from plansmith.engine.call import Callees
+from plansmith.engine.journal import Entry, Journal
+from plansmith.engine.prefetch import Prefetch, left_open, wanted_by
+from plansmith.engine.progress import spending
+from plansmith.engine.store_outage import WaitingStore
 from plansmith.errors import Misconfigured
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
@@ -18,23 +23,17 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep
 from plansmith.planner.draft import OnStep
 from plansmith.planner.fallback import only_stands_in
-from plansmith.planner.kit import Kit, Planned, PlanRequest, Tell
+from plansmith.planner.model_calls import Transcript
 from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.settings import PlannerSettings
-from plansmith.planner.shortlist import SemanticRanker
-from plansmith.planner.transcript import Transcript
+from plansmith.planner.request import Planned, PlannerDeps, PlannerSettings, PlanRequest, Tell
+from plansmith.planner.shortlist.pick import SemanticRanker
 from plansmith.planner.triage import Decision
 from plansmith.ports import ChatModel, ContextSource
-from plansmith.runner.batch import spending
-from plansmith.runner.call import Callees
-from plansmith.runner.compose import Composer
-from plansmith.runner.early import EarlyReads, left_open, wanted_by
-from plansmith.runner.journal import Entry, Journal
-from plansmith.runner.patience import PatientStore
-from plansmith.runner.templates import plan_steps, runs_templates, template_problems
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
+from plansmith.runs.replies import Composer
+from plansmith.templates.book import plan_steps, runs_templates, template_problems
 
 CLARIFICATIONS: Final = 2
 RULES: Final = "rules"  # the name of the model that is none
@@ -85,7 +84,7 @@ class RunPlanner:
         self._ranker = ranker
         self._settings = settings or PlannerSettings()
         self._standing = standing
-        self._early: dict[str, EarlyReads] = {}
+        self._early: dict[str, Prefetch] = {}
         self._planning: set[str] = set()
 
     def need_model(self) -> ChatModel:
@@ -106,7 +105,7 @@ class RunPlanner:
             await self._plan(journal, request or PlanRequest.of(run.request, run.options))
 
     async def _plan(self, journal: Journal, request: PlanRequest) -> None:
-        journal.wait_for(PatientStore(self._journals.patience))
+        journal.wait_for(WaitingStore(self._journals.patience))
         said = _said(journal.events)
         await self.settle_early(journal)
         self._planning.add(journal.id)
@@ -130,7 +129,7 @@ class RunPlanner:
         """What starts reads early; nothing where a person wants to see every plan first."""
         if not self.early_start or sees_first(journal.run) or self._intake.policy.ask == "always":
             return _wait_for_the_plan
-        early = EarlyReads(journal, await self._intake.callees(), tell=self.tell)
+        early = Prefetch(journal, await self._intake.callees(), tell=self.tell)
         self._early[journal.id] = early
         return early.start
 
@@ -216,7 +215,7 @@ class RunPlanner:
         callees = await self._intake.callees()
         triages = triage and self._settings.triage
         transcript = Transcript()
-        kit = Kit(
+        deps = PlannerDeps(
             plan_model=transcript.of(self.need_model()),
             triage_model=transcript.of(self._triage_model)
             if triages and self._triage_model
@@ -232,7 +231,7 @@ class RunPlanner:
             past=(await self._intake.past()).costs,
             price_per_million=self._intake.price_per_million,
         )
-        made = await make_plan(request, kit=kit, tell=self.tell, on_step=on_step)
+        made = await make_plan(request, deps=deps, tell=self.tell, on_step=on_step)
         made = replace(made, exchanges=tuple(transcript.exchanges))
         if made.plan is None or not runs_templates(made.plan):
             return made

@@ -1,10 +1,11 @@
-"""Repeating: run again with everything anew, or continue from what is done; each a new run."""
+"""Retries, reruns and forks runs that are over."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from plansmith.engine.journal import Entry, Journal
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
@@ -13,9 +14,8 @@ from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
-from plansmith.runner.journal import Entry, Journal
-from plansmith.runner.rerun import carried_over, everything_done
 from plansmith.runs.planning import shown_first
+from plansmith.runs.rerun import carried_over, everything_done
 from plansmith.runs.revising import PlanReviser
 
 

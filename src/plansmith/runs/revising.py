@@ -1,4 +1,4 @@
-"""Revises the plan of a run: after a failure, on advice, in rounds, or at a person's word."""
+"""Changes the plan of a run: after a failure, on advice, or at a person's word."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from plansmith.engine.budget import RunBudget, RunLimits
+from plansmith.engine.journal import Entry, Journal, load_results
 from plansmith.plan import events as e
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.planner.kit import Planned, PlanRequest
+from plansmith.planner.request import Planned, PlanRequest
 from plansmith.review.coverage import Coverage, coverage
-from plansmith.runner.budget import Purse
-from plansmith.runner.guard import loop_in
-from plansmith.runner.journal import Entry, Journal, load_results
-from plansmith.runner.limits import RunLimits
-from plansmith.runner.repeats import calls_left_out, repeated_calls
-from plansmith.runner.replan import (
+from plansmith.runs.budgets import RunBudgets
+from plansmith.runs.intake import PlanIntake
+from plansmith.runs.journals import Journals
+from plansmith.runs.made_calls import calls_left_out, repeated_calls
+from plansmith.runs.planning import RunPlanner, exchanged, failure
+from plansmith.runs.replan import (
     Cause,
     Rounds,
     account,
@@ -26,13 +28,10 @@ from plansmith.runner.replan import (
     cause_to_revise,
     failed_steps,
     keep_finished,
+    loop_in,
     resets,
 )
-from plansmith.runner.rerun import carried_over, done_again
-from plansmith.runs.budgets import RunBudgets
-from plansmith.runs.intake import PlanIntake
-from plansmith.runs.journals import Journals
-from plansmith.runs.planning import RunPlanner, exchanged, failure
+from plansmith.runs.rerun import carried_over, done_again
 
 _NO_BUDGET: Final = Sentence("pause.replan_budget")
 
@@ -130,18 +129,18 @@ class PlanReviser:
         """Ask for a plan that goes on from here; the run ends when there is none."""
         run = journal.run
         assert run.plan is not None  # noqa: S101
-        purse = Purse(self._budgets.of(run), run, self.journals.clock)
-        refusal = purse.reserve("replan", "replan")
+        run_budget = RunBudget(self._budgets.of(run), run, self.journals.clock)
+        refusal = run_budget.reserve("replan", "replan")
         if refusal is not None:
-            await journal.append(purse.question(refusal), e.RunPaused(reason=_NO_BUDGET))
+            await journal.append(run_budget.question(refusal), e.RunPaused(reason=_NO_BUDGET))
             return WAITS
         if run.phase is not RunStatus.REPLANNING:
             await journal.append(e.ReplanStarted(cause=cause.text, kind=cause.kind))
         told = account(run, (await self.intake.callees()).specs)
         asked = PlanRequest.of(run.request, run.options)
         planned = await self.planner.make(replace(asked, previous=run.plan, feedback=told))
-        purse.spend("replan", planned.metrics.usage)
-        purse.settle("replan")
+        run_budget.spend("replan", planned.metrics.usage)
+        run_budget.settle("replan")
         if planned.plan is None or planned.plan.degraded:
             await journal.append(failure(planned), values=exchanged(planned))
             return _end(joined([cause.text, Sentence("end.no_other_plan")]))

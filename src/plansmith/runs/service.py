@@ -1,4 +1,4 @@
-"""Runs: created, decided on, answered, and taken as far as they go."""
+"""Everything that can be done with a run; one create() for all of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from plansmith.engine.answers import ONLY_PERSONS, expired, settle, why_not
+from plansmith.engine.budget import BudgetLimits, RunLimits
+from plansmith.engine.journal import Entry, Journal
+from plansmith.engine.requested import asking_about_missing
 from plansmith.errors import (
     JournalDamaged,
     Misconfigured,
@@ -24,16 +28,8 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.kit import PlanRequest
-from plansmith.planner.metrics import MetricTotals, PlanMetrics
+from plansmith.planner.request import MetricTotals, PlanMetrics, PlanRequest
 from plansmith.ports import Clock, PlanStore
-from plansmith.runner.answerable import ONLY_PERSONS, why_not
-from plansmith.runner.answers import expired, settle
-from plansmith.runner.budget import BudgetLimits
-from plansmith.runner.journal import Entry, Journal
-from plansmith.runner.limits import RunLimits
-from plansmith.runner.replan import Rounds
-from plansmith.runner.requested import asking_about_missing
 from plansmith.runs.budgets import RunBudgets
 from plansmith.runs.editing import PlanEditing
 from plansmith.runs.execution import RunExecution, may_execute
@@ -41,6 +37,7 @@ from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals, run_created
 from plansmith.runs.planning import RunPlanner, shown_first
 from plansmith.runs.repeating import RunRepeating
+from plansmith.runs.replan import Rounds
 from plansmith.runs.revising import PlanReviser
 from plansmith.runs.stopping import RunStopping, decided
 

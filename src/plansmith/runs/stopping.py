@@ -1,4 +1,4 @@
-"""Stopping: a run is paused, resumed or cancelled, and a step left out with all that needs it."""
+"""Pauses, resumes and cancels runs, and leaves steps out."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from plansmith.engine.answers import NOT_BEGUN, behind
+from plansmith.engine.journal import Journal
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.runner.answerable import NOT_BEGUN, behind
-from plansmith.runner.journal import Journal
 from plansmith.runs.execution import RunExecution
 from plansmith.runs.journals import Journals
 
@@ -49,7 +49,7 @@ class RunStopping:
         A call that was cut off in the middle may have taken effect: its step is `unknown`.
         """
         await self.execution.interrupt(
-            run_id, lambda conductor: conductor.cancel(e.actor(by), reason)
+            run_id, lambda executor: executor.cancel(e.actor(by), reason)
         )
         journal = await self._journals.load(run_id)
         if not journal.run.status.over and not journal.run.cancel_asked:
@@ -75,9 +75,7 @@ class RunStopping:
 
     async def pause(self, run_id: str, *, by: e.Who = "", reason: str = "") -> Run:
         """Start nothing more until `resume`; what runs now may end."""
-        await self.execution.interrupt(
-            run_id, lambda conductor: conductor.pause(e.actor(by), reason)
-        )
+        await self.execution.interrupt(run_id, lambda executor: executor.pause(e.actor(by), reason))
         journal = await self._journals.load(run_id)
         if not journal.run.status.over and not journal.run.paused:
             await journal.append(e.RunPaused(reason=reason), by=e.actor(by))

@@ -1,18 +1,32 @@
-"""Standing approval: which plan of a schedule a person let run unattended."""
+"""Which plan of a schedule a person let run unattended."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
+from plansmith.engine.journal import Entry
+from plansmith.errors import Misconfigured
 from plansmith.plan import events as e
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import Schedule
 from plansmith.plan.sentence import Sentence
-from plansmith.review.definitions import redefined
-from plansmith.runner.journal import Entry
+from plansmith.ports import PlanStore, ScheduleStore
+from plansmith.review.coverage import redefined
 from plansmith.runs.intake import PlanIntake
-from plansmith.schedules.shelf import shelf_of
+
+
+def keeps_schedules(store: PlanStore) -> bool:
+    """Whether a store has a place for schedules."""
+    return hasattr(store, "put_schedule")
+
+
+def shelf_of(store: PlanStore) -> ScheduleStore:
+    """The store as one that keeps schedules."""
+    if not keeps_schedules(store):
+        raise Misconfigured("this store keeps no schedules", hint="use SQLite or PostgreSQL")
+    return cast("ScheduleStore", store)
 
 
 class StandingApproval:

@@ -1,4 +1,4 @@
-"""Firing: what is due becomes a run, exactly one an instant, whoever looks and whatever dies."""
+"""Turns due times into runs, exactly one each."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ from plansmith.plan.schedules import (
 )
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import ScheduleStore
-from plansmith.runner.templates import TemplateBook
 from plansmith.runs.service import SUBMITTED, RunService
-from plansmith.schedules.approval import StandingApproval
-from plansmith.schedules.shelf import shelf_of
+from plansmith.schedules.approval import StandingApproval, shelf_of
+from plansmith.templates.book import TemplateBook
 
 BEAT_S: Final = 30.0
 # Whoever carries a fire out says every BEAT_S that it lives; silent for so long, it is dead.

@@ -1,4 +1,4 @@
-"""Scope: what of a plan cannot be done while nobody is there, and why."""
+"""What a plan must not contain if it is to run unattended."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Final
 
+from plansmith.engine.budget import RunLimits
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import RESERVED
@@ -20,7 +21,6 @@ from plansmith.plan.steps import (
     ToolStep,
 )
 from plansmith.review.policy import effects
-from plansmith.runner.limits import RunLimits
 
 # How the cards of agents say that they are made to work on their own.
 _ALONE: Final = re.compile(

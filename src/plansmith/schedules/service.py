@@ -1,4 +1,4 @@
-"""Schedules: made, changed, paused and kept, each under a person's approval."""
+"""Creates, changes, pauses and lists schedules."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final, TypedDict, Unpack
 
+from plansmith.engine.requested import refuse_missing
 from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -29,12 +30,11 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.timing import Timing, check_timing, due, next_fires
 from plansmith.planner.recurrence import without_recurrence
 from plansmith.ports import ScheduleStore
-from plansmith.runner.requested import refuse_missing
-from plansmith.runner.templates import TemplateBook
 from plansmith.runs.service import RunService
 from plansmith.schedules.approval import StandingApproval
 from plansmith.schedules.firing import Firing
 from plansmith.schedules.scope import reasons_attended
+from plansmith.templates.book import TemplateBook
 
 LOOK_S: Final = 5.0
 MOST_BACKFILLED: Final = 1000

@@ -1,4 +1,4 @@
-"""Drafts: what a planner is writing now, for whoever watches; shown while it lasts, not kept."""
+"""The plans that are being written now, for whoever watches."""
 
 from __future__ import annotations
 

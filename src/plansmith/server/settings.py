@@ -1,11 +1,14 @@
-"""Settings of a server: where it listens, to whom, and how; loaded without any web library."""
+"""The settings of a server, and which settings a client may see."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from plansmith.plan.data import Json, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +30,71 @@ class Serve:
     remote: bool = False
     telemetry: bool = False
     rules: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+HIDDEN: Final = "[hidden]"
+_MODEL: Final = ("model", "timeout_s", "silence_s", "tries", "context_tokens", "output")
+_ROLES: Final = ("plan", "triage", "agents", "report")
+_PLANNER: Final = (
+    *("top_k", "max_steps", "repairs", "fallback", "ask_for_missing", "semantic", "triage"),
+    *("background_search", "context_tokens", "source_seconds", "timezone", "prompts"),
+)
+_RUN: Final = (
+    *("width", "per_tool", "tries", "first_wait_s", "grace_s", "max_replans"),
+    *("max_iterations", "max_rejections", "data", "data_free", "early_start"),
+)
+# A field that is not named here is never shown, however harmless it looks.
+WHOLE: Final = frozenset(
+    {
+        *(f"models.{role}.{name}" for role in _ROLES for name in _MODEL),
+        *(f"planner.{name}" for name in _PLANNER),
+        *(f"run.{name}" for name in _RUN),
+        *(f"review.{name}" for name in ("ask", "never_for")),
+        *(f"budget.{name}" for name in ("money", "tokens", "steps", "seconds")),
+        *(f"builtin.{name}" for name in ("enabled", "write", "hosts", "private", "writable")),
+        *("mcp.files", "mcp.approvals", "tools", "documents", "profile", "cache"),
+    }
+)
+ADDRESSES: Final = frozenset({"store", *(f"models.{role}.base_url" for role in _ROLES)})
+# Of these the names that a person gave, and nothing of what is behind them.
+NAMES: Final = frozenset({"mcp.servers", "agents", "secrets", "builtin.databases"})
+_PLAIN_STORES: Final = frozenset({"", "memory"})
+
+
+def leaves(settings: Record) -> dict[str, Json]:
+    """Every setting as JSON by the names of its fields; what a person named is in the values."""
+    return dict(_walk(settings, settings.model_dump(mode="json"), ""))
+
+
+def _walk(part: Record, dumped: Mapping[str, Json], place: str) -> Iterator[tuple[str, Json]]:
+    for field in type(part).model_fields:
+        value, plain = getattr(part, field), dumped[field]
+        if isinstance(value, Record) and isinstance(plain, dict):
+            yield from _walk(value, plain, f"{place}{field}.")
+        else:
+            yield f"{place}{field}", plain
+
+
+def shown(name: str, value: Json) -> Json:
+    """A setting as it is told."""
+    if value in (None, False, "", [], {}) or name in WHOLE:
+        return value
+    if name in NAMES and isinstance(value, dict):
+        return [*sorted(value)]
+    return address(str(value)) if name in ADDRESSES else HIDDEN
+
+
+def address(url: str) -> str:
+    """A URL without whatever may be a secret: user, password, query, and paths of web servers."""
+    if url in _PLAIN_STORES:
+        return url
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return HIDDEN
+    if not parts.scheme or "://" not in url:
+        return HIDDEN
+    name = f"[{host}]" if ":" in host else host
+    path = "" if parts.scheme in ("http", "https") else parts.path
+    return f"{parts.scheme}://{name}{f':{port}' if port else ''}{path}"

@@ -1,4 +1,4 @@
-"""Tokens: who may do what with a server: keys with scopes, kept hashed in the person's own file."""
+"""Tokens with scopes, kept hashed in a file of the person's own."""
 
 from __future__ import annotations
 

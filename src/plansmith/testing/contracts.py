@@ -28,10 +28,10 @@ from plansmith.plan.events import (
     RunFinished,
     RunPaused,
     next_event,
+    verify_chain,
 )
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import RunStatus
-from plansmith.plan.verify import verify_chain
 from plansmith.planner.old_models import takes_prompt
 from plansmith.ports import (
     Agent,

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from plansmith.adapters.models import choosing
-from plansmith.adapters.models.keys import KEYS
-from plansmith.adapters.models.servers import Place, usual_places
+from plansmith.adapters.models import choose as choosing
+from plansmith.adapters.models.choose import KEYS, Place, usual_places
 from plansmith.cli.main import main
 
 TOOLS = '''
@@ -47,7 +46,7 @@ def own_places(environment: Mapping[str, str]) -> tuple[Place, ...]:
 
 
 @pytest.fixture(autouse=True)
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def intake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder: nothing of the person at the machine is read or written."""
     for name in ("PLANSMITH_MODEL", "PLANSMITH_BASE_URL", "LC_ALL", "LC_MESSAGES", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -87,12 +86,12 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 
 @pytest.fixture
-def write(desk: Path) -> Callable[..., str]:
+def write(intake: Path) -> Callable[..., str]:
     """Writes a plan into the working folder; gives its name."""
 
     def make(*steps: dict[str, Any], name: str = "plan.json", **fields: Any) -> str:
         plan = {"goal": "test", "steps": list(steps)} | fields
-        (desk / name).write_text(json.dumps(plan), encoding="utf-8")
+        (intake / name).write_text(json.dumps(plan), encoding="utf-8")
         return name
 
     return make

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith import Plan, Run, RunStatus, StepStatus
-from plansmith.cli.board import ICONS, elapsed, header, rows
-from plansmith.cli.live import Block
-from plansmith.cli.progress import Lines
-from plansmith.cli.words import words_for
+from plansmith.cli.ui.live import LiveBlock
+from plansmith.cli.ui.progress import ICONS, Lines, elapsed, header, rows
+from plansmith.cli.ui.words import words_for
 from plansmith.plan import events as e
 from plansmith.plan.run import StepState
 
@@ -113,7 +112,7 @@ def test_the_block_is_drawn_in_place_without_colours_where_none_are_wanted(
     for no_colour in ("", "1"):
         monkeypatch.setenv("NO_COLOR", no_colour)
         stream = Terminal()
-        block = Block(ENGLISH, stream, now=lambda: NOW)
+        block = LiveBlock(ENGLISH, stream, now=lambda: NOW)
         block.show(run(StepStatus.RUNNING), event)
         block.show(run(StepStatus.DONE), event)
         block.say("a word of ours")

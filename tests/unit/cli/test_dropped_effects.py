@@ -11,8 +11,8 @@ from tests.unit.cli.conftest import Cli
 from plansmith import Effect, RunStatus
 from plansmith.app import Plansmith
 from plansmith.config import Settings
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import ToolFailed
-from plansmith.runner.limits import RunLimits
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
 BROKEN: dict[str, Any] = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}

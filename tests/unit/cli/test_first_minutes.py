@@ -10,19 +10,18 @@ import pytest
 from tests.unit.adapters.models.little_servers import OLLAMA, serving
 from tests.unit.cli.conftest import Cli
 
-from plansmith.adapters.models.local import pull
-from plansmith.adapters.models.local.fetch import FetchFailed
-from plansmith.adapters.models.local.known import DEFAULT
-from plansmith.adapters.models.local.shelf import Shelf
+from plansmith.adapters.models.local import download as pull
+from plansmith.adapters.models.local.download import FetchFailed
+from plansmith.adapters.models.local.files import DEFAULT, ModelFolder
 
 ASKED = ("ask", "Which files here mention invoices?")
 READ_ONLY = ("--yes-read-only", "--no-input")
 
 
 @pytest.fixture(autouse=True)
-def letters(desk: Path) -> None:
-    (desk / "may.txt").write_text("Two invoices\n", encoding="utf-8")
-    (desk / "june.txt").write_text("Nothing to pay\n", encoding="utf-8")
+def letters(intake: Path) -> None:
+    (intake / "may.txt").write_text("Two invoices\n", encoding="utf-8")
+    (intake / "june.txt").write_text("Nothing to pay\n", encoding="utf-8")
 
 
 def test_with_nothing_at_all_rules_plan_and_the_run_is_printed_with_its_report(cli: Cli) -> None:
@@ -43,15 +42,15 @@ def test_a_plan_by_rules_waits_for_a_person_where_none_has_spoken(cli: Cli) -> N
     assert "files.search" in err
 
 
-def test_reads_alone_are_approved_beforehand(cli: Cli, desk: Path) -> None:
+def test_reads_alone_are_approved_beforehand(cli: Cli, intake: Path) -> None:
     code, _, err = cli("ask", 'Write "hello" to new.txt', *READ_ONLY)
     assert code == 5
     assert "files.write" in err
-    assert not (desk / "new.txt").exists()
+    assert not (intake / "new.txt").exists()
 
 
 def test_a_fetch_that_is_agreed_and_fails_leaves_the_rules(
-    cli: Cli, desk: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, intake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PLANSMITH_OFFLINE")
     monkeypatch.setattr(pull, "_FETCHERS", {"publisher": nowhere})
@@ -121,10 +120,10 @@ def test_the_doctor_says_what_was_chosen_tried_and_why_not(
     ],
 )
 def test_the_doctor_looks_whether_a_model_that_is_set_can_be_had(
-    cli: Cli, desk: Path, settings: dict[str, str], level: str, message: str
+    cli: Cli, intake: Path, settings: dict[str, str], level: str, message: str
 ) -> None:
     rows = "\n".join(f'{name} = "{value}"' for name, value in settings.items())
-    own = desk.parent / ".config" / "plansmith"
+    own = intake.parent / ".config" / "plansmith"
     own.mkdir(parents=True)
     (own / "config.toml").write_text(f"[models.plan]\n{rows}\n", encoding="utf-8")
     code, found = doctor(cli)
@@ -134,10 +133,10 @@ def test_the_doctor_looks_whether_a_model_that_is_set_can_be_had(
 
 
 def test_who_says_no_is_not_asked_again(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "models")
+    shelf = ModelFolder(tmp_path / "models")
     assert not shelf.is_declined
     shelf.decline()
-    assert Shelf(tmp_path / "models").is_declined
+    assert ModelFolder(tmp_path / "models").is_declined
 
 
 def test_a_missing_deed_is_not_offered_as_a_schedule(cli: Cli) -> None:

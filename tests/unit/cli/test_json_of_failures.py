@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.unit.cli.conftest import Cli, Write
 
-from plansmith.cli import plans
+from plansmith.cli.commands import plans
 from plansmith.cli.main import COMMANDS
 
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
@@ -107,8 +107,8 @@ def test_text_after_two_dashes_is_no_wish_for_json(cli: Cli) -> None:
     assert (code, out) == (2, "")
 
 
-def test_a_refusal_is_json_in_a_process_of_its_own(desk: Path) -> None:
+def test_a_refusal_is_json_in_a_process_of_its_own(intake: Path) -> None:
     words = [sys.executable, "-m", "plansmith", "approve", "last", "HASH", "--json"]
-    done = subprocess.run(words, cwd=desk, env=dict(os.environ), capture_output=True, check=False)
+    done = subprocess.run(words, cwd=intake, env=dict(os.environ), capture_output=True, check=False)
     assert error_of(done.stdout.decode())["exit"] == done.returncode
     assert b"Traceback" not in done.stderr

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith.cli.prompt import read_answer, read_choice
+from plansmith.cli.questions import read_answer, read_choice
 from plansmith.plan.events import QuestionAsked
 
 YES = {"y", "yes", "是", "好"}

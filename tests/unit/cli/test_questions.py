@@ -23,10 +23,10 @@ def letter() -> dict:
 
 
 @pytest.fixture(autouse=True)
-def letter(desk: Path) -> Path:
-    with (desk / "tools.py").open("a", encoding="utf-8") as file:
+def letter(intake: Path) -> Path:
+    with (intake / "tools.py").open("a", encoding="utf-8") as file:
         file.write(READER)
-    path = desk / "letter.txt"
+    path = intake / "letter.txt"
     path.write_text(LONG, encoding="utf-8")
     return path
 
@@ -120,9 +120,9 @@ def told_of_consent(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_consent_names_what_is_called_how_often_and_where_the_values_came_from(
-    cli: Cli, write: Write, desk: Path
+    cli: Cli, write: Write, intake: Path
 ) -> None:
-    with (desk / "tools.py").open("a", encoding="utf-8") as file:
+    with (intake / "tools.py").open("a", encoding="utf-8") as file:
         file.write(MAP_TOOL)
     who = {"id": "who", "tool": "names"}
     told = {"id": "n", "tool": "note", "inputs": {"text": "{{who.said}}"}}

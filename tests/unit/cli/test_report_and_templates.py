@@ -20,7 +20,7 @@ def done(cli: Cli, write: Write, *steps: Any) -> None:
     cli("run", write(*(steps or (LOOK, REPLY))), *PY)
 
 
-def test_a_report_is_printed_in_each_form(cli: Cli, write: Write, desk: Path) -> None:
+def test_a_report_is_printed_in_each_form(cli: Cli, write: Write, intake: Path) -> None:
     done(cli, write)
     code, text, _ = cli("report", "last")
     assert (code, "## Evidence" in text) == (0, True)
@@ -32,7 +32,7 @@ def test_a_report_is_printed_in_each_form(cli: Cli, write: Write, desk: Path) ->
     assert page.startswith("<!doctype html>")
     code, out, _ = cli("report", "last", "--format", "html", "-o", "page.html")
     assert (code, out) == (0, "")
-    assert (desk / "page.html").read_text(encoding="utf-8") == page
+    assert (intake / "page.html").read_text(encoding="utf-8") == page
 
 
 def test_a_report_of_what_is_not_over_or_not_there_is_refused(cli: Cli, write: Write) -> None:
@@ -96,20 +96,20 @@ def test_wrong_parameters_and_names_are_told_with_the_right_exit_code(
 
 
 def test_a_template_goes_out_and_in_as_a_file_and_is_removed(
-    cli: Cli, write: Write, desk: Path
+    cli: Cli, write: Write, intake: Path
 ) -> None:
     done(cli, write)
     cli("templates", "save", "last", "city", "--param", "name=a.inputs.name", *PY)
     assert json.loads(cli("templates", "export", "city")[1])["name"] == "city"
     assert cli("templates", "export", "city", "--yaml", "-o", "city.yaml")[0] == 0
-    assert "name: city" in (desk / "city.yaml").read_text(encoding="utf-8")
+    assert "name: city" in (intake / "city.yaml").read_text(encoding="utf-8")
     code, out, _ = cli("templates", "import", "city.yaml", "--name", "town", "--json", *PY)
     assert (code, json.loads(out)["name"]) == (0, "town")
     code, out, _ = cli("templates", "remove", "city", "--json")
     assert (code, json.loads(out)) == (0, {"removed": 1})
     assert cli("templates", "remove", "city")[0] == 4
     assert "city" not in cli("templates", "list")[1]
-    (desk / "bad.json").write_text("{", encoding="utf-8")
+    (intake / "bad.json").write_text("{", encoding="utf-8")
     assert cli("templates", "import", "bad.json", *PY)[0] == 3
     assert cli("templates", "import", "nothing.json", *PY)[0] == 2
 

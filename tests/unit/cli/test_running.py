@@ -29,9 +29,9 @@ def shown(cli: Cli, name: str = "last") -> dict[str, Any]:
     return found
 
 
-def test_the_demo_searches_the_files_here_and_says_that_it_is_one(cli: Cli, desk: Path) -> None:
-    (desk / "may.txt").write_text("Two invoices\n", encoding="utf-8")
-    (desk / "other.txt").write_text("nothing\n", encoding="utf-8")
+def test_the_demo_searches_the_files_here_and_says_that_it_is_one(cli: Cli, intake: Path) -> None:
+    (intake / "may.txt").write_text("Two invoices\n", encoding="utf-8")
+    (intake / "other.txt").write_text("nothing\n", encoding="utf-8")
     code, out, err = cli("ask", "Which files here mention invoices?", "--model", "demo")
     assert code == 0
     assert "scripted demo (no language model)" in out
@@ -43,8 +43,8 @@ def test_the_demo_searches_the_files_here_and_says_that_it_is_one(cli: Cli, desk
     assert shown(cli)["status"] == "done"
 
 
-def test_ask_speaks_the_language_of_the_request(cli: Cli, desk: Path) -> None:
-    (desk / "五月.txt").write_text("发票\n", encoding="utf-8")
+def test_ask_speaks_the_language_of_the_request(cli: Cli, intake: Path) -> None:
+    (intake / "五月.txt").write_text("发票\n", encoding="utf-8")
     code, out, err = cli("ask", "哪些文件提到发票？", "--lang", "zh-CN", "--model", "demo")
     assert code == 0
     assert "脚本演示" in out
@@ -83,15 +83,15 @@ def test_an_invalid_plan_exits_with_3_and_leaves_no_run(cli: Cli, write: Write) 
 
 
 def test_a_tool_that_is_only_described_is_refused_before_anything_runs(
-    cli: Cli, write: Write, desk: Path
+    cli: Cli, write: Write, intake: Path
 ) -> None:
     described = {"weather": {"description": "The weather", "effect": "read"}}
-    (desk / "tools.json").write_text(json.dumps(described), encoding="utf-8")
+    (intake / "tools.json").write_text(json.dumps(described), encoding="utf-8")
     plan = write(NOTE, {"id": "w", "tool": "weather"})
     code, _, err = cli("run", plan, *PY, "--tools", "tools.json", "--yes-read-only")
     assert code == 2
     assert "weather (step w) is only described" in err
-    assert not (desk / "notes.txt").exists()
+    assert not (intake / "notes.txt").exists()
     assert json.loads(cli("runs", "--json")[1]) == []
 
 
@@ -111,7 +111,7 @@ def test_reasons_problems_and_endings_are_told_in_the_language_of_the_command(
 
 
 def test_a_write_waits_with_5_and_the_command_that_approves_it(
-    cli: Cli, write: Write, desk: Path
+    cli: Cli, write: Write, intake: Path
 ) -> None:
     code, out, err = cli("run", write(LOOK, NOTE), *PY)
     run = shown(cli)
@@ -124,41 +124,41 @@ def test_a_write_waits_with_5_and_the_command_that_approves_it(
         f"plansmith approve {run['id']} {run['hash']} --tools tools.py",
         f"plansmith resume {run['id']} --tools tools.py",
     ]
-    assert not (desk / "notes.txt").exists()
+    assert not (intake / "notes.txt").exists()
     for command in commands:
         code, *_ = cli(*command.split()[1:])
         assert code == 0
-    assert (desk / "notes.txt").read_text() == "hello\n"
+    assert (intake / "notes.txt").read_text() == "hello\n"
 
 
-def test_approval_is_for_exactly_one_plan(cli: Cli, write: Write, desk: Path) -> None:
+def test_approval_is_for_exactly_one_plan(cli: Cli, write: Write, intake: Path) -> None:
     plan = write(NOTE)
     assert cli("run", plan, *PY, "--approve-plan", "0" * 64)[0] == 5
     run = shown(cli)
     assert cli("approve", "last", "0" * 64)[0] == 4
     assert cli("approve", "last")[0] == 5
-    assert not (desk / "notes.txt").exists()
+    assert not (intake / "notes.txt").exists()
     code, out, _ = cli("run", plan, *PY, "--approve-plan", run["hash"], "--json")
     assert (code, json.loads(out)["status"]) == (0, "done")
     assert cli("approve", run["id"], run["hash"], *PY, "--run")[0] == 0
     assert cli("approve", run["id"], run["hash"])[0] == 4
-    assert (desk / "notes.txt").read_text() == "hello\n" * 2
+    assert (intake / "notes.txt").read_text() == "hello\n" * 2
 
 
-def test_a_rejected_plan_never_runs(cli: Cli, write: Write, desk: Path) -> None:
+def test_a_rejected_plan_never_runs(cli: Cli, write: Write, intake: Path) -> None:
     cli("run", write(NOTE), *PY)
     assert cli("reject", "last")[0] == 0
     assert shown(cli)["status"] == "cancelled"
     code, _, err = cli("resume", "last", *PY)
     assert code == 4
     assert "plansmith retry" in err
-    assert not (desk / "notes.txt").exists()
+    assert not (intake / "notes.txt").exists()
 
 
 def test_the_settings_may_review_every_plan_and_a_flag_frees_what_only_reads(
-    cli: Cli, write: Write, desk: Path
+    cli: Cli, write: Write, intake: Path
 ) -> None:
-    (desk / "plansmith.toml").write_text('[review]\nask = "always"\n', encoding="utf-8")
+    (intake / "plansmith.toml").write_text('[review]\nask = "always"\n', encoding="utf-8")
     assert cli("run", write(LOOK), *PY)[0] == 5
     assert cli("run", write(LOOK), *PY, "--yes-read-only")[0] == 0
     assert cli("run", write(NOTE), *PY, "--yes-read-only")[0] == 5
@@ -208,7 +208,7 @@ def test_the_demo_keeps_the_plan_it_cannot_change(cli: Cli, write: Write) -> Non
     assert (run["hash"], run["status"]) == (before, "reviewing")
 
 
-def test_a_place_where_no_store_can_be_is_named(cli: Cli, desk: Path) -> None:
+def test_a_place_where_no_store_can_be_is_named(cli: Cli, intake: Path) -> None:
     code, _, err = cli("runs", "--store", "sqlite:///tools.py/sub/runs.db")
     assert (code, "--store" in err) == (2, True)
 
@@ -229,7 +229,7 @@ def test_a_wrong_budget_is_named(cli: Cli, write: Write, wrong: str) -> None:
     assert cli("run", write(LOOK), *PY, f"--budget={wrong}")[0] == 2
 
 
-def test_pause_cancel_and_undo_from_outside(cli: Cli, write: Write, desk: Path) -> None:
+def test_pause_cancel_and_undo_from_outside(cli: Cli, write: Write, intake: Path) -> None:
     cli("run", write(NOTE), *PY)
     assert cli("pause", "last", "--reason", "lunch")[0] == 0
     assert shown(cli)["reason"] == "lunch"
@@ -237,7 +237,7 @@ def test_pause_cancel_and_undo_from_outside(cli: Cli, write: Write, desk: Path) 
     assert (code, "plansmith resume" in err) == (4, True)
     assert cli("resume", "last", *PY)[0] == 5
     edited = {"goal": "test", "steps": [NOTE | {"inputs": {"text": "other"}}]}
-    (desk / "edited.json").write_text(json.dumps(edited), encoding="utf-8")
+    (intake / "edited.json").write_text(json.dumps(edited), encoding="utf-8")
     code, _, err = cli("edit", "last", *PY, "--file", "edited.json")
     assert code == 0
     assert '~ n inputs.text: "hello" -> "other"' in err
@@ -249,7 +249,7 @@ def test_pause_cancel_and_undo_from_outside(cli: Cli, write: Write, desk: Path) 
 
 
 def test_an_edit_that_is_wrong_changes_nothing_and_says_what_is_wrong(
-    cli: Cli, write: Write, desk: Path
+    cli: Cli, write: Write, intake: Path
 ) -> None:
     cli("run", write(NOTE), *PY)
     before = shown(cli)["plan"]
@@ -261,15 +261,15 @@ def test_an_edit_that_is_wrong_changes_nothing_and_says_what_is_wrong(
 
 
 def test_the_editor_is_used_and_nothing_written_in_it_is_lost(
-    cli: Cli, write: Write, desk: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, write: Write, intake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("VISUAL", raising=False)
-    monkeypatch.setenv("TMPDIR", str(desk))
+    monkeypatch.setenv("TMPDIR", str(intake))
     cli("run", write(NOTE), *PY)
     monkeypatch.setenv("EDITOR", "sed -i s/hello/goodbye/")
     assert cli("edit", "last", *PY)[0] == 0
     assert shown(cli)["plan"]["steps"][0]["inputs"] == {"text": "goodbye"}
-    assert not list(Path(desk).glob("plansmith-*.yaml"))
+    assert not list(Path(intake).glob("plansmith-*.yaml"))
     monkeypatch.setenv("EDITOR", "true")
     assert "nothing was changed" in cli("edit", "last", *PY)[2]
     monkeypatch.setenv("EDITOR", "sed -i s/note/nowt/")
@@ -298,23 +298,23 @@ def test_a_retry_repeats_only_what_it_has_to(cli: Cli, write: Write) -> None:
     assert cli("retry", "last", *PY, "--from", "nobody")[0] == 4
 
 
-def test_a_rerun_runs_everything_again_and_asks_again(cli: Cli, write: Write, desk: Path) -> None:
+def test_a_rerun_runs_everything_again_and_asks_again(cli: Cli, write: Write, intake: Path) -> None:
     cli("run", write(LOOK, NOTE), *PY)
     run = shown(cli)
     cli("approve", "last", run["hash"], *PY, "--run")
-    assert (desk / "notes.txt").read_text() == "hello\n"
+    assert (intake / "notes.txt").read_text() == "hello\n"
     code, _, err = cli("rerun", "last", *PY)
     assert code == 5
     assert "was done in run" in err
-    assert (desk / "notes.txt").read_text() == "hello\n"
+    assert (intake / "notes.txt").read_text() == "hello\n"
     code, _, err = cli("rerun", run["id"], *PY, "--approve-plan", run["hash"])
     assert code == 0
     assert "▶ a running" in err
-    assert (desk / "notes.txt").read_text() == "hello\n" * 2
+    assert (intake / "notes.txt").read_text() == "hello\n" * 2
 
 
 def test_a_request_that_nothing_here_can_do_is_a_failure_that_offers_another_try(
-    cli: Cli, desk: Path
+    cli: Cli, intake: Path
 ) -> None:
     words = ["ask", "Sing me a song about rivers", "--model", "rules"]
     code, out, err = cli(*words, "--json")
@@ -331,7 +331,7 @@ def test_a_request_that_nothing_here_can_do_is_a_failure_that_offers_another_try
     second = json.loads(out)
     assert code == 3
     assert (second["id"] != told["id"], second["request"]) == (True, told["request"])
-    assert not list(desk.glob("*.txt"))
+    assert not list(intake.glob("*.txt"))
 
 
 def test_the_list_of_runs_tells_tokens_and_times(cli: Cli, write: Write) -> None:
@@ -408,8 +408,8 @@ def test_a_journal_is_verified_and_an_altered_one_is_found(
     assert cli("doctor", "--json")[0] == 1
 
 
-def test_the_doctor_says_what_to_do_about_a_store_that_is_none(cli: Cli, desk: Path) -> None:
-    (desk / "not.db").write_text("this is not a database, whatever its name says" * 50)
+def test_the_doctor_says_what_to_do_about_a_store_that_is_none(cli: Cli, intake: Path) -> None:
+    (intake / "not.db").write_text("this is not a database, whatever its name says" * 50)
     code, out, _ = cli("doctor", "--store", "sqlite:///not.db")
     assert code == 1
     assert "error" in out
@@ -420,18 +420,18 @@ def test_the_doctor_says_what_to_do_about_a_store_that_is_none(cli: Cli, desk: P
     assert "it is made when first used" in cli("doctor", "--store", "sqlite:///none.db")[1]
 
 
-def test_a_project_does_not_choose_the_code_that_runs(cli: Cli, desk: Path) -> None:
-    (desk / "plansmith.toml").write_text('tools = ["tools.py"]\n', encoding="utf-8")
+def test_a_project_does_not_choose_the_code_that_runs(cli: Cli, intake: Path) -> None:
+    (intake / "plansmith.toml").write_text('tools = ["tools.py"]\n', encoding="utf-8")
     code, out, err = cli("tools", "list")
     assert (code, "note" in out.split()) == (0, False)
     assert "not trusted this folder: tools; see" in err
-    assert f"plansmith trust {desk}" in err
+    assert f"plansmith trust {intake}" in err
 
 
 @pytest.mark.parametrize("text", ["import nowhere_at_all", "x = 1", None])
-def test_a_file_of_tools_that_has_none_is_named(cli: Cli, desk: Path, text: str | None) -> None:
+def test_a_file_of_tools_that_has_none_is_named(cli: Cli, intake: Path, text: str | None) -> None:
     if text is not None:
-        (desk / "bad.py").write_text(text, encoding="utf-8")
+        (intake / "bad.py").write_text(text, encoding="utf-8")
     code, _, err = cli("runs", "--tools", "bad.py")
     assert (code, "bad.py" in err) == (2, True)
 

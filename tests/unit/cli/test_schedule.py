@@ -101,11 +101,11 @@ def test_nothing_is_scheduled_without_approval_of_its_hash(cli: Cli, write: Writ
     assert json.loads(cli("schedule", "list", "--json")[1]) == []
 
 
-def test_a_schedule_runs_now_and_tells_its_history(cli: Cli, write: Write, desk: Path) -> None:
+def test_a_schedule_runs_now_and_tells_its_history(cli: Cli, write: Write, intake: Path) -> None:
     add(cli, write, NOTE)
     code, _, err = cli("schedule", "run-now", "mine", *PY)
     assert code == 0, err
-    assert (desk / "notes.txt").read_text(encoding="utf-8") == "hello\n"
+    assert (intake / "notes.txt").read_text(encoding="utf-8") == "hello\n"
     [row] = json.loads(cli("schedule", "history", "mine", "--json")[1])
     assert (row["kind"], row["state"]) == ("now", "done")
     code, out, _ = cli("schedule", "history", "mine")
@@ -166,7 +166,7 @@ def test_a_template_is_scheduled_with_its_parameters(cli: Cli, write: Write) -> 
     assert (code, told["template"], told["inputs"]) == (0, "city", {"name": "Rome"})
 
 
-def test_a_request_in_words_is_planned_and_waits_for_the_yes(cli: Cli, desk: Path) -> None:
+def test_a_request_in_words_is_planned_and_waits_for_the_yes(cli: Cli, intake: Path) -> None:
     words = "every weekday at 9 list the files here"
     code, _, err = cli("ask", words)
     assert code == 5, err

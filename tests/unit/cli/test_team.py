@@ -14,7 +14,7 @@ import pytest
 from tests.unit.cli.conftest import Cli
 
 from plansmith.adapters.stores.urls import open_store
-from plansmith.runner.execute import Conductor
+from plansmith.engine.executor import Executor
 from plansmith.testing.modelserver import ModelServer, Refusal, Reply, Request
 
 BY_CITY = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city ORDER BY n DESC"
@@ -82,11 +82,13 @@ def answer(request: Request) -> Reply | Refusal:
 
 
 @pytest.fixture(autouse=True)
-def model(monkeypatch: pytest.MonkeyPatch, desk: Path) -> Iterator[ModelServer]:
+def model(monkeypatch: pytest.MonkeyPatch, intake: Path) -> Iterator[ModelServer]:
     server = ModelServer(then=answer)
-    (desk / "library").mkdir()
-    (desk / "library" / "bridge.md").write_text("The bridge was opened in 1932.", encoding="utf-8")
-    database = sqlite3.connect(desk / "shop.db")
+    (intake / "library").mkdir()
+    (intake / "library" / "bridge.md").write_text(
+        "The bridge was opened in 1932.", encoding="utf-8"
+    )
+    database = sqlite3.connect(intake / "shop.db")
     database.executescript(
         "CREATE TABLE customers (name TEXT, city TEXT);"
         "INSERT INTO customers VALUES ('Ada', 'Oslo'), ('Bob', 'Oslo'), ('Cid', 'Bergen');"
@@ -127,29 +129,29 @@ def test_a_question_about_the_request_is_answered_for_the_same_team(cli: Cli) ->
 
 
 def test_data_asks_before_it_draws_and_goes_on_with_the_command_it_names(
-    cli: Cli, desk: Path
+    cli: Cli, intake: Path
 ) -> None:
     words = ("data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
     code, _, err = cli(*words)
     assert code == 5
-    assert not (desk / "customers.svg").exists()
+    assert not (intake / "customers.svg").exists()
     code, _, err = cli(*named(err, "approve"))
     assert code == 0, err
     code, out, err = cli(*named(err, "resume"))
     assert code == 0, err
     assert "customers.svg" in out
     assert "GROUP BY city" in out
-    assert (desk / "customers.svg").is_file()
+    assert (intake / "customers.svg").is_file()
 
 
-def test_the_command_of_the_team_still_goes_on_with_its_run(cli: Cli, desk: Path) -> None:
+def test_the_command_of_the_team_still_goes_on_with_its_run(cli: Cli, intake: Path) -> None:
     words = ("data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
     _, _, err = cli(*words)
     _, run, digest, *_ = named(err, "approve")
     flags = ("--approve-plan", digest, "--db", "sqlite:///shop.db")
     code, _, err = cli("data", "--resume", run, *flags)
     assert code == 0, err
-    assert (desk / "customers.svg").is_file()
+    assert (intake / "customers.svg").is_file()
 
 
 def test_a_plain_answer_goes_on_with_the_run_of_a_team(cli: Cli) -> None:
@@ -176,7 +178,7 @@ def test_resume_and_retry_and_report_and_rerun_know_the_team(
 
 
 def test_the_run_of_a_team_that_was_killed_is_resumed_beside_an_ordinary_one(
-    cli: Cli, desk: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, intake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Killed(BaseException):
         """The process ends here."""
@@ -185,9 +187,9 @@ def test_the_run_of_a_team_that_was_killed_is_resumed_beside_an_ordinary_one(
         raise Killed
 
     plain = {"goal": "Look", "steps": [{"id": "a", "tool": "look", "inputs": {"name": "x"}}]}
-    (desk / "plan.json").write_text(json.dumps(plain), encoding="utf-8")
+    (intake / "plan.json").write_text(json.dumps(plain), encoding="utf-8")
     with monkeypatch.context() as patch:
-        patch.setattr(Conductor, "conduct", die)
+        patch.setattr(Executor, "conduct", die)
         with pytest.raises(Killed):
             cli("research", "When was the old one opened?", "--docs", "library")
         with pytest.raises(Killed):
@@ -202,12 +204,12 @@ def test_the_run_of_a_team_that_was_killed_is_resumed_beside_an_ordinary_one(
 
 
 def test_a_team_that_cannot_be_made_again_says_what_to_do_and_its_run_can_be_seen_and_stopped(
-    cli: Cli, desk: Path
+    cli: Cli, intake: Path
 ) -> None:
     words = ("data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
     _, _, err = cli(*words)
     _, run, digest, *_ = named(err, "approve")
-    (desk / "shop.db").rename(desk / "moved.db")
+    (intake / "shop.db").rename(intake / "moved.db")
     code, _, err = cli("approve", run, digest)
     assert code == 4, err
     assert "there is no database shop.db" in err
@@ -225,16 +227,16 @@ async def _events(store: str, run: str) -> str:
     return json.dumps(found)
 
 
-def test_the_password_of_a_database_is_in_no_journal(cli: Cli, desk: Path) -> None:
+def test_the_password_of_a_database_is_in_no_journal(cli: Cli, intake: Path) -> None:
     url = "postgresql://ada:s3cret@127.0.0.1:1/shop"
     cli("data", "Customers by city?", "--db", url, "--no-input")
     run = json.loads(cli("runs", "--json")[1])[0]["id"]
-    events = asyncio.run(_events(f"sqlite:///{desk.parent / 'store' / 'runs.db'}", run))
+    events = asyncio.run(_events(f"sqlite:///{intake.parent / 'store' / 'runs.db'}", run))
     assert "ada@127.0.0.1" in events
     assert "s3cret" not in events
     _, _, err = cli("resume", run)
     assert "the password of postgresql://ada@127.0.0.1:1/shop is not kept in runs" in err
-    own = desk.parent / ".config" / "plansmith" / "config.toml"
+    own = intake.parent / ".config" / "plansmith" / "config.toml"
     own.parent.mkdir(parents=True)
     own.write_text(f'[builtin.databases]\nshop = "{url}"\n', encoding="utf-8")
     assert "is not kept in runs" not in cli("resume", run)[2]
@@ -248,8 +250,8 @@ def test_sql_only_prints_the_statement_and_nothing_else(cli: Cli, model: ModelSe
     assert json.loads(out)["steps"]["run"]["result"]["rows"] == []
 
 
-def test_sql_only_is_reviewed_where_every_plan_is(cli: Cli, desk: Path) -> None:
-    (desk / "plansmith.toml").write_text('[review]\nask = "always"\n', encoding="utf-8")
+def test_sql_only_is_reviewed_where_every_plan_is(cli: Cli, intake: Path) -> None:
+    (intake / "plansmith.toml").write_text('[review]\nask = "always"\n', encoding="utf-8")
     words = ("data", "By city?", "--db", "sqlite:///shop.db", "--sql-only", "--no-input")
     code, _, err = cli(*words)
     assert code == 5
@@ -258,8 +260,8 @@ def test_sql_only_is_reviewed_where_every_plan_is(cli: Cli, desk: Path) -> None:
     assert "checked by the database, not run" in out
 
 
-def test_sql_that_cannot_be_written_is_a_failure_that_says_why(cli: Cli, desk: Path) -> None:
-    with sqlite3.connect(desk / "empty.db") as database:
+def test_sql_that_cannot_be_written_is_a_failure_that_says_why(cli: Cli, intake: Path) -> None:
+    with sqlite3.connect(intake / "empty.db") as database:
         database.execute("CREATE TABLE other (x)")
     database.close()
     code, out, _ = cli("data", "--db", "sqlite:///empty.db", "--sql-only", "By city?")
@@ -268,9 +270,9 @@ def test_sql_that_cannot_be_written_is_a_failure_that_says_why(cli: Cli, desk: P
 
 
 def test_the_tables_of_a_database_in_the_settings_are_known_to_every_planner(
-    cli: Cli, desk: Path, model: ModelServer
+    cli: Cli, intake: Path, model: ModelServer
 ) -> None:
-    own = desk.parent / ".config" / "plansmith" / "config.toml"
+    own = intake.parent / ".config" / "plansmith" / "config.toml"
     own.parent.mkdir(parents=True)
     own.write_text('[builtin.databases]\nshop = "sqlite:///shop.db"\n', encoding="utf-8")
     code, _, err = cli("plan", "Customers by city")

@@ -41,19 +41,19 @@ def test_tools_are_listed_searched_shown_and_called(cli: Cli) -> None:
     assert cli("tools", "call", "calculator.compute", '{"x": 1}')[0] == 3
 
 
-def test_a_tool_that_writes_is_reviewed_also_when_called_alone(cli: Cli, desk: Path) -> None:
+def test_a_tool_that_writes_is_reviewed_also_when_called_alone(cli: Cli, intake: Path) -> None:
     inputs = json.dumps({"path": "a.txt", "text": "hello"})
     code, _, err = cli("tools", "call", "files.write", inputs, "--no-input")
     assert code == 5
-    assert not (desk / "a.txt").exists()
+    assert not (intake / "a.txt").exists()
     assert "approve" in err
 
 
-def test_a_server_is_shown_whole_and_approved_before_it_starts(cli: Cli, desk: Path) -> None:
-    (desk / "server.py").write_text(SERVER, encoding="utf-8")
+def test_a_server_is_shown_whole_and_approved_before_it_starts(cli: Cli, intake: Path) -> None:
+    (intake / "server.py").write_text(SERVER, encoding="utf-8")
     config = {"mcpServers": {"odd": {"command": sys.executable, "args": ["server.py"]}}}
-    (desk / "mcp.json").write_text(json.dumps(config), encoding="utf-8")
-    (desk / "plansmith.toml").write_text('[mcp]\nfiles = ["mcp.json"]\n', encoding="utf-8")
+    (intake / "mcp.json").write_text(json.dumps(config), encoding="utf-8")
+    (intake / "plansmith.toml").write_text('[mcp]\nfiles = ["mcp.json"]\n', encoding="utf-8")
     assert cli("tools", "approve")[0] == 2  # a stranger's servers are not even offered
     trusted = json.loads(cli("trust", "--json")[1])["hash"]
     assert cli("trust", "--yes", trusted)[0] == 0

@@ -7,9 +7,8 @@ import pytest
 from plansmith import Plan, Run, RunStatus, StepStatus, fold
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
-from plansmith.plan.events import EVENT_TYPES, Event, next_event, read_event
+from plansmith.plan.events import EVENT_TYPES, Event, next_event, read_event, verify_chain
 from plansmith.plan.fold import RunFold
-from plansmith.plan.verify import verify_chain
 
 PLAN = Plan.model_validate(
     {"steps": [{"id": "a", "tool": "t"}, {"id": "b", "tool": "t", "after": ["a"]}]}

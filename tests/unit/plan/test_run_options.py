@@ -13,8 +13,8 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.data import canonical_json
 from plansmith.plan.events import PlanProposed, RunCreated
 from plansmith.plan.run_options import RunBudget, RunOptions, read_options
-from plansmith.planner.briefing.profile import Profile
-from plansmith.planner.kit import PlanRequest
+from plansmith.planner.context.profile import Profile
+from plansmith.planner.request import PlanRequest
 from plansmith.ports import Message
 
 TEXT = st.text(min_size=1, max_size=9)

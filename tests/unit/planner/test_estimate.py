@@ -5,7 +5,7 @@ from typing import Any
 
 from plansmith import Effect, Plan, ToolSpec
 from plansmith.planner.estimate import Cost, estimate
-from plansmith.planner.metrics import MetricTotals, PlanMetrics
+from plansmith.planner.request import MetricTotals, PlanMetrics
 from plansmith.ports import Usage
 
 TOOLS = [

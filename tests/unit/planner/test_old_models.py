@@ -11,17 +11,15 @@ from typing import Any, cast
 import pytest
 
 from plansmith import Plansmith, tool
-from plansmith.adapters.models.limited import LimitedModel
 from plansmith.adapters.models.recorded import RecordedModel, RecordingModel
-from plansmith.adapters.models.retrying import RetryingModel
-from plansmith.adapters.models.timed import TimedModel
+from plansmith.adapters.models.wrappers import LimitedModel, RetryingModel, TimedModel
 from plansmith.compat.openmanus.tokens import CountingModel
 from plansmith.compat.valuecell.models import UserInput
 from plansmith.compat.valuecell.orchestrator import SuperAgent
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.run import RunStatus
-from plansmith.planner.listen import listen
+from plansmith.planner.model_calls import read_answer
 from plansmith.planner.old_models import takes_prompt
 from plansmith.ports import ChatModel, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing import FakeClock, ScriptedModel
@@ -69,10 +67,10 @@ class TestAnOldModel(ChatModelContract):
 
 async def test_an_old_model_gets_the_parts_of_a_prompt_that_it_knows() -> None:
     model = old("yes")
-    assert (await listen(takes_prompt(model).stream(ASKED))).text == "yes"
+    assert (await read_answer(takes_prompt(model).stream(ASKED))).text == "yes"
     assert model.heard == [(ASKED.messages, ASKED.schema, ASKED.tools)]
     loose = LooseModel("yes")
-    assert (await listen(takes_prompt(cast("Any", loose)).stream(ASKED))).text == "yes"
+    assert (await read_answer(takes_prompt(cast("Any", loose)).stream(ASKED))).text == "yes"
     assert loose.heard == [ASKED.messages]
     assert takes_prompt(model).name == "old"
 
@@ -104,8 +102,8 @@ async def test_whoever_wraps_a_model_takes_an_old_one(tmp_path: Path) -> None:
         CountingModel(old("yes")),
         RecordingModel(old("yes"), path),
     ):
-        assert (await listen(wrapped.stream(ASKED))).text == "yes"
-    assert (await listen(RecordedModel(path).stream(ASKED))).text == "yes"
+        assert (await read_answer(wrapped.stream(ASKED))).text == "yes"
+    assert (await read_answer(RecordedModel(path).stream(ASKED))).text == "yes"
     agent = SuperAgent(old(json.dumps({"decision": "answer", "reason": "", "answer": "yes"})))
     outcomes = [each async for each in agent.run(UserInput(query="hello"))]
     assert outcomes[0].answer_content == "yes"
@@ -161,14 +159,14 @@ async def test_old_code_may_ask_our_models_in_the_old_way(tmp_path: Path) -> Non
     path = tmp_path / "calls.jsonl"
     scripted = ScriptedModel("one", "two")
     model: Any = takes_prompt(cast("Any", OldWrapper(RecordingModel(scripted, path))))
-    assert (await listen(model.stream(ASKED))).text == "one"
-    heard = await listen(
+    assert (await read_answer(model.stream(ASKED))).text == "one"
+    heard = await read_answer(
         cast("Any", RecordedModel(path)).stream(
             ASKED.messages, schema=ASKED.schema, tools=ASKED.tools
         )
     )
     assert heard.text == "one"
-    assert (await listen(cast("Any", scripted).stream(ASKED.messages))).text == "two"
+    assert (await read_answer(cast("Any", scripted).stream(ASKED.messages))).text == "two"
     assert scripted.prompts == [list(ASKED.messages)] * 2
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from plansmith import AgentSpec, Effect, Plan, ToolSpec
-from plansmith.planner.briefing.profile import Profile
-from plansmith.planner.kit import Kit, PlanRequest
+from plansmith.planner.context.profile import Profile
+from plansmith.planner.model_calls import prompt_names
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.prompting import prompt_names
+from plansmith.planner.request import PlannerDeps, PlanRequest
 from plansmith.ports import Message
 from plansmith.testing import FakeClock, ScriptedModel
 
@@ -51,7 +51,7 @@ async def test_the_prompts_are_the_ones_on_record(
             previous=PREVIOUS,
             feedback="in Celsius, please",
         )
-    kit = Kit(
+    deps = PlannerDeps(
         plan_model=model,
         triage_model=triage,
         clock=FakeClock(),
@@ -59,7 +59,7 @@ async def test_the_prompts_are_the_ones_on_record(
         agents=AGENTS,
         templates=["weekly"],
     )
-    await make_plan(request, kit=kit)
+    await make_plan(request, deps=deps)
     text = (told(triage) + "\n" if triage else "") + told(model) + "\n"
     path = SNAPSHOTS / f"{name}.txt"
     if os.environ.get("PLANSMITH_UPDATE"):

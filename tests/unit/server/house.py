@@ -21,11 +21,11 @@ from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call, ChatModel, Delta, Prompt, TextDelta
-from plansmith.server.keys import Keys
-from plansmith.server.logs import Log
-from plansmith.server.office import Office
-from plansmith.server.serving import bind, make_office, make_server
+from plansmith.server.auth import Auth
+from plansmith.server.ops.logs import Log
+from plansmith.server.serve import bind, make_server, make_state
 from plansmith.server.settings import Serve
+from plansmith.server.state import ServerState
 from plansmith.server.tokens import TokenFile
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -84,8 +84,8 @@ def plan(*steps: dict[str, Any], goal: str = "a goal") -> dict[str, Any]:
 class House:
     """A server that runs, and a client that knows its token."""
 
-    office: Office
-    keys: Keys
+    server_state: ServerState
+    keys: Auth
     client: httpx.AsyncClient
     url: str
     token: str
@@ -97,7 +97,7 @@ class House:
         """The secret of a new token of these scopes; one of that name before it is revoked."""
         with contextlib.suppress(Misconfigured):
             self.tokens.revoke(name)
-        now = self.office.smith.runs.journals.clock.now()
+        now = self.server_state.smith.runs.journals.clock.now()
         return self.tokens.create(name, scopes, by="ann", now=now, lasts=lasts)[1]
 
     def with_token(self, name: str, *scopes: str) -> httpx.AsyncClient:
@@ -131,7 +131,7 @@ class House:
                 return run
             after = run["last"]
             async with asyncio.timeout(120):
-                await self.office.smith.store.wait(run_id, after=after)
+                await self.server_state.smith.store.wait(run_id, after=after)
 
     async def stream(self, **query: Any) -> AsyncIterator[dict[str, Any]]:
         """Server-sent events, parsed."""
@@ -167,7 +167,7 @@ async def serving(
     tools = tools or Tools()
     log = io.StringIO()
     given: dict[str, Any] = {} if settings_tools else {"tools": [tools]}
-    office = make_office(
+    server_state = make_state(
         Settings.model_validate({"store": url, **(settings or {})}),
         log=Log(log),
         by="ann",
@@ -178,7 +178,7 @@ async def serving(
     own = {name: rules.pop(name) for name in ("head_s", "connections") if name in rules}
     serve = Serve(token_file=folder / "token", rules=rules, **own)
     sock = bind(serve)
-    server, keys = make_server(office, serve, sock)
+    server, keys = make_server(server_state, serve, sock)
     port = sock.getsockname()[1]
     task = asyncio.create_task(server.serve(sockets=[sock]))
     token = (folder / "token").read_text().strip()
@@ -191,7 +191,7 @@ async def serving(
             assert not task.done(), task.result()
             await asyncio.sleep(0)
         yield House(
-            office, keys, client, base, token, tools, log, TokenFile(folder / "tokens.json")
+            server_state, keys, client, base, token, tools, log, TokenFile(folder / "tokens.json")
         )
     finally:
         await client.aclose()

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import pytest
 from tests.unit.server.house import serving
 
-from plansmith.adapters.secrets.box import SecretSource
+from plansmith.adapters.secrets import SecretSource
 from plansmith.config import Settings
 from plansmith.plan.data import Record
-from plansmith.server.shown_settings import ADDRESSES, HIDDEN, address, leaves, shown
+from plansmith.server.settings import ADDRESSES, HIDDEN, address, leaves, shown
 
 # The settings whose text a client is told as it stands; whoever adds one says so here too.
 TOLD = {
@@ -109,7 +109,7 @@ async def test_the_settings_of_a_server_hold_no_planted_secret(
 ) -> None:
     planter, settings = planted
     async with serving(tmp_path) as house:
-        house.office.settings = settings
+        house.server_state.settings = settings
         answer = await house.client.get("/v1/settings")
         assert answer.status_code == 200
         told = {each["name"]: json.dumps(each["value"]) for each in answer.json()["items"]}

@@ -7,15 +7,15 @@ import asyncio
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from plansmith.server.meters import Meters
-from plansmith.server.problems import HttpProblem
-from plansmith.server.rates import Rates
-from plansmith.server.repeats import Repeats
+from plansmith.server.errors import HttpProblem
+from plansmith.server.middleware import RateLimiter
+from plansmith.server.ops.idempotency import Idempotency
+from plansmith.server.ops.metrics import Metrics
 
 
 def test_a_bucket_empties_and_fills_with_time() -> None:
     now = 0.0
-    rates = Rates(per_second=2, burst=3, now=lambda: now)
+    rates = RateLimiter(per_second=2, burst=3, now=lambda: now)
     assert [rates.take("a") for _ in range(4)] == [0, 0, 0, 0.5]
     assert rates.take("b") == 0
     now = 0.5
@@ -26,7 +26,7 @@ def test_a_bucket_empties_and_fills_with_time() -> None:
 
 
 def test_meters_are_text_that_prometheus_reads() -> None:
-    meters = Meters()
+    meters = Metrics()
     meters.count("GET", '/a"b', 200, 0.02)
     meters.count("GET", '/a"b', 200, 99)
     text = meters.text({"plansmith_open_runs": {"running": 2}, "plansmith_streams": {"": 1}})
@@ -40,7 +40,7 @@ def test_meters_are_text_that_prometheus_reads() -> None:
 
 async def test_repeats_wait_for_the_first_and_forget_after_a_day() -> None:
     now, count, gate = 0.0, 0, asyncio.Event()
-    repeats = Repeats(lambda: now)
+    repeats = Idempotency(lambda: now)
 
     async def do() -> Response:
         nonlocal count
@@ -66,7 +66,7 @@ async def test_repeats_wait_for_the_first_and_forget_after_a_day() -> None:
 
 
 async def test_a_request_that_fails_may_be_tried_again_under_its_key() -> None:
-    repeats = Repeats(lambda: 0.0)
+    repeats = Idempotency(lambda: 0.0)
 
     async def fail() -> Response:
         raise HttpProblem(409, "refused", "not now")

@@ -15,12 +15,12 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.errors import Misconfigured, ModelFailed, UnreadableText
 from plansmith.plan.capability import AgentSpec, Effect
 from plansmith.plan.data import Json, Record, Whole
-from plansmith.planner.briefing.fence import fence
-from plansmith.planner.briefing.timeouts import Failed, attempt
-from plansmith.planner.briefing.token_budget import clipped, rough_count
-from plansmith.planner.jsontext.read import read_json
-from plansmith.planner.listen import listen
+from plansmith.planner.context.fence import fence
+from plansmith.planner.context.timeouts import Failed, with_timeout
+from plansmith.planner.context.token_budget import clipped, rough_count
+from plansmith.planner.model_calls import read_answer
 from plansmith.planner.old_models import takes_prompt
+from plansmith.planner.parse.read import read_json
 from plansmith.ports import Agent, Call, ChatModel, Clock, Closing, Message, Prompt
 
 PROMPT: Final = "reflect"
@@ -94,7 +94,7 @@ class Reflecting:
         again = replace(call, key=f"{call.key}-again", reply=None)
         left = self.seconds - (self.clock.monotonic() - start)
         work = self.agent.work(f"{task}\n\n{_AGAIN}", more, again)
-        second = await attempt(work, seconds=max(left, 0.0), clock=self.clock)
+        second = await with_timeout(work, seconds=max(left, 0.0), clock=self.clock)
         if isinstance(second, Failed):
             return _noted(first, f"a second try failed: {second.reason}")
         other = await self._judge(task, second, call)
@@ -114,7 +114,9 @@ class Reflecting:
             Message("user", f"{fence('task', task)}\n\n{fence('result', shown)}"),
         ]
         try:
-            heard = await listen(takes_prompt(self.model).stream(Prompt(messages, schema=_SCHEMA)))
+            heard = await read_answer(
+                takes_prompt(self.model).stream(Prompt(messages, schema=_SCHEMA))
+            )
             call.spend(heard.usage)
             return Verdict.model_validate(read_json(heard.text))
         except (ModelFailed, UnreadableText, ValidationError) as error:

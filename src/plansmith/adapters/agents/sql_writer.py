@@ -17,11 +17,11 @@ from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.errors import ModelBusy, ModelFailed, ToolBusy, ToolFailed, UnreadableText
 from plansmith.plan.capability import AgentSpec, Effect, Skill
 from plansmith.plan.data import Json, Record
-from plansmith.planner.briefing.fence import fence
-from plansmith.planner.briefing.token_budget import clipped, rough_count
-from plansmith.planner.jsontext.read import read_json
-from plansmith.planner.listen import listen
+from plansmith.planner.context.fence import fence
+from plansmith.planner.context.token_budget import clipped, rough_count
+from plansmith.planner.model_calls import read_answer
 from plansmith.planner.old_models import takes_prompt
+from plansmith.planner.parse.read import read_json
 from plansmith.ports import Call, ChatModel, Clock, ContextSource, Message, Prompt
 
 PROMPT: Final = "sql_writer"
@@ -127,7 +127,9 @@ class SqlWriter:
 
     async def _ask(self, messages: Sequence[Message], call: Call) -> str:
         try:
-            heard = await listen(takes_prompt(self.model).stream(Prompt(messages, schema=_SCHEMA)))
+            heard = await read_answer(
+                takes_prompt(self.model).stream(Prompt(messages, schema=_SCHEMA))
+            )
         except ModelBusy as busy:
             raise ToolBusy(f"the model that writes SQL is busy: {busy.message}") from None
         except ModelFailed as failure:

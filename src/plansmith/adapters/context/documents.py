@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from plansmith.adapters.context.files import FileLimits, Found, find_files, read_document
 from plansmith.adapters.context.lexical import LexicalRanker
 from plansmith.adapters.models.tokens import count_tokens
-from plansmith.planner.briefing.token_budget import Count, clipped
+from plansmith.planner.context.token_budget import Count, clipped
 from plansmith.ports import ContextBlock, Ranker
 
 _HEADING: Final = re.compile(r"(#{1,6})\s+(\S.*)")

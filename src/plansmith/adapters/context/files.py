@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from plansmith.adapters.held import is_held
+from plansmith.adapters.stores.open_files import is_held
 from plansmith.errors import Misconfigured
 
 _TEXT_FILES: Final = """

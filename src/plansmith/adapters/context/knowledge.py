@@ -14,8 +14,8 @@ from plansmith.adapters.context.lexical import LexicalRanker
 from plansmith.adapters.models.tokens import count_tokens
 from plansmith.dialects.text import read_text
 from plansmith.errors import Misconfigured
-from plansmith.planner.briefing.fence import indented
-from plansmith.planner.briefing.token_budget import Count, clipped
+from plansmith.planner.context.fence import indented
+from plansmith.planner.context.token_budget import Count, clipped
 from plansmith.ports import ContextBlock, Ranker
 
 TITLE: Final = "business knowledge"

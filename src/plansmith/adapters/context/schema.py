@@ -16,7 +16,7 @@ from urllib.parse import quote
 from plansmith.adapters.context.lexical import LexicalRanker
 from plansmith.adapters.models.tokens import count_tokens
 from plansmith.errors import Misconfigured
-from plansmith.planner.briefing.token_budget import Count, clipped
+from plansmith.planner.context.token_budget import Count, clipped
 from plansmith.ports import ContextBlock, Ranker
 
 OTHERS: Final = "other database tables"

@@ -1,4 +1,4 @@
-"""The demonstration model: no language model, one honest script that searches the files here."""
+"""The demonstration: no language model, a fixed script that searches the files of a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of every provider that pydantic-ai speaks to, and of any OpenAI-compatible server."""
+"""Models of every provider that pydantic-ai knows, and of OpenAI-compatible servers."""
 
 from __future__ import annotations
 
@@ -15,23 +15,21 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final, Literal, Self
 
-from plansmith.adapters.models.failures import (
-    as_failure,
-    broken_off,
-    refused_setup,
-    status_of,
-    words_of,
-)
-from plansmith.adapters.models.output import (
+from plansmith.adapters.models.provider_output import (
     Mode,
     OutputMemory,
+    as_failure,
+    broken_off,
     is_closed,
     is_mode_refusal,
     opened,
+    price_of,
+    refused_setup,
+    status_of,
     takes_object,
     with_schema_text,
+    words_of,
 )
-from plansmith.adapters.models.prices import price_of
 from plansmith.errors import ModelFailed, ModelRefused
 from plansmith.plan.data import Json
 from plansmith.planner.old_models import takes_messages

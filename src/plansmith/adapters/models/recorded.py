@@ -1,4 +1,4 @@
-"""Model calls on record: one JSON line a call, written once, played back byte for byte."""
+"""Model calls on record: one JSON line a call, played back byte for byte."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
-from plansmith.adapters.models.streams import closing
+from plansmith.adapters.models.wrappers import closing
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused, PromptTooLong, ScriptMismatch
 from plansmith.plan.data import Json, content_hash
 from plansmith.planner.old_models import takes_messages, takes_prompt

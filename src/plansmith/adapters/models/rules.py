@@ -1,17 +1,22 @@
-"""Planning by rules, where there is no language model: words match tools, values are copied."""
+"""Plans by rules, without a language model: words match tools, values are copied."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from typing import Final
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
 
+from plansmith.adapters.models.demo import keyword
 from plansmith.adapters.models.local.brief import DraftTask
-from plansmith.adapters.models.local.unfold import no_plan, plan_of_calls
+from plansmith.adapters.models.local.calls_to_plan import no_plan, plan_of_calls
+from plansmith.adapters.models.local.grounding import ASK, DEEDS, asks_for_change
+from plansmith.adapters.models.local.signatures import Offered
 from plansmith.adapters.models.local.wording import Task, language_of, lead, worded
-from plansmith.adapters.models.rules_fill import calls_for
 from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json
+from plansmith.planner.shortlist.pick import shortlist
 from plansmith.ports import (
     Delta,
     ModelDone,
@@ -22,6 +27,274 @@ from plansmith.ports import (
     TriageBrief,
     Usage,
 )
+
+_QUOTED: Final = re.compile(
+    r"\"([^\"\n]{1,500})\"|“([^”\n]{1,500})”|「([^」\n]{1,500})」|《([^》\n]{1,500})》"
+    r"|`([^`\n]{1,500})`|(?<!\w)'([^'\n]{1,500})'(?!\w)|‘([^’\n]{1,500})’"
+)
+_URL: Final = re.compile(r"https?://[^\s\"'<>，。；）]+[^\s\"'<>，。；）.,;:!?)]")
+_MAIL: Final = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
+_GLOB: Final = re.compile(r"(?<![\w./*?-])(?=[\w/*?-]*[./])[\w./?-]*\*[\w./*?-]*")
+_FILE: Final = re.compile(
+    r"(?:[\w~.-]+/)+[\w.-]+|[A-Za-z0-9_~.-]*[A-Za-z0-9_-]\.[A-Za-z][A-Za-z0-9]{0,4}(?!\w|\.\w)"
+    r"|[\w-]+\.[A-Za-z][A-Za-z0-9]{0,4}(?!\w|\.\w)"
+)
+# Chinese writes no spaces: a verb before a name is not part of it.
+_VERB: Final = re.compile("^(?:请|帮我|把|将|在|从|对|读取|读|打开|查看|看|统计|分析|写入|保存到)+")
+_DATE: Final = re.compile(r"(?<!\d)(\d{4})(?:-|/|年)(\d{1,2})(?:-|/|月)(\d{1,2})(?:日)?(?!\d)")
+_SUM: Final = re.compile(r"[\d(][\d\s.,()]*(?:[-+*/^×÷%][\d\s.,()]*)*[-+*/^×÷][\d\s.,()]*[\d)%]")
+_NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w]|\.\d)")
+_SHARE: Final = re.compile(
+    r"(\d+(?:\.\d+)?)\s*% of ([\d.,]*\d)|([\d.,]*\d)\s*的\s*(\d+(?:\.\d+)?)%"
+)
+_KIND: Final = re.compile(r"(?<![\w*.])\.?([A-Za-z]{2,4})(?: |-)?(?:files?\b|文件)")
+_KINDS: Final = frozenset(
+    ("csv", "tsv", "json", "md", "txt", "pdf", "html", "py", "xml", "yaml", "log", "svg", "png")
+)
+_FOLDER: Final = re.compile(
+    r"\b(?:folder|directory) ([\w./-]*\w)|([\w./-]*\w) (?:folder|directory)\b"
+)
+_PLAIN: Final = frozenset({"this", "the", "current", "that", "my", "a", "working", "same", "here"})
+_NAME: Final = re.compile(r"(?<=[a-z,] )[A-Z]\w+(?: [A-Z]\w+)*")
+
+
+@dataclass(slots=True)
+class Values:
+    """What a request holds, by kind, in the order in which it stands there."""
+
+    quoted: list[str] = field(default_factory=list[str])
+    urls: list[str] = field(default_factory=list[str])
+    mails: list[str] = field(default_factory=list[str])
+    patterns: list[str] = field(default_factory=list[str])
+    paths: list[str] = field(default_factory=list[str])
+    folders: list[str] = field(default_factory=list[str])
+    dates: list[str] = field(default_factory=list[str])
+    sums: list[str] = field(default_factory=list[str])
+    numbers: list[float] = field(default_factory=list[float])
+    names: list[str] = field(default_factory=list[str])
+    keyword: str = ""
+
+
+def read_values(text: str) -> Values:
+    """Every value once: what is part of a longer one is not told again."""
+    rest = _Rest(text)
+    word = keyword(text)
+    values = Values(keyword="" if word.isdecimal() else word)
+    for quoted in rest.take(_QUOTED, lambda found: next(filter(None, found.groups()))):
+        _sort_in(quoted, values)
+    values.urls += rest.take(_URL)
+    values.mails += rest.take(_MAIL)
+    values.patterns += rest.take(_GLOB)
+    kinds = [found[1].lower() for found in _KIND.finditer(text)]
+    values.patterns += [f"*.{kind}" for kind in kinds if kind in _KINDS]
+    values.dates += rest.take(_DATE, _iso)
+    values.paths += rest.take(_FILE, lambda found: _VERB.sub("", found[0]) or found[0])
+    folders = [found[1] or found[2] for found in _FOLDER.finditer(text)]
+    values.folders += [each for each in folders if each.lower() not in _PLAIN]
+    values.sums += rest.take(_SHARE, _share)
+    values.sums += rest.take(_SUM, lambda found: found[0].strip())
+    values.numbers += [float(each.replace(",", "")) for each in rest.take(_NUMBER)]
+    values.names += rest.take(_NAME)
+    return values
+
+
+def _sort_in(quoted: str, values: Values) -> None:
+    """A quoted path or address is one of those, not a text."""
+    for pattern, kind in (
+        (_URL, values.urls),
+        (_MAIL, values.mails),
+        (_GLOB, values.patterns),
+        (_FILE, values.paths),
+    ):
+        if pattern.fullmatch(quoted):
+            kind.append(quoted)
+            return
+    values.quoted.append(quoted)
+
+
+def _iso(found: re.Match[str]) -> str:
+    return f"{found[1]}-{int(found[2]):02d}-{int(found[3]):02d}"
+
+
+def _share(found: re.Match[str]) -> str:
+    share, whole = (found[1], found[2]) if found[1] else (found[4], found[3])
+    return f"{share}% * {whole.replace(',', '')}"
+
+
+class _Rest:
+    """A text from which values are taken out one kind after another."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def take(
+        self,
+        pattern: re.Pattern[str],
+        read: Callable[[re.Match[str]], str] = lambda found: found[0],
+    ) -> list[str]:
+        found = [read(each) for each in pattern.finditer(self._text)]
+        self._text = pattern.sub(lambda each: " " * len(each[0]), self._text)
+        return found
+
+
+MOST_STEPS: Final = 4
+_LEAST_SCORE: Final = 0.2
+# One thing after another; "and" only before a deed.
+_TURN: Final = re.compile(
+    rf"[;；]\s*|,?\s+(?:and\s+)?then\s+|,?\s+and\s+(?=(?:{DEEDS})\b)"
+    "|，?(?:然后|接着|随后|并且|再)|，?并(?=[把将写画发存])",
+    re.IGNORECASE,
+)
+_FILL_KINDS: Final = (
+    ("urls", re.compile(r"ur[il]|link|page|site|address", re.IGNORECASE)),
+    ("mails", re.compile(r"mail|recipient|^(?:to|cc|bcc)$", re.IGNORECASE)),
+    ("patterns", re.compile(r"pattern|glob", re.IGNORECASE)),
+    ("dates", re.compile(r"date|day|time|when|start|end|since|until", re.IGNORECASE)),
+    ("sums", re.compile(r"expression|formula|sum", re.IGNORECASE)),
+    (
+        "paths",
+        re.compile(r"path|file|table|document|image|source|target|input|output", re.IGNORECASE),
+    ),
+)
+_FILL_FOLDER: Final = re.compile(r"folder|dir", re.IGNORECASE)
+_WORDS: Final = re.compile(r"query|text|term|word|search|question|topic|^q$", re.IGNORECASE)
+_RESULT: Final = re.compile(r"text|body|content|message|note|rows|data|items", re.IGNORECASE)
+
+
+def calls_for(request: str, tools: Sequence[Offered]) -> list[dict[str, Any]]:
+    """The calls that the words of a request point at; none when no tool fits."""
+    calls: list[dict[str, Any]] = []
+    for clause in _clauses(request):
+        best = _best(clause, tools, len(calls))
+        if best is not None and len(calls) < MOST_STEPS:
+            calls.append({"tool": best.tool.name, "args": best.args})
+    return calls
+
+
+def _clauses(request: str) -> list[str]:
+    parts = [part.strip() for part in _TURN.split(request) if part.strip()]
+    return parts or [request]
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    tool: Offered
+    args: Mapping[str, Json]
+    score: float
+
+
+def _best(clause: str, tools: Sequence[Offered], place: int) -> _Filled | None:
+    """The tool whose words fit and whose arguments can be given."""
+    known = {tool.name: tool for tool in tools if not tool.is_agent}
+    entries = {
+        name: {"description": tool.about, "input_schema": tool.inputs}
+        for name, tool in known.items()
+    }
+    if not entries:
+        return None
+    picks = [pick for pick in shortlist(clause, entries, k=len(entries)) if pick.score > 0]
+    filled = [_fill(known[pick.name], clause, place, pick.score) for pick in picks]
+    best = max(filled, key=lambda each: each.score, default=None)
+    return best if best is not None and best.score >= _LEAST_SCORE else None
+
+
+def _fill(tool: Offered, clause: str, place: int, score: float) -> _Filled:
+    values = read_values(clause)
+    named = _count(values)
+    args: dict[str, Json] = {}
+    for name, schema in tool.fields.items():
+        fields = cast("Mapping[str, Any]", schema if isinstance(schema, Mapping) else {})
+        value = _value(name, fields, values, clause, tool.required)
+        if value is None and name in tool.required:
+            value = _otherwise(name, fields, tool, values, place)
+        if value is not None:
+            args[name] = value
+    left = _count(values)
+    asked = sum(value == ASK for value in args.values())
+    # A value that finds no place, and a place that finds no value, both speak against a tool;
+    # so does a change that nobody asked for.
+    fit = score + 0.4 * (named - left) - 0.3 * left - 0.4 * asked
+    wanted = asks_for_change(clause)
+    return _Filled(tool, args, fit + (0.0 if wanted is not tool.only_reads else -0.6))
+
+
+def _count(values: Values) -> int:
+    return len(values.folders) + sum(len(getattr(values, kind)) for kind, _ in _FILL_KINDS)
+
+
+def _value(
+    name: str, schema: Mapping[str, Any], values: Values, clause: str, required: Sequence[str]
+) -> Json:
+    """What the request gives for an argument by its name and kind; None when nothing does."""
+    choices = cast("list[Any]", schema.get("enum") or [])
+    if choices:
+        return next((each for each in choices if _is_said(each, clause)), None)
+    kind = schema.get("type")
+    if kind in ("integer", "number"):
+        return _number(values, whole=kind == "integer") if name in required else None
+    takes_text = kind in (None, "string") or (isinstance(kind, list) and "string" in kind)
+    if not takes_text:
+        return None
+    if _FILL_FOLDER.search(name):
+        inner = [each for each in values.paths if "." not in each.rpartition("/")[2]]
+        return _take(values.paths, inner[0]) if inner else next(iter(_pop(values.folders)), None)
+    for known, pattern in _FILL_KINDS:
+        found: list[str] = getattr(values, known)
+        if found and (pattern.search(name) or schema.get("format") == known.rstrip("s")):
+            return found.pop(0)
+    return None
+
+
+def _otherwise(
+    name: str, schema: Mapping[str, Any], tool: Offered, values: Values, place: int
+) -> Json:
+    """What stands in for a required value that is not named by its kind."""
+    kind = schema.get("type")
+    if "default" in schema:
+        return cast("Json", schema["default"])
+    if schema.get("format") == "sql":
+        return ASK  # a query is no value: somebody has to think of it
+    if _FILL_FOLDER.search(name) and tool.only_reads:
+        return "."
+    text = _free_text(name, tool, values) if kind in (None, "string") else None
+    if text is None and place and _RESULT.search(name):
+        return f"${place}"
+    if text is None and kind in (None, "string") and tool.only_reads and values.names:
+        return values.names.pop(0)
+    return text or ASK
+
+
+def _free_text(name: str, tool: Offered, values: Values) -> str | None:
+    """What is quoted; for whoever searches, the word that stands out."""
+    if values.quoted:
+        return values.quoted.pop(0)
+    searches = tool.only_reads and _WORDS.search(name)
+    return values.keyword or None if searches else None
+
+
+def _pop(found: list[str]) -> list[str]:
+    return [found.pop(0)] if found else []
+
+
+def _take(found: list[str], value: str) -> str:
+    found.remove(value)
+    return value
+
+
+def _number(values: Values, *, whole: bool) -> Json:
+    for number in values.numbers:
+        if not whole or number.is_integer():
+            values.numbers.remove(number)
+            return int(number) if number.is_integer() else number
+    return None
+
+
+def _is_said(choice: object, clause: str) -> bool:
+    """Whether a choice stands in the request as a word of its own."""
+    if not isinstance(choice, str) or not choice.strip():
+        return False
+    return bool(re.search(rf"(?<!\w){re.escape(choice)}(?!\w)", clause, re.IGNORECASE))
+
 
 _MARK: Final = {
     "en": "made by rules, without a language model: tools were matched by their words, values "

@@ -1,4 +1,4 @@
-"""How many tokens a text has, about: counted offline, without a vocabulary, rather too many."""
+"""Estimates the number of tokens of a text offline, rather too many."""
 
 from __future__ import annotations
 

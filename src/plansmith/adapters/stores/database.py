@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from plansmith.adapters.held import SUFFIXES, hold, let_go
 from plansmith.adapters.stores.migrations import migrate_sqlite
+from plansmith.adapters.stores.open_files import SUFFIXES, hold, release
 from plansmith.adapters.stores.rows import DOCTOR
 from plansmith.errors import (
     JournalDamaged,
@@ -50,7 +50,7 @@ class _Held(sqlite3.Connection):
         super().close()
         path, self._path = self._path, None
         if path is not None:
-            let_go(path)
+            release(path)
 
 
 class SameFile:

@@ -20,11 +20,10 @@ from plansmith.adapters.stores.migrations import (
 )
 from plansmith.adapters.stores.pg_connection import Connection
 from plansmith.adapters.stores.urls import is_postgres, open_store, sqlite_path
+from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, PlansmithError
-from plansmith.plan.events import ReportMade, StepDone, StepReused
-from plansmith.plan.verify import verify_chain
+from plansmith.plan.events import ReportMade, StepDone, StepReused, verify_chain
 from plansmith.ports import PlanStore
-from plansmith.runner.journal import Journal
 
 _LITTLE_ROOM: Final = 100_000_000
 _LONG_LOG: Final = 64_000_000

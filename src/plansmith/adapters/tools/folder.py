@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from plansmith.adapters.held import is_held
+from plansmith.adapters.stores.open_files import is_held
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
 
 _DEEPEST: Final = 16

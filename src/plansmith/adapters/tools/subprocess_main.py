@@ -63,14 +63,14 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "wb")
     # What a library prints must not get between the replies.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    desk = _Desk(sys.stdin.buffer)
-    threading.Thread(target=desk.listen, daemon=True).start()
+    intake = _Desk(sys.stdin.buffer)
+    threading.Thread(target=intake.listen, daemon=True).start()
     while True:
         try:
-            message = desk.waiting.get(timeout=_IDLE_S)
+            message = intake.waiting.get(timeout=_IDLE_S)
         except queue.Empty:
             os._exit(NOBODY_ASKED)
-        reply = _encoded(message, desk.job)
+        reply = _encoded(message, intake.job)
         replies.write(HEAD.pack(len(reply)) + reply)
         replies.flush()
 

@@ -16,7 +16,7 @@ import jsonschema_rs
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, flaws
-from plansmith.planner.checking.schemas import BadSchema, validator
+from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.ports import Call
 
 Arguments = Mapping[str, Any]

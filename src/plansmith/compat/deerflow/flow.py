@@ -24,6 +24,7 @@ from plansmith.compat.deerflow.models import (
 from plansmith.config import Settings
 from plansmith.dialects.deerflow import is_work, report_instruction
 from plansmith.dialects.habits import Ids, result_text
+from plansmith.engine.budget import RunLimits
 from plansmith.plan.data import Flag, Json, Record, Whole
 from plansmith.plan.next_move import (
     AwaitAnswer,
@@ -40,11 +41,10 @@ from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStep
-from plansmith.planner.check import Way, way_on
+from plansmith.planner.check.check_plan import Way, way_on
 from plansmith.ports import Agent, ChatModel, ContextBlock, Message, PlanStore, ToolSource
-from plansmith.runner.limits import RunLimits
-from plansmith.runner.options import Options
-from plansmith.runner.replan import Rounds
+from plansmith.runs.options import Options
+from plansmith.runs.replan import Rounds
 
 TURNS: Final = 40
 # What its authors want to see: the least or the most that counts as good.

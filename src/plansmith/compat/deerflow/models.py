@@ -14,8 +14,8 @@ from plansmith.errors import InvalidPlan, UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.run import Run
-from plansmith.planner.check import Way, way_on
-from plansmith.planner.jsontext.read import read_json
+from plansmith.planner.check.check_plan import Way, way_on
+from plansmith.planner.parse.read import read_json
 
 _STATE: Final = ("plan_iterations", "max_plan_iterations", "current_plan")
 _WORD: Final = re.compile(

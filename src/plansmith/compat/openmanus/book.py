@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final, cast
 
 from plansmith.dialects.openmanus import STATUSES, plan_steps, step_text, write
+from plansmith.engine.journal import Journal, whole_run
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.origin import Origin
@@ -16,7 +17,6 @@ from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, PlanStore
-from plansmith.runner.journal import Journal, whole_run
 from plansmith.runs.journals import Journals
 from plansmith.runs.noted import NotedRuns
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, Protocol, runtime_checkable
 
-from plansmith.adapters.models.refusing import RefusingModel
+from plansmith.adapters.models.wrappers import RefusingModel
 from plansmith.adapters.stores.urls import open_store
 from plansmith.app import Plansmith
 from plansmith.compat.openmanus.book import run_id
 from plansmith.compat.openmanus.tokens import CountingModel
 from plansmith.compat.openmanus.tool import PlanningTool
 from plansmith.config import Settings
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import Misconfigured, ModelFailed, PlansmithError, ToolFailed
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
@@ -20,13 +21,11 @@ from plansmith.plan.ids import Ids
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run, RunStatus, StepStatus
-from plansmith.planner.briefing.fence import fence
+from plansmith.planner.context.fence import fence
 from plansmith.planner.fallback import Fallback
-from plansmith.planner.listen import listen
-from plansmith.planner.prompting import render
-from plansmith.planner.settings import PlannerSettings
+from plansmith.planner.model_calls import read_answer, render
+from plansmith.planner.request import PlannerSettings
 from plansmith.ports import Call, ChatModel, Message, PlanStore, Prompt
-from plansmith.runner.limits import RunLimits
 
 _CUT_OFF: Final = "Terminated: Reached max steps"
 _CALLER: Final = "who called the planning flow"
@@ -141,7 +140,7 @@ class PlanningFlow:
     async def _summary(self, shown: str, *, done: bool) -> str:
         told = fence("what to say, and the results", _sum_up(shown, done=done))
         text = render("reply", locale="the language of the plan", instruction=told)
-        heard = await listen(self.llm.stream(Prompt([Message("user", text)])))
+        heard = await read_answer(self.llm.stream(Prompt([Message("user", text)])))
         if not heard.text.strip():
             raise ModelFailed("the model said nothing")
         return heard.text.strip()

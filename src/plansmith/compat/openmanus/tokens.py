@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from plansmith.adapters.models.streams import closing
 from plansmith.adapters.models.tokens import count_prompt_tokens, count_tokens
+from plansmith.adapters.models.wrappers import closing
 from plansmith.errors import ModelFailed
 from plansmith.planner.old_models import takes_prompt
 from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta

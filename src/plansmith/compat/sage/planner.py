@@ -18,12 +18,11 @@ from plansmith.plan.data import Record
 from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import Texts
 from plansmith.plan.steps import Text
-from plansmith.planner.briefing import profile as briefing
-from plansmith.planner.kit import Kit, Planned, PlanRequest
+from plansmith.planner.context import profile as briefing
+from plansmith.planner.fallback import salvage
+from plansmith.planner.model_calls import Transcript
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.salvage import salvage
-from plansmith.planner.settings import PlannerSettings
-from plansmith.planner.transcript import Transcript
+from plansmith.planner.request import Planned, PlannerDeps, PlannerSettings, PlanRequest
 from plansmith.ports import ChatModel
 
 PlanStep = dict[str, Any]
@@ -189,7 +188,7 @@ class LLMPlanner:
         given = profile.briefing() if isinstance(profile, Profile) else None
         said = given or briefing.Profile(backstory=str(profile), tone="")
         transcript = Transcript()
-        kit = Kit(
+        deps = PlannerDeps(
             plan_model=transcript.of(model_of(self.generator, query)),
             clock=SystemClock(),
             tools=tool_specs(tools),
@@ -198,7 +197,7 @@ class LLMPlanner:
             ),
         )
         request = PlanRequest(query, profile=said, dialect="sage")
-        planned = await make_plan(request, kit=kit, tell=tell)
+        planned = await make_plan(request, deps=deps, tell=tell)
         self.planned, self.problems = planned, planned.problems
         first = str(transcript.exchanges[0]["text"]) if transcript.exchanges else ""
         return self._steps(planned, first)

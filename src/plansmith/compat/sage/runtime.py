@@ -13,13 +13,13 @@ from plansmith.app import Plansmith
 from plansmith.compat.sage.model import Generator, model_of
 from plansmith.compat.sage.planner import Profile
 from plansmith.dialects.sage import read, write
+from plansmith.engine.budget import RunLimits
 from plansmith.errors import InvalidPlan, ToolFailed
 from plansmith.plan.capability import ToolSpec, tool_spec
 from plansmith.plan.data import Json
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
 from plansmith.ports import Call, ChatModel, PlanStore
-from plansmith.runner.limits import RunLimits
 
 Review = Callable[[Run], bool]
 _CALLER = "who called the runtime"

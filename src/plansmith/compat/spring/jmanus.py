@@ -18,8 +18,8 @@ from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus
 from plansmith.ports import Call
 from plansmith.review.policy import active_steps, effects
-from plansmith.runner.parameters import parameter_names
-from plansmith.runner.templates import Template
+from plansmith.templates.book import Template
+from plansmith.templates.parameters import parameter_names
 
 _NOT_NAME: Final = re.compile(r"[^\w.-]+")
 

@@ -16,6 +16,7 @@ from plansmith.compat.spring.keys import State, Updates
 from plansmith.dialects.dialect import Reading
 from plansmith.dialects.spring import write_as
 from plansmith.dialects.spring.nl2sql import SQL, TITLE, TOOLS, node_of, read
+from plansmith.engine.budget import OPTIONS, STOP
 from plansmith.errors import UnreadableText
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
@@ -24,14 +25,12 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
-from plansmith.planner.check import check_plan
-from plansmith.planner.jsontext.read import read_json
-from plansmith.planner.kit import Kit, Planned, PlanRequest
+from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.old_models import takes_prompt
+from plansmith.planner.parse.read import read_json
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.settings import PlannerSettings
+from plansmith.planner.request import Planned, PlannerDeps, PlannerSettings, PlanRequest
 from plansmith.ports import ChatModel, Clock, ContextBlock
-from plansmith.runner.limits import OPTIONS, STOP
 
 _KNOWN: Final = {
     keys.BUSINESS_KNOWLEDGE: "business knowledge",
@@ -97,7 +96,7 @@ class PlannerNode:
     async def _apply(self, state: State, on_text: Callable[[str], None]) -> Updates:
         if state.get(keys.IS_ONLY_NL2SQL):
             return _done(only_nl2sql(str(state[keys.INPUT_KEY])))
-        kit = Kit(
+        deps = PlannerDeps(
             plan_model=takes_prompt(self.model),
             clock=self.clock,
             agents=self.agents,
@@ -110,7 +109,7 @@ class PlannerNode:
             feedback=_text(state.get(keys.PLAN_VALIDATION_ERROR) or ""),
             dialect="spring",
         )
-        return _updates(await make_plan(request, kit=kit, on_text=on_text))
+        return _updates(await make_plan(request, deps=deps, on_text=on_text))
 
 
 def only_nl2sql(question: str) -> dict[str, Json]:

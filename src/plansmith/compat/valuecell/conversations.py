@@ -15,7 +15,7 @@ from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run
 from plansmith.plan.steps import AskStep
 from plansmith.plan.timing import Timing
-from plansmith.planner.kit import PlanRequest
+from plansmith.planner.request import PlanRequest
 from plansmith.ports import Message
 from plansmith.text import HAN
 

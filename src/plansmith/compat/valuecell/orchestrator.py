@@ -23,7 +23,7 @@ from plansmith.plan import events as e
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import Schedule
-from plansmith.planner.briefing.locales import locale_of
+from plansmith.planner.context.locales import locale_of
 from plansmith.planner.old_models import takes_prompt
 from plansmith.planner.triage import Decision, triage
 from plansmith.ports import ChatModel

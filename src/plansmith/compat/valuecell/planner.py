@@ -30,7 +30,7 @@ from plansmith.plan.origin import Origin
 from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.steps import AgentStep
-from plansmith.planner.briefing.locales import locale_of
+from plansmith.planner.context.locales import locale_of
 from plansmith.planner.triage import agent_plan
 
 

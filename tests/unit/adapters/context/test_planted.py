@@ -12,8 +12,8 @@ import pytest
 from plansmith.adapters.context.documents import DocumentSource
 from plansmith.adapters.context.knowledge import KnowledgeSource
 from plansmith.adapters.context.schema import SchemaSource
-from plansmith.planner.context import gather_context
-from plansmith.planner.prompting import render
+from plansmith.planner.context.gather import gather_context
+from plansmith.planner.model_calls import render
 from plansmith.ports import ContextSource
 from plansmith.testing import FakeClock
 

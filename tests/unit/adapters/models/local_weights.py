@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from plansmith.adapters.models.local.download import pull_local, pull_remote
 from plansmith.adapters.models.local.engine import Engine
-from plansmith.adapters.models.local.known import known_model
-from plansmith.adapters.models.local.pull import pull_local, pull_remote
-from plansmith.adapters.models.local.shelf import Shelf, models_folder
+from plansmith.adapters.models.local.files import ModelFolder, known_model, models_folder
 
 FOLDER = models_folder()  # before any test gives itself another home
 SMALL = known_model("smollm2-135m")
@@ -21,7 +20,7 @@ SMALL = known_model("smollm2-135m")
 
 @cache
 def _small() -> Path | None:
-    return pull_local(SMALL, Shelf(FOLDER))
+    return pull_local(SMALL, ModelFolder(FOLDER))
 
 
 def small_weights() -> Path:
@@ -40,4 +39,4 @@ def small_engine() -> Engine:
 
 if __name__ == "__main__":
     if _small() is None:
-        pull_remote(SMALL, Shelf(FOLDER))
+        pull_remote(SMALL, ModelFolder(FOLDER))

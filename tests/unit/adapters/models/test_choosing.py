@@ -18,15 +18,21 @@ from tests.unit.adapters.models.little_servers import (
     serving,
 )
 
-from plansmith.adapters.models.auto import AutoModel
-from plansmith.adapters.models.choosing import Choice, Tried, choose, choose_at
-from plansmith.adapters.models.keys import KEYS
-from plansmith.adapters.models.local.known import DEFAULT
-from plansmith.adapters.models.local.shelf import Shelf
-from plansmith.adapters.models.servers import Place, ask_servers, usual_places
+from plansmith.adapters.models.choose import (
+    KEYS,
+    AutoModel,
+    Choice,
+    Place,
+    Tried,
+    ask_servers,
+    choose,
+    choose_at,
+    usual_places,
+)
+from plansmith.adapters.models.local.files import DEFAULT, ModelFolder
 from plansmith.config import load_settings
 from plansmith.errors import Misconfigured
-from plansmith.planner.listen import listen
+from plansmith.planner.model_calls import read_answer
 from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing import FakeClock, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply
@@ -41,11 +47,11 @@ SHAPES = {
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path / "models")
+def shelf(tmp_path: Path) -> ModelFolder:
+    return ModelFolder(tmp_path / "models")
 
 
-def with_weights(shelf: Shelf) -> Shelf:
+def with_weights(shelf: ModelFolder) -> ModelFolder:
     """A shelf on which something lies under the default model's name."""
     shelf.folder.mkdir(parents=True)
     (shelf.folder / f"{DEFAULT}.gguf").write_bytes(b"GGUF")
@@ -68,7 +74,7 @@ def server(program: str, says: object = None) -> Generator[Place]:
 
 @pytest.mark.parametrize("program", SHAPES)
 async def test_a_server_of_each_kind_is_found_with_a_model_that_chats(
-    program: str, shelf: Shelf
+    program: str, shelf: ModelFolder
 ) -> None:
     with server(program) as place:
         choice = await choose({}, shelf=shelf, places=[place])
@@ -101,7 +107,7 @@ async def test_dead_and_refusing_servers_are_passed_by_with_the_reason() -> None
     assert (dead.flaw, refusing.flaw) == ("nothing listens there", "answers with status 401")
 
 
-async def test_a_silent_server_is_not_waited_for_longer_than_the_limit(shelf: Shelf) -> None:
+async def test_a_silent_server_is_not_waited_for_longer_than_the_limit(shelf: ModelFolder) -> None:
     with serving() as url, server("vLLM") as place:
         silent = Place("llama.cpp", url)
         choice = await choose({}, shelf=shelf, places=[silent, place], limit_s=0.3)
@@ -120,7 +126,7 @@ async def test_servers_are_asked_all_at_once() -> None:
     assert [each.flaw for each in found] == ["", "", ""]
 
 
-async def test_a_key_comes_before_a_server_and_names_its_model(shelf: Shelf) -> None:
+async def test_a_key_comes_before_a_server_and_names_its_model(shelf: ModelFolder) -> None:
     environment = {"OPENROUTER_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
     with server("Ollama") as place:
         choice = await choose(environment, shelf=shelf, places=[place])
@@ -130,7 +136,9 @@ async def test_a_key_comes_before_a_server_and_names_its_model(shelf: Shelf) -> 
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.variable)
-async def test_every_key_is_good_for_a_model_that_can_be_named(key: object, shelf: Shelf) -> None:
+async def test_every_key_is_good_for_a_model_that_can_be_named(
+    key: object, shelf: ModelFolder
+) -> None:
     [known] = [each for each in KEYS if each is key]
     choice = await choose({known.variable: "k"}, shelf=shelf, places=[])
     assert choice.model == f"{known.provider}:{known.model}"
@@ -139,7 +147,9 @@ async def test_every_key_is_good_for_a_model_that_can_be_named(key: object, shel
     assert (await choose({known.variable: "  "}, shelf=shelf, places=[])).kind == "rules"
 
 
-async def test_a_server_comes_before_the_embedded_model_and_that_before_rules(shelf: Shelf) -> None:
+async def test_a_server_comes_before_the_embedded_model_and_that_before_rules(
+    shelf: ModelFolder,
+) -> None:
     with_weights(shelf)
     with server("LM Studio") as place:
         assert (await choose({}, shelf=shelf, places=[place])).kind == "server"
@@ -152,7 +162,7 @@ async def test_a_server_comes_before_the_embedded_model_and_that_before_rules(sh
     assert "model pull" in choice.shown
 
 
-async def test_a_file_of_ones_own_is_the_embedded_model(shelf: Shelf, tmp_path: Path) -> None:
+async def test_a_file_of_ones_own_is_the_embedded_model(shelf: ModelFolder, tmp_path: Path) -> None:
     mine = tmp_path / "mine.gguf"
     mine.write_bytes(b"GGUF")
     shelf.choose(str(mine))
@@ -211,7 +221,7 @@ async def test_nothing_is_chosen_before_it_is_needed_and_then_once() -> None:
     assert (model.name, slow.count) == ("auto", 0)
     asked = [Message("user", "hello")]
     heard = await asyncio.gather(
-        listen(model.stream(Prompt(asked))), listen(model.stream(Prompt(asked)))
+        read_answer(model.stream(Prompt(asked))), read_answer(model.stream(Prompt(asked)))
     )
     assert sorted(each.text for each in heard) == ["one", "two"]
     assert (model.name, slow.count) == ("openai:x", 1)
@@ -254,7 +264,7 @@ async def test_settings_without_a_model_speak_to_the_server_they_name(
         assert settings.models.plan.model == "auto"
         plan = settings.models.plan
         model = make_model(plan, clock=FakeClock(), tell=told.append)
-        heard = await listen(model.stream(Prompt([Message("user", "hello")])))
+        heard = await read_answer(model.stream(Prompt([Message("user", "hello")])))
     assert heard.text == "good day"
     assert len(told) == 1
 

@@ -8,7 +8,7 @@ from plansmith.adapters.models.demo import DemoModel, keyword
 from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.planner.listen import listen
+from plansmith.planner.model_calls import read_answer
 from plansmith.ports import Brief, Message, PlanBrief, Prompt, ReplyBrief, TriageBrief
 
 
@@ -29,7 +29,7 @@ def test_the_demo_takes_one_word_of_the_request(request_text: str, word: str) ->
 
 async def said(brief: Brief | None) -> str:
     prompt = Prompt([Message("user", "whatever the messages say")], brief=brief)
-    return (await listen(DemoModel().stream(prompt))).text
+    return (await read_answer(DemoModel().stream(prompt))).text
 
 
 async def test_the_demo_plans_every_request_and_answers_again_and_again() -> None:

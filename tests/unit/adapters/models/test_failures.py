@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from plansmith.adapters.models.failures import as_failure, key_variable, refused_setup, words_of
+from plansmith.adapters.models.provider_output import (
+    as_failure,
+    key_variable,
+    refused_setup,
+    words_of,
+)
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused
 
 

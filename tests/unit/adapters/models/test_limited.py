@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from plansmith.adapters.models.limited import LimitedModel
+from plansmith.adapters.models.wrappers import LimitedModel
 from plansmith.errors import PromptTooLong
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json

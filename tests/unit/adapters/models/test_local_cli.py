@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.adapters.models.local_weights import small_weights
 
-from plansmith.adapters.models.local.known import DEFAULT, KNOWN
+from plansmith.adapters.models.local.files import DEFAULT, KNOWN
 from plansmith.cli.main import main
 
 Told = tuple[int, str, str]

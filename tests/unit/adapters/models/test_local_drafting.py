@@ -14,15 +14,19 @@ from hypothesis import strategies as st
 from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
 
 from plansmith.adapters.models.local.brief import DraftTask
-from plansmith.adapters.models.local.calls import calls_grammar, calls_messages, reply_grammar
-from plansmith.adapters.models.local.facts import facts
-from plansmith.adapters.models.local.gate import has_evidence, is_reply
+from plansmith.adapters.models.local.call_language import (
+    calls_grammar,
+    calls_messages,
+    reply_grammar,
+)
+from plansmith.adapters.models.local.calls_to_plan import plan_of_calls, plan_of_reply
+from plansmith.adapters.models.local.drafting import has_evidence, is_reply
 from plansmith.adapters.models.local.grounding import grounded
 from plansmith.adapters.models.local.signatures import Offered, signature
-from plansmith.adapters.models.local.unfold import plan_of_calls, plan_of_reply
 from plansmith.adapters.models.local.wording import (
     Task,
     check_wording,
+    facts,
     phrase_messages,
     unfounded,
     worded,
@@ -30,9 +34,9 @@ from plansmith.adapters.models.local.wording import (
 from plansmith.errors import ModelFailed
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.plan import Plan
-from plansmith.planner.check import check_plan
+from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.fallback import only_stands_in
-from plansmith.planner.parse import parse
+from plansmith.planner.parse.reply import parse
 from plansmith.ports import (
     Brief,
     Call,
@@ -43,7 +47,7 @@ from plansmith.ports import (
     ReplyBrief,
     TextDelta,
 )
-from plansmith.runner.compose import Composer
+from plansmith.runs.replies import Composer
 
 
 def offered(name: str, required: tuple[str, ...] = (), **fields: Any) -> Offered:

@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
 
 from plansmith.adapters.models.local.grammar import grammar_of
-from plansmith.adapters.models.local.patterns import pattern_expression
-from plansmith.adapters.models.local.ranges import number_range, whole_range
+from plansmith.adapters.models.local.grammar_rules import (
+    number_range,
+    pattern_expression,
+    whole_range,
+)
 from plansmith.dialects.native import schema as plan_schema
 from plansmith.planner.triage import SCHEMA as TRIAGE
 

@@ -20,14 +20,14 @@ from tests.unit.adapters.models.local_weights import FOLDER, small_engine, small
 from plansmith.adapters.models.local.embedded import embedded_model
 from plansmith.adapters.models.local.engine import (
     Engine,
+    PromptCache,
     fitting_threads,
     shared_engine,
     usable_cores,
 )
 from plansmith.adapters.models.local.model import LocalModel
-from plansmith.adapters.models.local.warmth import Warmth
 from plansmith.errors import Misconfigured, ModelFailed, PromptTooLong
-from plansmith.planner.listen import listen
+from plansmith.planner.model_calls import read_answer
 from plansmith.ports import ChatModel, Message, ModelDone, Prompt, TextDelta
 from plansmith.testing.contracts import ChatModelContract
 
@@ -60,7 +60,7 @@ async def test_a_schema_binds_every_token_of_the_answer() -> None:
         },
         "required": ["colour", "count", "day"],
     }
-    heard = await listen(small().stream(Prompt([Message("user", "灯")], schema=schema)))
+    heard = await read_answer(small().stream(Prompt([Message("user", "灯")], schema=schema)))
     jsonschema_rs.validator_for(schema, validate_formats=True).validate(json.loads(heard.text))
 
 
@@ -78,9 +78,11 @@ async def test_text_arrives_piece_by_piece_and_usage_is_counted() -> None:
 
 async def test_the_start_of_a_prompt_is_not_read_twice() -> None:
     rules = Message("system", "You answer with digits. " * 12)
-    first = await listen(small().constrained(Prompt([rules, HELLO[0]]), grammar='root ::= "1"\n'))
+    first = await read_answer(
+        small().constrained(Prompt([rules, HELLO[0]]), grammar='root ::= "1"\n')
+    )
     again = [rules, Message("user", "And now another question.")]
-    second = await listen(small().constrained(Prompt(again), grammar='root ::= "2"\n'))
+    second = await read_answer(small().constrained(Prompt(again), grammar='root ::= "2"\n'))
     assert (first.text, second.text) == ("1", "2")
     assert second.usage.cached_tokens > 40
     assert second.usage.input_tokens - second.usage.cached_tokens < 40
@@ -101,7 +103,7 @@ async def test_an_answer_that_is_left_stops_the_engine() -> None:
             break
     await stream.aclose()
     # Had it gone on, this one would wait for hundreds of tokens and then be cut.
-    heard = await listen(small().constrained(Prompt(HELLO), grammar='root ::= "ok"\n'))
+    heard = await read_answer(small().constrained(Prompt(HELLO), grammar='root ::= "ok"\n'))
     assert heard.text == "ok"
 
 
@@ -117,7 +119,9 @@ async def test_a_call_that_waits_in_line_can_be_left_too() -> None:
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 4, "stream": True}
     busy = engine.submit(body, hold)
     await asyncio.to_thread(inside.wait, 30)
-    waiting = asyncio.ensure_future(listen(small().constrained(Prompt(HELLO), grammar=NUMBERS)))
+    waiting = asyncio.ensure_future(
+        read_answer(small().constrained(Prompt(HELLO), grammar=NUMBERS))
+    )
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -125,14 +129,14 @@ async def test_a_call_that_waits_in_line_can_be_left_too() -> None:
     go_on.set()
     await asyncio.wrap_future(busy)
     assert (
-        await listen(small().constrained(Prompt(HELLO), grammar='root ::= "ok"\n'))
+        await read_answer(small().constrained(Prompt(HELLO), grammar='root ::= "ok"\n'))
     ).text == "ok"
 
 
 async def test_concurrent_calls_take_turns_and_mix_nothing_up() -> None:
     async def ask(number: int) -> str:
         grammar = f'root ::= "{number}" [a-c]{{4}}\n'
-        return (await listen(small().constrained(Prompt(HELLO), grammar=grammar))).text
+        return (await read_answer(small().constrained(Prompt(HELLO), grammar=grammar))).text
 
     said = await asyncio.gather(*(ask(number) for number in range(4)))
     assert [text[0] for text in said] == ["0", "1", "2", "3"]
@@ -141,19 +145,19 @@ async def test_concurrent_calls_take_turns_and_mix_nothing_up() -> None:
 
 async def test_a_prompt_beyond_the_context_is_refused_with_its_numbers() -> None:
     with pytest.raises(PromptTooLong, match=r"the prompt has \d{4} tokens.*model 768"):
-        await listen(small().stream(Prompt([Message("user", "word " * 1500)])))
+        await read_answer(small().stream(Prompt([Message("user", "word " * 1500)])))
 
 
 async def test_an_answer_that_has_no_end_is_told_and_not_passed_off_as_whole() -> None:
     with pytest.raises(ModelFailed, match="stopped after 5 tokens"):
-        await listen(
+        await read_answer(
             small(max_tokens=5).constrained(Prompt(HELLO), grammar="root ::= [a-z]{300}\n")
         )
 
 
 async def test_a_grammar_that_is_none_is_told() -> None:
     with pytest.raises(ModelFailed, match="grammar"):
-        await listen(small().constrained(Prompt(HELLO), grammar="root ::= nowhere\n"))
+        await read_answer(small().constrained(Prompt(HELLO), grammar="root ::= nowhere\n"))
 
 
 @pytest.mark.parametrize("damage", ["cut off", "no weights"])
@@ -164,7 +168,7 @@ async def test_a_file_that_is_no_model_is_told(tmp_path: Path, damage: str) -> N
     file.write_bytes(start if damage == "cut off" else b"hello")
     engine = Engine(file, context=256, threads=1)
     with pytest.raises(ModelFailed, match="cannot be loaded"):
-        await listen(LocalModel(lambda: engine, name="bad").stream(Prompt(HELLO)))
+        await read_answer(LocalModel(lambda: engine, name="bad").stream(Prompt(HELLO)))
 
 
 async def test_memory_can_be_let_go_and_taken_again() -> None:
@@ -172,7 +176,9 @@ async def test_memory_can_be_let_go_and_taken_again() -> None:
     model = LocalModel(lambda: engine, name="local:small")
     loaded = [engine.is_loaded]
     for letter in "ab":
-        heard = await listen(model.constrained(Prompt(HELLO), grammar=f'root ::= "{letter}"\n'))
+        heard = await read_answer(
+            model.constrained(Prompt(HELLO), grammar=f'root ::= "{letter}"\n')
+        )
         assert heard.text == letter
         loaded.append(engine.is_loaded)
         engine.close()
@@ -186,11 +192,11 @@ RULES = [Message("system", "You answer with digits. " * 8), Message("user", "")]
 @pytest.mark.parametrize("damage", ["none", "cut"])
 def test_what_was_read_is_remembered_by_the_next_process(tmp_path: Path, damage: str) -> None:
     async def reused() -> int:
-        engine = Engine(small_weights(), context=256, threads=2, warmth=Warmth(tmp_path))
+        engine = Engine(small_weights(), context=256, threads=2, warmth=PromptCache(tmp_path))
         model = LocalModel(lambda: engine, name="local:small")
         await model.prime(RULES)
         asked = [RULES[0], Message("user", "How are you?")]
-        heard = await listen(model.constrained(Prompt(asked), grammar='root ::= "1"\n'))
+        heard = await read_answer(model.constrained(Prompt(asked), grammar='root ::= "1"\n'))
         engine.close()
         return heard.usage.cached_tokens
 
@@ -213,7 +219,7 @@ async def test_a_model_that_is_not_here_is_told_at_its_first_call(tmp_path: Path
     model = embedded_model("smollm2-135m", folder=tmp_path)
     assert model.name == "local:smollm2-135m"
     with pytest.raises(Misconfigured, match="plansmith model pull smollm2-135m"):
-        await listen(model.stream(Prompt([Message("user", "hi")])))
+        await read_answer(model.stream(Prompt([Message("user", "hi")])))
 
 
 def test_threads_fit_the_machine() -> None:

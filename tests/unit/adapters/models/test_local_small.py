@@ -9,17 +9,21 @@ from typing import Any, Literal, cast
 import pytest
 from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
 
-from plansmith.adapters.models.checked import CheckedModel, is_small
+from plansmith.adapters.models.fact_checked import FactCheckedModel, is_small
 from plansmith.adapters.models.local.brief import DraftTask
-from plansmith.adapters.models.local.calls import calls_grammar, is_rows
-from plansmith.adapters.models.local.deeds import asks_for_change
+from plansmith.adapters.models.local.call_language import calls_grammar, is_rows
+from plansmith.adapters.models.local.calls_to_plan import plan_of_calls
 from plansmith.adapters.models.local.drafting import draft_flaw
-from plansmith.adapters.models.local.facts import facts
-from plansmith.adapters.models.local.grounding import grounded
-from plansmith.adapters.models.local.queries import unknown_names, without_condition
-from plansmith.adapters.models.local.signatures import Offered, easiest, signature, slim
-from plansmith.adapters.models.local.unfold import plan_of_calls
-from plansmith.adapters.models.local.wording import Task, lead, worded
+from plansmith.adapters.models.local.grounding import asks_for_change, grounded
+from plansmith.adapters.models.local.signatures import (
+    Offered,
+    easiest,
+    signature,
+    slim,
+    unknown_names,
+    without_condition,
+)
+from plansmith.adapters.models.local.wording import Task, facts, lead, worded
 from plansmith.adapters.tools.files import FILE_TOOLS
 from plansmith.adapters.tools.tables import DESCRIBE, SQL
 from plansmith.adapters.tools.toolset import fields, flag, items
@@ -27,9 +31,9 @@ from plansmith.errors import ModelFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.planner.check import check_plan
-from plansmith.planner.listen import listen
-from plansmith.planner.parse import parse
+from plansmith.planner.check.check_plan import check_plan
+from plansmith.planner.model_calls import read_answer
+from plansmith.planner.parse.reply import parse
 from plansmith.ports import ContextBlock, Delta, Message, PlanBrief, Prompt, ReplyBrief
 from plansmith.testing import ScriptedModel
 
@@ -435,12 +439,12 @@ ASKED = [Message("user", "There are 12 boats in “Bergen”. How many?")]
 
 
 async def test_a_text_of_a_small_model_gets_out_only_if_it_holds() -> None:
-    model = CheckedModel(ScriptedModel("12 boats", "13 boats", "15", name="small"))
-    assert (await listen(model.stream(Prompt(ASKED)))).text == "12 boats"
+    model = FactCheckedModel(ScriptedModel("12 boats", "13 boats", "15", name="small"))
+    assert (await read_answer(model.stream(Prompt(ASKED)))).text == "12 boats"
     with pytest.raises(ModelFailed, match="13"):
-        await listen(model.stream(Prompt(ASKED)))
+        await read_answer(model.stream(Prompt(ASKED)))
     schema: dict[str, Json] = {"type": "integer"}
-    assert (await listen(model.stream(Prompt(ASKED, schema=schema)))).text == "15"
+    assert (await read_answer(model.stream(Prompt(ASKED, schema=schema)))).text == "15"
     assert model.name == "small"
 
 
@@ -461,7 +465,7 @@ class Closes:
 
 async def test_a_checked_text_that_is_left_is_left_behind_it_too() -> None:
     inner = Closes()
-    pieces = CheckedModel(inner).stream(Prompt(ASKED))
+    pieces = FactCheckedModel(inner).stream(Prompt(ASKED))
     await anext(aiter(pieces))
     await cast("Any", pieces).aclose()
     assert inner.closed == 1

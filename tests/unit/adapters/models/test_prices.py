@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from genai_prices import Usage
 
-from plansmith.adapters.models.prices import price_of
+from plansmith.adapters.models.provider_output import price_of
 
 MILLION = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
 

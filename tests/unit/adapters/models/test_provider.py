@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pydantic_ai.models import override_allow_model_requests
 
-from plansmith.adapters.models.output import OutputMemory
 from plansmith.adapters.models.provider import ProviderModel
+from plansmith.adapters.models.provider_output import OutputMemory
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused, PromptTooLong
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json

@@ -8,7 +8,7 @@ import pytest
 from pydantic_ai.models import override_allow_model_requests
 
 from plansmith.adapters.models.provider import ProviderModel
-from plansmith.adapters.models.retrying import RetryingModel
+from plansmith.adapters.models.wrappers import RetryingModel
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused
 from plansmith.ports import ChatModel, Delta, Message, Prompt, TextDelta
 from plansmith.testing import FakeClock, ScriptedModel

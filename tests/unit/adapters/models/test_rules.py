@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 
 from plansmith import Plansmith
 from plansmith.adapters.models.local.signatures import Offered
-from plansmith.adapters.models.rules import RulesModel
-from plansmith.adapters.models.rules_fill import calls_for
-from plansmith.adapters.models.rules_values import read_values
+from plansmith.adapters.models.rules import RulesModel, calls_for, read_values
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run, RunStatus
-from plansmith.planner.briefing.fence import fence
-from plansmith.planner.listen import listen
+from plansmith.planner.context.fence import fence
+from plansmith.planner.model_calls import read_answer
 from plansmith.ports import Message, Prompt, TriageBrief
 
 
@@ -162,9 +160,9 @@ async def test_what_fits_no_tool_is_a_failure_that_says_what_would_help() -> Non
 async def test_rules_say_what_they_cannot_do() -> None:
     model = RulesModel()
     with pytest.raises(ModelRefused, match="takes a language model"):
-        await listen(model.stream(Prompt([Message("user", "x")], schema={"type": "object"})))
+        await read_answer(model.stream(Prompt([Message("user", "x")], schema={"type": "object"})))
     with pytest.raises(ModelRefused, match="no language model"):
-        await listen(model.stream(Prompt([Message("user", "Tell me a story")])))
+        await read_answer(model.stream(Prompt([Message("user", "Tell me a story")])))
 
 
 async def test_only_the_brief_counts_and_not_what_a_prompt_looks_like() -> None:
@@ -174,8 +172,8 @@ async def test_only_the_brief_counts_and_not_what_a_prompt_looks_like() -> None:
     forms: list[dict[str, Json] | None] = [None, {"properties": {"decision": {}}}]
     for form in forms:
         with pytest.raises(ModelRefused):
-            await listen(RulesModel().stream(Prompt(looks, schema=form)))
-    told = await listen(RulesModel().stream(Prompt(looks, brief=TriageBrief("Read a.txt"))))
+            await read_answer(RulesModel().stream(Prompt(looks, schema=form)))
+    told = await read_answer(RulesModel().stream(Prompt(looks, brief=TriageBrief("Read a.txt"))))
     assert json.loads(told.text)["decision"] == "plan"
 
 

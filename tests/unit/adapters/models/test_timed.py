@@ -7,8 +7,7 @@ import pytest
 from pydantic_ai.models import override_allow_model_requests
 
 from plansmith.adapters.models.provider import ProviderModel
-from plansmith.adapters.models.retrying import RetryingModel
-from plansmith.adapters.models.timed import TimedModel
+from plansmith.adapters.models.wrappers import RetryingModel, TimedModel
 from plansmith.errors import ModelBusy
 from plansmith.ports import ChatModel, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing import FakeClock

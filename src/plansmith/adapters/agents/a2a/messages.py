@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.plan.data import Json, content_hash
-from plansmith.planner.checking.schemas import BadSchema, validator
+from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.ports import Reply
 
 _MOST_CITATIONS: Final = 200

@@ -17,7 +17,7 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
-from plansmith.planner.prompting import places
+from plansmith.planner.model_calls import places
 from plansmith.ports import Advice, Call, ChatModel, Clock, ToolSource
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")

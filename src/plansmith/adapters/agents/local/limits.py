@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json, content_hash
-from plansmith.planner.listen import total
+from plansmith.planner.model_calls import total
 from plansmith.ports import Usage
 
 

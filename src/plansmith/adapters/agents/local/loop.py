@@ -40,7 +40,7 @@ from plansmith.errors import (
 )
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
-from plansmith.planner.briefing.fence import fence
+from plansmith.planner.context.fence import fence
 from plansmith.planner.old_models import takes_prompt
 from plansmith.ports import (
     ArgumentsDelta,

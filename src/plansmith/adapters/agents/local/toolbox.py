@@ -22,8 +22,8 @@ from plansmith.errors import (
 )
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash
-from plansmith.planner.briefing.fence import fence
-from plansmith.planner.checking.schemas import BadSchema, validator
+from plansmith.planner.check.schemas import BadSchema, validator
+from plansmith.planner.context.fence import fence
 from plansmith.ports import Call, Reply, ToolSource
 from plansmith.text import clip
 

@@ -14,7 +14,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FROM, Ref, pieces, ref_of
 from plansmith.plan.steps import ToolStep
-from plansmith.planner.briefing.fence import label
+from plansmith.planner.context.fence import label
 from plansmith.ports import ContextBlock, PlanBrief
 from plansmith.text import visible
 

@@ -1,31 +1,26 @@
-"""A small model behind the planner's own calls: it drafts calls, and a whole plan comes out.
-
-The planner asks as it asks any model, and its prompt carries a brief. The draft is
-gated, written in the language of calls under a grammar, grounded, and turned into a plan.
-"""
+"""Lets a small model draft tool calls, and makes a whole plan of them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, cast
 
 from plansmith.adapters.models.local.brief import DraftTask
-from plansmith.adapters.models.local.calls import (
+from plansmith.adapters.models.local.call_language import (
     PREFIX,
     calls_grammar,
     calls_messages,
     is_rows,
     reply_grammar,
 )
-from plansmith.adapters.models.local.gate import has_evidence, is_reply
+from plansmith.adapters.models.local.calls_to_plan import plan_of_calls, plan_of_reply
 from plansmith.adapters.models.local.grounding import ASK, grounded, untold_values
 from plansmith.adapters.models.local.model import LocalModel
-from plansmith.adapters.models.local.queries import unknown_names
-from plansmith.adapters.models.local.signatures import easiest
-from plansmith.adapters.models.local.unfold import plan_of_calls, plan_of_reply
+from plansmith.adapters.models.local.signatures import Offered, easiest, unknown_names
 from plansmith.adapters.models.local.wording import (
     Task,
     check_wording,
@@ -37,7 +32,7 @@ from plansmith.adapters.models.local.wording import (
 from plansmith.adapters.models.tokens import count_prompt_tokens
 from plansmith.errors import ModelFailed, PromptTooLong
 from plansmith.plan.data import Json
-from plansmith.planner.listen import total
+from plansmith.planner.model_calls import total
 from plansmith.ports import (
     Delta,
     Message,
@@ -49,6 +44,38 @@ from plansmith.ports import (
     TriageBrief,
     Usage,
 )
+
+# Log-odds of a reply against calls, where the draft begins: below this, calls are drafted.
+# Measured with `scripts/bench planning --gate`: see docs/model.md.
+REPLY_FROM: Final = -1.5
+_WITH_EVIDENCE: Final = 3.0
+# Things a request can name, and the arguments that take them.
+_NAMED: Final = (
+    (
+        re.compile(r"(?:^|[\s\"'“‘《(（])[\w./~-]*\w{2}\.[a-z][a-z0-9]{1,4}\b|\w/\w"),
+        re.compile(r"path|file|folder|dir|doc|database|image|source|input|output", re.IGNORECASE),
+    ),
+    (re.compile(r"https?://\S"), re.compile(r"url|link|page|site|address", re.IGNORECASE)),
+    (re.compile(r"\S@\S+\.\S"), re.compile(r"to|mail|recipient|address|user", re.IGNORECASE)),
+)
+
+
+def is_reply(odds: float, *, evidence: bool = False) -> bool:
+    """Whether a draft should only reply; small models call a tool too readily, so it takes less.
+
+    With evidence that a tool is meant, it takes far more.
+    """
+    return odds > (_WITH_EVIDENCE if evidence else REPLY_FROM)
+
+
+def has_evidence(request: str, tools: Sequence[Offered]) -> bool:
+    """Whether a request names a file, an address or the like, and a tool takes such a thing."""
+    names = [name for tool in tools for name in tool.fields]
+    return any(
+        thing.search(request) and any(argument.search(name) for name in names)
+        for thing, argument in _NAMED
+    )
+
 
 _WORDING_TOKENS: Final = 3000
 _DRAFTS: Final = 2

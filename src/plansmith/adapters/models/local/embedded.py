@@ -1,4 +1,4 @@
-"""The embedded model, ready for a planner: `local`, `local:NAME` or `local:FILE.gguf`."""
+"""The embedded model by name: `local`, `local:NAME` or `local:FILE.gguf`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from typing import Final
 
 from plansmith.adapters.models.local.drafting import DraftingModel
 from plansmith.adapters.models.local.engine import Engine, shared_engine
-from plansmith.adapters.models.local.known import DEFAULT, KNOWN, DraftStyle
+from plansmith.adapters.models.local.files import (
+    DEFAULT,
+    KNOWN,
+    DraftStyle,
+    ModelFolder,
+    weights_path,
+)
 from plansmith.adapters.models.local.model import LocalModel
-from plansmith.adapters.models.local.shelf import Shelf, weights_path
 from plansmith.ports import ChatModel
 
 CONTEXT: Final = 8192
@@ -20,7 +25,7 @@ def embedded_model(
     name: str = "", *, context: int = CONTEXT, folder: Path | None = None
 ) -> ChatModel:
     """The model of a name; nothing is loaded, hashed or looked for before its first call."""
-    shelf = Shelf(folder)
+    shelf = ModelFolder(folder)
     wished = name or shelf.chosen or DEFAULT
 
     def engine() -> Engine:

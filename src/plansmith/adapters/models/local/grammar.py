@@ -1,4 +1,4 @@
-"""A grammar from a JSON Schema: what it lets a model write is valid, or a gap the docs list."""
+"""Turns a JSON Schema into a grammar that llama.cpp can keep a model to."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
-from plansmith.adapters.models.local.patterns import pattern_expression
-from plansmith.adapters.models.local.phrases import FORMATS, RULES, USES, exactly, literal
-from plansmith.adapters.models.local.ranges import number_range, whole_range
+from plansmith.adapters.models.local.grammar_rules import (
+    FORMATS,
+    RULES,
+    USES,
+    exactly,
+    literal,
+    number_range,
+    pattern_expression,
+    whole_range,
+)
 from plansmith.plan.data import Json
 
 Schema = Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Grounding: values that a request does not give become questions, whatever a model wrote."""
+"""Turns values that the request does not give into questions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,25 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from plansmith.adapters.models.local.calls import EXAMPLE_VALUES
-from plansmith.adapters.models.local.deeds import asks_for_change
-from plansmith.adapters.models.local.queries import without_condition
-from plansmith.adapters.models.local.signatures import Offered
+from plansmith.adapters.models.local.call_language import EXAMPLE_VALUES
+from plansmith.adapters.models.local.signatures import Offered, without_condition
 from plansmith.plan.data import Json, leaves
 from plansmith.text import HAN
+
+DEEDS: Final = "write|save|append|add|put|draw|plot|send|e?mail|post|replace|create|book"
+_CHANGES: Final = re.compile(
+    rf"\b(?:{DEEDS}|set|update|change|edit|delete|remove|chart|graph|note|remind|order|buy|upload"
+    r"|make|turn|start|stop|cancel|schedule|call|text|pay|print|record|store|export|copy|move"
+    r"|rename|clear|clean|wipe|translate|summari[sz]e)\w*\b"
+    "|写|存|画|发|加|换|改|建|删|订|提醒|复制|移动|导出|生成|制作|打开|关闭|设置|记录|打印|买",
+    re.IGNORECASE,
+)
+
+
+def asks_for_change(text: str) -> bool:
+    """Whether the words may ask for a change; what they do not mention, nobody asked for."""
+    return bool(_CHANGES.search(text))
+
 
 ASK: Final = "?"
 _FOLDERS: Final = ("folder", "directory", "dir")

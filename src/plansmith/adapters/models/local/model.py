@@ -1,18 +1,22 @@
-"""The embedded model as a `ChatModel`: streams, stops when left, and keeps to its context."""
+"""The embedded model as a ChatModel, and a check that it answers."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing
+from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final, cast
 
-from plansmith.adapters.models.local.engine import Engine
+from plansmith.adapters.models.local.engine import Engine, fitting_threads, usable_cores
 from plansmith.adapters.models.local.grammar import grammar_of
-from plansmith.errors import ModelFailed, PromptTooLong
+from plansmith.errors import ModelFailed, PlansmithError, PromptTooLong
+from plansmith.planner.model_calls import read_answer
 from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 
 MAX_TOKENS: Final = 1024
@@ -168,3 +172,34 @@ def _failure(error: Mapping[str, Any]) -> ModelFailed:
             hint="give it fewer tools, documents or messages, or raise context_tokens",
         )
     return ModelFailed(f"the embedded model gave no answer: {message}")
+
+
+_ASKED = "Is water wet? Answer yes or no."
+_GRAMMAR = 'root ::= "yes" | "no"\n'
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a trial found; `flaw` is empty when the model answered."""
+
+    answer: str = ""
+    load_s: float = 0.0
+    answer_s: float = 0.0
+    flaw: str = ""
+
+
+async def try_model(path: Path) -> Trial:
+    """Load the weights by themselves and have them answer one question under a grammar."""
+    engine = Engine(path, context=512, threads=fitting_threads(usable_cores()))
+    model = LocalModel(lambda: engine, name=path.name)
+    asked = [Message("user", _ASKED)]
+    start = time.monotonic()
+    try:
+        await read_answer(model.constrained(Prompt(asked), grammar=_GRAMMAR))
+        loaded = time.monotonic()
+        heard = await read_answer(model.constrained(Prompt(asked), grammar=_GRAMMAR))
+    except PlansmithError as error:
+        return Trial(flaw=str(error))
+    finally:
+        engine.close()
+    return Trial(heard.text, round(loaded - start, 2), round(time.monotonic() - loaded, 2))

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from plansmith.adapters.tools.mcp.listing import leads_outside
 from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.plan.data import Json
-from plansmith.planner.checking.schemas import compiled
+from plansmith.planner.check.schemas import compiled
 from plansmith.text import clip, safe
 
 DECLINE: Final = "decline"

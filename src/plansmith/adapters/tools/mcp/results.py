@@ -30,7 +30,7 @@ from mcp_types import (
 from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
-from plansmith.planner.checking.schemas import compiled
+from plansmith.planner.check.schemas import compiled
 from plansmith.text import clip, safe
 
 _MOST_LETTERS: Final = 1000

@@ -1,0 +1,366 @@
+"""Chooses a model where none is set: an API key, a local server, the embedded model, else rules."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+from urllib.parse import urlsplit
+
+from plansmith.adapters.models.local.files import KNOWN, ModelFolder, known_model
+from plansmith.adapters.models.wrappers import closing
+from plansmith.errors import Misconfigured
+from plansmith.ports import ChatModel, Delta, Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A variable that holds a key, and what it opens; `chosen_by` names another model.
+
+    `base_url` is set where the provider is reached as an OpenAI-compatible server.
+    """
+
+    variable: str
+    provider: str
+    model: str
+    chosen_by: str
+    base_url: str | None = None
+
+
+def _key(variable: str, provider: str, model: str, base_url: str | None = None) -> Key:
+    chosen_by = f"{variable.removesuffix('_API_KEY')}_MODEL"
+    return Key(variable, provider, model, chosen_by, base_url)
+
+
+# In this order; names that providers keep pointing at a current model where there are such.
+KEYS: Final = (
+    _key("OPENAI_API_KEY", "openai", "gpt-5.4-mini"),
+    _key("ANTHROPIC_API_KEY", "anthropic", "claude-sonnet-5"),
+    _key("GEMINI_API_KEY", "google", "gemini-flash-latest"),
+    _key("GOOGLE_API_KEY", "google", "gemini-flash-latest"),
+    _key("DEEPSEEK_API_KEY", "deepseek", "deepseek-chat"),
+    _key("DASHSCOPE_API_KEY", "alibaba", "qwen-plus"),
+    _key("MOONSHOTAI_API_KEY", "moonshotai", "kimi-latest"),
+    _key("ZAI_API_KEY", "zai", "glm-4.7"),
+    _key("MISTRAL_API_KEY", "openai", "mistral-large-latest", "https://api.mistral.ai/v1"),
+    _key("GROQ_API_KEY", "openai", "openai/gpt-oss-120b", "https://api.groq.com/openai/v1"),
+    _key("XAI_API_KEY", "openai", "grok-4", "https://api.x.ai/v1"),
+    _key("OPENROUTER_API_KEY", "openrouter", "openrouter/auto"),
+)
+
+
+def found_keys(environment: Mapping[str, str]) -> Iterator[tuple[Key, str]]:
+    """The keys that are set, each with its model as `provider:name`."""
+    for key in KEYS:
+        if environment.get(key.variable, "").strip():
+            name = environment.get(key.chosen_by, "").strip() or key.model
+            yield key, f"{key.provider}:{name}"
+
+
+LIMIT_S: Final = 1.0
+_MOST_BYTES: Final = 1_000_000
+_OLLAMA_PORT: Final = 11434
+# Models that take text and give something else than text, by how they are usually called.
+_NO_CHAT: Final = re.compile(
+    r"embed|minilm|rerank|whisper|moderation|prompt-guard|diffusion|sdxl|flux"
+    r"|(?:^|[/_.-])(?:bge|e5|gte|tts|clip|siglip|vae)(?:[_.:-]|$)",
+    re.IGNORECASE,
+)
+_EMBEDDING_FAMILIES: Final = frozenset({"bert", "nomic-bert", "xlm-roberta", "embeddings"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a server may listen, and the path at which it lists its models.
+
+    `url` is its root; OpenAI-compatible calls go to `base_url`.
+    """
+
+    program: str
+    url: str
+    path: str = "/v1/models"
+    key: str = ""
+
+    @property
+    def base_url(self) -> str:
+        """Where chats are held."""
+        return f"{self.url}/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What came of asking: the models that can chat, or why there are none."""
+
+    place: Place
+    models: tuple[str, ...] = ()
+    flaw: str = ""
+
+
+def usual_places(environment: Mapping[str, str]) -> tuple[Place, ...]:
+    """The servers people run on their own machine, at their usual ports."""
+    ollama = _ollama_url(environment.get("OLLAMA_HOST", ""))
+    return (
+        Place("Ollama", ollama, "/api/tags"),
+        Place("LM Studio", "http://127.0.0.1:1234", "/api/v0/models"),
+        Place("llama.cpp", "http://127.0.0.1:8080"),
+        Place("vLLM", "http://127.0.0.1:8000"),
+    )
+
+
+def _ollama_url(given: str) -> str:
+    """OLLAMA_HOST as Ollama itself reads it: with or without scheme and port."""
+    text = given.strip().rstrip("/")
+    if not text:
+        return f"http://127.0.0.1:{_OLLAMA_PORT}"
+    parts = urlsplit(text if "://" in text else f"http://{text}")
+    # Told to listen everywhere, it is reached here.
+    host = "127.0.0.1" if parts.hostname in (None, "0.0.0.0", "::") else parts.hostname  # noqa: S104
+    host = f"[{host}]" if ":" in str(host) else host
+    usual = {"https": 443, "http": 80}.get(parts.scheme, _OLLAMA_PORT)
+    port = _port(parts.netloc) or (usual if "://" in text else _OLLAMA_PORT)
+    return f"{parts.scheme}://{host}:{port}{parts.path}"
+
+
+def _port(netloc: str) -> int | None:
+    found = re.search(r":(\d{1,5})$", netloc)
+    return int(found[1]) if found else None
+
+
+async def ask_servers(places: Sequence[Place], *, limit_s: float = LIMIT_S) -> list[Server]:
+    """What every place says, in their order; none is waited for longer than the limit."""
+    if not places:
+        return []
+    httpx: Any = importlib.import_module("httpx")
+    # Proxies of the environment are for the world outside, not for this machine.
+    async with httpx.AsyncClient(trust_env=False, timeout=limit_s) as client:
+        return await asyncio.gather(*(_ask(client, place, limit_s) for place in places))
+
+
+async def _ask(client: Any, place: Place, limit_s: float) -> Server:
+    try:
+        async with asyncio.timeout(limit_s):
+            status, text = await _get(client, place)
+    except TimeoutError:
+        return Server(place, flaw=f"said nothing within {limit_s:g} s")
+    except OSError as error:
+        return Server(place, flaw=f"cannot be reached: {error}")
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("httpx", "httpcore"):
+            raise
+        slow = "Timeout" in type(error).__name__
+        flaw = f"said nothing within {limit_s:g} s" if slow else "nothing listens there"
+        return Server(place, flaw=flaw)
+    if status != 200:
+        return Server(place, flaw=f"answers with status {status}")
+    return _read(place, text)
+
+
+async def _get(client: Any, place: Place) -> tuple[int, str]:
+    headers = {"Authorization": f"Bearer {place.key}"} if place.key else {}
+    data = bytearray()
+    async with client.stream("GET", f"{place.url}{place.path}", headers=headers) as answer:
+        async for block in answer.aiter_bytes():
+            data += block
+            if len(data) > _MOST_BYTES:
+                break
+        return answer.status_code, data[:_MOST_BYTES].decode("utf-8", "replace")
+
+
+def _read(place: Place, text: str) -> Server:
+    try:
+        value: Any = json.loads(text)
+    except ValueError:
+        value = None
+    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    rows: list[Any] | None = fields.get("data", fields.get("models"))
+    if not isinstance(rows, list):
+        return Server(place, flaw="something else listens there")
+    names = [each for row in rows for each in _name(row)]
+    usable = tuple(dict.fromkeys(names))
+    if usable:
+        return Server(place, usable)
+    flaw = "has no model that chats" if rows else "has no model yet"
+    return Server(place, flaw=flaw)
+
+
+def _name(row: Any) -> Iterator[str]:
+    """The name of a model that can be used, as the server calls it."""
+    if not isinstance(row, dict):
+        return
+    fields = cast("dict[str, Any]", row)
+    name = fields.get("id") or fields.get("model") or fields.get("name")
+    details: Any = fields.get("details")
+    known = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
+    families = {*cast("list[Any]", known.get("families") or []), fields.get("type")}
+    # A model of Ollama's cloud needs an account there, whatever the list says.
+    remote = bool(fields.get("remote_host")) or str(name).endswith(("-cloud", ":cloud"))
+    other = remote or bool(families & _EMBEDDING_FAMILIES)
+    if isinstance(name, str) and name and not other and not _NO_CHAT.search(name):
+        yield name
+
+
+Kind = Literal["key", "server", "embedded", "rules"]
+RULES: Final = "rules"
+_NO_LIBRARY: Final = "the libraries for providers are missing (install plansmith[models])"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One place that was looked at; `flaw` says why it was not taken, nothing if it was."""
+
+    kind: Kind
+    what: str
+    flaw: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The model that was chosen, as settings name it, and all that was looked at."""
+
+    kind: Kind
+    model: str
+    why: str
+    base_url: str | None = None
+    api_key_env: str | None = None
+    tried: tuple[Tried, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """The choice on one line, for a person."""
+        if self.kind == "rules":
+            return self.why
+        place = f" at {self.base_url}" if self.base_url else ""
+        return f"model: {self.model}{place} ({self.why})"
+
+
+async def choose(
+    environment: Mapping[str, str],
+    *,
+    shelf: ModelFolder,
+    places: Sequence[Place] | None = None,
+    limit_s: float = LIMIT_S,
+) -> Choice:
+    """The first that can be used, in this order; rules when there is nothing at all."""
+    places = usual_places(environment) if places is None else places
+    tried: list[Tried] = []
+    async for found in _found(environment, shelf, places, limit_s):
+        if isinstance(found, Choice):
+            return replace(found, tried=(*tried, Tried(found.kind, found.model)))
+        tried.append(found)
+    return replace(_rules(shelf), tried=(*tried, Tried("rules", RULES)))
+
+
+async def choose_at(base_url: str, *, key: str = "", limit_s: float = 10.0) -> Choice:
+    """The first model that chats at a server the person named; it has to be there."""
+    url = base_url.rstrip("/")
+    place = Place("the server", url.removesuffix("/v1"), key=key)
+    if not url.endswith("/v1"):
+        place = Place("the server", url, "/models", key=key)
+    [server] = await ask_servers([place], limit_s=limit_s)
+    if server.flaw:
+        hint = "name its model with --model openai:NAME, or start it"
+        raise Misconfigured(f"{base_url}: {server.flaw}", hint=hint)
+    model = f"openai:{server.models[0]}"
+    why = "the first model of the server that is set"
+    return Choice("server", model, why, base_url=base_url, tried=(Tried("server", model),))
+
+
+async def _found(
+    environment: Mapping[str, str], shelf: ModelFolder, places: Sequence[Place], limit_s: float
+) -> AsyncIterator[Choice | Tried]:
+    """What can be used and what cannot, in the order of preference."""
+    can_call = find_spec("pydantic_ai") is not None
+    keys = list(found_keys(environment))
+    if not keys:
+        yield Tried("key", "the environment", "has no key of a provider")
+    for key, model in keys:
+        if can_call:
+            why = f"{key.variable} is set; {key.chosen_by} names another model"
+            yield Choice("key", model, why, key.base_url, key.variable)
+        yield Tried("key", key.variable, _NO_LIBRARY)
+    if can_call:
+        for server in await ask_servers(places, limit_s=limit_s):
+            yield _of_server(server)
+    else:
+        yield Tried("server", "servers on this machine", _NO_LIBRARY)
+    yield _embedded(shelf)
+
+
+def _of_server(server: Server) -> Choice | Tried:
+    place = server.place
+    if server.flaw:
+        return Tried("server", f"{place.program} at {place.url}", server.flaw)
+    why = f"{place.program} runs here, and no key is in the environment"
+    return Choice("server", f"openai:{server.models[0]}", why, base_url=place.base_url)
+
+
+def _embedded(shelf: ModelFolder) -> Choice | Tried:
+    name = shelf.chosen or known_model("").name
+    known = KNOWN.get(name)
+    here = shelf.has(known) if known else Path(name).expanduser().is_file()
+    if not here:
+        flaw = f"its file is not here ({pull_hint(shelf)})"
+        return Tried("embedded", f"local:{name}", flaw)
+    if find_spec("xllamacpp") is None:
+        return Tried("embedded", f"local:{name}", "its runtime is missing (plansmith[local])")
+    why = "embedded: no key in the environment, no server on this machine"
+    return Choice("embedded", f"local:{name}", why)
+
+
+def pull_hint(shelf: ModelFolder) -> str:
+    """The command that gets the embedded model, with its size."""
+    model = KNOWN.get(shelf.chosen) or known_model("")
+    return f"`plansmith model pull`, {model.size / 1e9:.2f} GB, {model.licence}"
+
+
+def _rules(shelf: ModelFolder) -> Choice:
+    why = (
+        "no language model was found, so rules plan: they match words and copy values, and "
+        f"understand nothing. To get a model: {pull_hint(shelf)}; to name one: --model. "
+        "`plansmith doctor` says what was looked for"
+    )
+    return Choice("rules", RULES, why)
+
+
+class AutoModel:
+    """Chooses once, says once what was chosen and why, and is that model from then on."""
+
+    def __init__(
+        self,
+        choose: Callable[[], Awaitable[Choice]],
+        make: Callable[[Choice], ChatModel],
+        *,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._choose = choose
+        self._make = make
+        self._tell = tell
+        self._model: ChatModel | None = None
+        self._choosing = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        """The chosen model's name; `auto` until there is one."""
+        return self._model.name if self._model is not None else "auto"
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        """The answer of the chosen model."""
+        model = await self._found()
+        pieces = model.stream(prompt)
+        async with closing(pieces):
+            async for delta in pieces:
+                yield delta
+
+    async def _found(self) -> ChatModel:
+        async with self._choosing:
+            if self._model is None:
+                choice = await self._choose()
+                self._model = self._make(choice)
+                self._tell(choice.shown)
+            return self._model

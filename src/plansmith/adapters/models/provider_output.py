@@ -1,0 +1,270 @@
+"""Structured output, errors and prices of providers."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, Literal, cast
+
+from plansmith.errors import ModelBusy, ModelFailed, ModelRefused, PromptTooLong
+from plansmith.plan.data import Json
+from plansmith.ports import Message
+
+Mode = Literal["json_schema", "tool", "text"]
+MODES: Final[tuple[Mode, ...]] = ("json_schema", "tool", "text")
+
+# What servers say when they cannot (OpenAI, vLLM, Ollama, llama.cpp, OpenRouter, LiteLLM, TGI),
+# and pydantic-ai before it asks them.
+_WORDS: Final[Mapping[Mode, tuple[str, ...]]] = {
+    "json_schema": (
+        *("response_format", "response format", "json_schema", "json schema", "json mode"),
+        *("json_object", "structured output", "guided", "grammar", "invalid schema", "text.format"),
+        "nativeoutput",
+    ),
+    "tool": ("tool", "function"),
+    "text": (),
+}
+# llama.cpp and some proxies answer 500 or 404 to a parameter they do not know.
+_STATUSES: Final = (400, 404, 405, 415, 422, 500, 501)
+_NO_SCHEMAS: Final = ("const", "default", "enum", "examples", "required")
+
+
+def is_mode_refusal(status: int | None, text: str, mode: Mode) -> bool:
+    """Whether a server's error is about the way the answer was asked for."""
+    said = text.lower()
+    return status in _STATUSES and any(word in said for word in _WORDS[mode])
+
+
+class OutputMemory:
+    """Which output modes models have refused, so that nobody asks twice."""
+
+    def __init__(self) -> None:
+        self._refused: dict[str, set[Mode]] = {}
+
+    def modes(self, model: str) -> tuple[Mode, ...]:
+        """The modes worth trying, best first; text is always one."""
+        return tuple(mode for mode in MODES if mode not in self._refused.get(model, ()))
+
+    def refuse(self, model: str, mode: Mode) -> None:
+        """Remember that a model refused a mode; nothing is below text."""
+        if mode != "text":
+            self._refused.setdefault(model, set()).add(mode)
+
+
+def takes_object(schema: Mapping[str, Json]) -> bool:
+    """Whether a schema's value is an object, as tools and some providers require."""
+    return schema.get("type", "object") == "object"
+
+
+def is_closed(schema: Mapping[str, Json]) -> bool:
+    """Whether no object of a schema may have properties beyond those it names."""
+    return all(each.get("additionalProperties") is False for each in _objects(schema))
+
+
+def opened(schema: Mapping[str, Json]) -> dict[str, Json]:
+    """The same schema, where objects of which it says nothing are open in so many words.
+
+    Grammars made from schemas (llama.cpp, xgrammar) let such an object only be empty.
+    """
+    copy = cast("dict[str, Json]", json.loads(json.dumps(schema)))
+    for each in _objects(copy):
+        if not each.keys() & {"properties", "additionalProperties", "patternProperties", "$ref"}:
+            each["additionalProperties"] = True
+    return copy
+
+
+def _objects(schema: object) -> Iterator[dict[str, Json]]:
+    stack = [schema]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Mapping):
+            entry = cast("dict[str, Json]", node)
+            if entry.get("type") == "object":
+                yield entry
+            stack += [value for key, value in entry.items() if key not in _NO_SCHEMAS]
+        elif isinstance(node, list):
+            stack += cast("list[object]", node)
+
+
+def with_schema_text(messages: Sequence[Message], schema: Mapping[str, Json]) -> list[Message]:
+    """The messages with the schema in words, for models that know no other way.
+
+    It goes into the first message: the start of the prompt stays the same from call to call,
+    and no two messages of one role follow each other, which some chat templates refuse.
+    """
+    words = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    text = f"Answer with JSON only, in the form of this JSON Schema:\n{words}"
+    if not messages or messages[0].role == "assistant":
+        return [Message("user", text), *messages]
+    first = messages[0]
+    return [Message(first.role, f"{first.text}\n\n{text}"), *messages[1:]]
+
+
+INSTALL: Final = "pip install 'plansmith[models]'"
+
+# Most are NAME_API_KEY.
+_KEYS: Final[Mapping[str, str]] = {
+    "alibaba": "DASHSCOPE_API_KEY",
+    "azure": "AZURE_OPENAI_API_KEY",
+    "bedrock": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_BEARER_TOKEN_BEDROCK",
+    "cohere": "CO_API_KEY",
+    "google": "GOOGLE_API_KEY",
+    "google-cloud": "GOOGLE_API_KEY",
+    "heroku": "HEROKU_INFERENCE_KEY",
+    "huggingface": "HF_TOKEN",
+    "openai-chat": "OPENAI_API_KEY",
+    "openai-responses": "OPENAI_API_KEY",
+    "vercel": "VERCEL_AI_GATEWAY_API_KEY",
+}
+_GROUP: Final = re.compile(r"pydantic-ai-slim\[([a-z-]+)\]")
+_GROUPS: Final = ("anthropic", "bedrock", "google", "groq", "mistral", "openai")
+_VARIABLE: Final = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
+_PASSING: Final = frozenset({408, 409, 425, 429})
+_LONGEST_QUOTE: Final = 500
+
+
+def key_variable(provider: str) -> str:
+    """The environment variable that holds a provider's key."""
+    return _KEYS.get(provider, provider.upper().replace("-", "_") + "_API_KEY")
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status an error tells of."""
+    status = getattr(error, "status_code", None)
+    return status if isinstance(status, int) else None
+
+
+def words_of(error: BaseException) -> str:
+    """What a server said about an error, as text."""
+    body: object = getattr(error, "body", None)
+    if isinstance(body, dict):
+        entry = cast("dict[str, Any]", body)
+        said = entry.get("message") or entry.get("error") or entry.get("detail") or entry
+        text = said if isinstance(said, str) else json.dumps(said, default=str)
+    else:
+        text = str(body or getattr(error, "message", "") or str(error) or type(error).__name__)
+    return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"
+
+
+def as_failure(error: Exception, *, model: str, own_key: bool = False) -> ModelFailed:
+    """Our error for one of a provider's library; `own_key` when the key comes from settings.
+
+    Errors are told apart by the names of their classes: the library stays unimported here.
+    """
+    if isinstance(error, ModelFailed):
+        return error
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if "ModelContextWindowExceededError" in kinds:
+        return PromptTooLong(
+            f"the prompt is too long for {model}: {words_of(error)}",
+            hint="give it less context, or choose a model with a larger context",
+        )
+    if "ContentFilterError" in kinds:
+        return ModelRefused(f"{model} did not answer for reasons of content: {words_of(error)}")
+    if "ModelQuotaExceededError" in kinds:
+        return ModelRefused(
+            f"the account behind {model} is used up: {words_of(error)}",
+            hint="top it up with the provider, or choose another model",
+        )
+    return _from_status(error, kinds, model, own_key=own_key)
+
+
+def _from_status(error: Exception, kinds: set[str], model: str, *, own_key: bool) -> ModelFailed:
+    status = status_of(error)
+    if status is not None and (status in _PASSING or status >= 500):
+        wish = getattr(error, "retry_after", None)
+        said = f"{model} is busy (HTTP {status}): {words_of(error)}"
+        return ModelBusy(said, retry_after=float(wish) if wish is not None else None)
+    if status is not None:
+        said = f"{model} refused the request (HTTP {status}): {words_of(error)}"
+        return ModelRefused(said, hint=_hint(error, status, model, own_key=own_key))
+    return _from_kind(error, kinds, model)
+
+
+def _hint(error: Exception, status: int, model: str, *, own_key: bool) -> str:
+    if status in (401, 403):
+        variable = key_variable(model.partition(":")[0])
+        return "check or set the model's api_key" if own_key else f"check or set {variable}"
+    suggestion = getattr(error, "suggested_model_id", None)
+    if suggestion:
+        return f"did you mean {suggestion}?"
+    return "check the model's name and the base_url" if status == 404 else ""
+
+
+def _from_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
+    if kinds & {"ModelTimeoutError", "ModelRequestTimeout", "TimeoutError"}:
+        return ModelBusy(f"{model} did not answer in time", hint="raise timeout_s if it is slow")
+    if getattr(error, "phase", None) == "read" or "`finish_reason`" in str(error):
+        return broken_off(model)
+    if kinds & {"ModelConnectionError", "OSError"}:
+        said = f"{model} cannot be reached: {_first_cause(error)}"
+        return ModelBusy(said, hint="check the base_url and whether the server runs")
+    if "UserError" in kinds:
+        return refused_setup(error, model)
+    if kinds & {"ModelAPIError", "UnexpectedModelBehavior"}:
+        return ModelBusy(f"{model} sent something that is no chat answer: {words_of(error)}")
+    said = f"{type(error).__name__}: {words_of(error)}"
+    return ModelFailed(f"what {model} sent could not be read ({said})")
+
+
+def broken_off(model: str) -> ModelBusy:
+    """An answer without an end."""
+    return ModelBusy(f"the answer of {model} broke off before its end")
+
+
+def _first_cause(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error) or type(error).__name__
+
+
+def refused_setup(error: Exception, model: str) -> ModelRefused:
+    """A model that cannot even be asked: no library, key, provider or address."""
+    said = str(error)
+    if isinstance(error, ImportError):
+        group = _GROUP.search(said)
+        install = INSTALL if group is None or group[1] in _GROUPS else f"pip install '{group[0]}'"
+        return ModelRefused(f"{model} needs a library that is not installed", hint=install)
+    variables = list(dict.fromkeys(_VARIABLE.findall(said)))
+    if "`region_name`" in said:
+        variables.append("AWS_DEFAULT_REGION")
+    if variables:
+        return ModelRefused(f"{model} is not set up", hint=f"set {' or '.join(variables)}")
+    if "Unknown" in said:
+        return ModelRefused(f"{model} is not a model that can be reached: {said}", hint=_FORM)
+    hint = _FORM if isinstance(error, ValueError) else ""
+    return ModelRefused(f"{model} cannot be asked: {said}", hint=hint)
+
+
+_FORM: Final = (
+    "write provider:name, such as openai:gpt-5, anthropic:claude-sonnet-4-5 or ollama:qwen3; "
+    "for a server of your own, openai:NAME and its base_url"
+)
+
+
+def price_of(
+    tokens: object, name: str, *, provider: str, url: str | None = None, only_url: bool = False
+) -> Decimal | None:
+    """The price of a usage object of genai-prices' shape.
+
+    `only_url` when the address is a server of one's own: a local model that shares a name with
+    a paid one must not be billed like it.
+    """
+    try:
+        calc_price: Any = importlib.import_module("genai_prices").calc_price
+    except ImportError:
+        return None
+    references = [{"provider_api_url": url}] if url else []
+    if not only_url:
+        references.append({"provider_id": provider.removeprefix("gateway/")})
+    for reference in references:
+        try:
+            total = cast("Decimal", calc_price(tokens, name, **reference).total_price)
+        # Besides LookupError, odd counts (more cached tokens than tokens) are a ValueError.
+        except (LookupError, ValueError):
+            continue
+        return total if total > 0 else None
+    return None

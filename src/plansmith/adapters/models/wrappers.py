@@ -1,0 +1,235 @@
+"""Wrappers around a model: retries, time limits, length limits, and one that is not set up."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, contextmanager
+from typing import Any, Final, cast
+
+from plansmith.adapters.models.tokens import count_prompt_tokens
+from plansmith.errors import ModelBusy, ModelRefused, PromptTooLong
+from plansmith.planner.old_models import takes_prompt
+from plansmith.ports import ChatModel, Clock, Delta, Prompt, TextDelta
+
+
+def closing(pieces: AsyncIterator[Delta]) -> AbstractAsyncContextManager[object]:
+    """Closes a stream at the end, where it can be closed: left half-way, it lets go at once."""
+    return aclosing(cast("Any", pieces)) if hasattr(pieces, "aclose") else AsyncExitStack()
+
+
+class LimitedModel:
+    """Refuses prompts that leave less than `reserve_tokens` of the context for the answer."""
+
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        context_tokens: int,
+        reserve_tokens: int = 4096,
+        count: Callable[..., int] = count_prompt_tokens,
+    ) -> None:
+        self._model = takes_prompt(model)
+        self._context_tokens = context_tokens
+        self._reserve_tokens = reserve_tokens
+        self._count = count
+
+    @property
+    def name(self) -> str:
+        """The name of the model behind."""
+        return self._model.name
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        """What the model behind says, if the prompt fits; else `PromptTooLong`, unasked."""
+        needed = self._count(prompt.messages, schema=prompt.schema, tools=prompt.tools)
+        room = self._context_tokens - self._reserve_tokens
+        if needed > room:
+            raise PromptTooLong(
+                f"the prompt has about {needed} tokens, and {self.name} has room for {room} "
+                f"({self._context_tokens} less {self._reserve_tokens} for the answer)",
+                hint="give it fewer tools, documents or messages, choose a model with a larger "
+                "context, or correct context_tokens",
+            )
+        pieces = self._model.stream(prompt)
+        async with closing(pieces):
+            async for delta in pieces:
+                yield delta
+
+
+class RetryingModel:
+    """Tries again on `ModelBusy`, with growing waits, while nothing has been said yet.
+
+    A wait is a random part of `first_wait_s`, doubled with each try up to `longest_wait_s`, or
+    the provider's own wish when that is longer. Once there was a piece of the answer, another
+    try would say it twice: the failure goes to the caller.
+    """
+
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        clock: Clock,
+        tries: int = 3,
+        first_wait_s: float = 1.0,
+        longest_wait_s: float = 60.0,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._model = takes_prompt(model)
+        self._clock = clock
+        self._tries = tries
+        self._first_wait_s = first_wait_s
+        self._longest_wait_s = longest_wait_s
+        self._chance = chance
+
+    @property
+    def name(self) -> str:
+        """The name of the model behind."""
+        return self._model.name
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        """What the model behind says, at the first try that says anything."""
+        for number in range(1, self._tries + 1):
+            said = False
+            pieces = self._model.stream(prompt)
+            try:
+                async with closing(pieces):
+                    async for delta in pieces:
+                        said = said or delta != TextDelta("")
+                        yield delta
+            except ModelBusy as busy:
+                if said or number == self._tries:
+                    raise
+                wait = self._wait(number, busy.retry_after)
+            else:
+                return
+            await self._clock.sleep(wait)
+
+    def _wait(self, number: int, wish: float | None) -> float:
+        longest = min(self._longest_wait_s, self._first_wait_s * 2.0 ** (number - 1))
+        return max(self._chance() * longest, min(wish or 0.0, self._longest_wait_s))
+
+
+_FOREVER: Final = 86_400.0
+
+
+class TimedModel:
+    """Passes calls on, and gives up with `ModelBusy` when an answer takes too long.
+
+    Around a retrying model, `total_s` limits all its tries together; inside one, each try.
+    The time a caller takes over a piece is no silence of the model.
+    """
+
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        clock: Clock,
+        silence_s: float | None = None,
+        total_s: float | None = None,
+    ) -> None:
+        self._model = takes_prompt(model)
+        self._clock = clock
+        self._silence_s = silence_s
+        self._total_s = total_s
+
+    @property
+    def name(self) -> str:
+        """The name of the model behind."""
+        return self._model.name
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        """What the model behind says, in time."""
+        pieces = self._model.stream(prompt)
+        watch = _Watch(self._clock, self._silence_s, self._total_s, self.name)
+        alarm = asyncio.ensure_future(watch.run())
+        try:
+            async with closing(pieces):
+                while True:
+                    with watch.listening():
+                        delta = await anext(pieces, None)
+                    if delta is None:
+                        return
+                    yield delta
+        finally:
+            alarm.cancel()
+
+
+class _Watch:
+    """Wakes whoever listens when time is up, the way `asyncio.timeout` does, by our clock."""
+
+    def __init__(
+        self, clock: Clock, silence_s: float | None, total_s: float | None, name: str
+    ) -> None:
+        self._clock = clock
+        self._silence_s = silence_s
+        self._total_s = total_s
+        self._name = name
+        self._start = self._last = clock.monotonic()
+        self._listener: asyncio.Task[object] | None = None
+        self._reason = ""
+
+    @contextmanager
+    def listening(self) -> Generator[None]:
+        """The time in here is the model's."""
+        task = asyncio.current_task()
+        self._last = self._clock.monotonic()
+        if task is None or self._is_over():
+            raise ModelBusy(self._reason)
+        self._listener, asked = task, task.cancelling()
+        try:
+            yield
+        except asyncio.CancelledError:
+            # Somebody else may have cancelled too; then that is what happened.
+            if not self._is_over() or task.uncancel() > asked:
+                raise
+            raise ModelBusy(self._reason) from None
+        finally:
+            self._listener = None
+
+    def _is_over(self) -> bool:
+        return bool(self._reason)
+
+    async def run(self) -> None:
+        """Wait until time is up."""
+        while True:
+            left, reason = self._left()
+            if left <= 0:
+                break
+            await self._clock.sleep(left)
+        self._reason = reason
+        if self._listener is not None:
+            self._listener.cancel()
+
+    def _left(self) -> tuple[float, str]:
+        now = self._clock.monotonic()
+        limits = [(_FOREVER, "")]
+        if self._total_s is not None:
+            left = self._start + self._total_s - now
+            limits.append((left, f"{self._name} took longer than {self._total_s:g} s"))
+        if self._silence_s is not None:
+            since = self._last if self._listener is not None else now
+            left = since + self._silence_s - now
+            limits.append((left, f"{self._name} said nothing for {self._silence_s:g} s"))
+        return min(limits)
+
+
+class RefusingModel:
+    """Stands where a model would, so that a missing key breaks no start."""
+
+    def __init__(self, name: str, *, why: str, hint: str) -> None:
+        self._name = name
+        self._why = why
+        self._hint = hint
+
+    @property
+    def name(self) -> str:
+        """The name of the model that is missing."""
+        return self._name
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        """Refuse, and say what to set."""
+        del prompt
+        if self._why:
+            raise ModelRefused(self._why, hint=self._hint)
+        yield TextDelta("")

@@ -1,0 +1,267 @@
+"""Secrets by name, and a filter that takes them out of text however they are written."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import quote
+
+from pydantic import Field, model_validator
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.data import Json, Record
+
+# What is left as it stands by the common ways to encode an address.
+_SAFE: Final = ("", "/", "!'()*~", "/!'()*~", ";,/?:@&=+$-_.!~*'()#")
+_CODE_LETTERS: Final = frozenset(
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_"
+)
+_LINE: Final = 16  # of a secret of many lines, one this long is hidden by itself too
+
+
+class Hider:
+    """Knows secrets by all their forms; what is learned once is looked for in every value."""
+
+    def __init__(self) -> None:
+        self._forms: list[tuple[str, str]] = []
+        self._coded: list[tuple[str, str]] = []
+        self._known: set[tuple[str, str]] = set()
+        self._numbers = False
+        self._shortest = 0
+
+    def learn(self, value: str, name: str) -> None:
+        """Look for a secret from now on."""
+        if (value, name) in self._known:
+            return
+        self._known.add((value, name))
+        mark = f"${{secret:{name}}}"
+        forms = dict(self._forms) | dict.fromkeys(_forms(value), mark)
+        # The longest first: a shorter one may be a part of it.
+        self._forms = sorted(forms.items(), key=lambda each: len(each[0]), reverse=True)
+        self._coded = [*self._coded, *((core, mark) for core in _base64_cores(value.encode()))]
+        self._shortest = min(len(form) for form, _ in (*self._forms, *self._coded))
+        self._numbers = self._numbers or value.lstrip("-").replace(".", "", 1).isdigit()
+
+    def hide(self, value: Json) -> Json:
+        """A value with the name of a secret wherever the secret stood."""
+        if not self._known:
+            return value
+        if isinstance(value, str):
+            return self._hidden(value)
+        if isinstance(value, list):
+            return [self.hide(child) for child in value]
+        if isinstance(value, dict):
+            return {self._hidden(key): self.hide(child) for key, child in value.items()}
+        if self._numbers and isinstance(value, int | float) and not isinstance(value, bool):
+            text = str(value)
+            hidden = self._hidden(text)
+            return value if hidden == text else hidden
+        return value
+
+    def _hidden(self, text: str) -> str:
+        if len(text) < self._shortest:
+            return text
+        for form, mark in self._forms:
+            if form in text:
+                text = text.replace(form, mark)
+        for core, mark in self._coded:
+            if core in text:
+                text = _without_code(text, core, mark)
+        return text
+
+
+def _forms(value: str) -> Iterator[str]:
+    """A secret as it stands, and as texts of other kinds write it."""
+    for each in (value, *_long_lines(value)):
+        yield each
+        yield from _in_addresses(each)
+        yield from _in_json(each)
+        yield from _in_html(each)
+        yield repr(each)[1:-1]
+        yield repr(each.encode())[2:-1]
+        yield each.encode().hex()
+        yield each.encode().hex().upper()
+
+
+def _long_lines(value: str) -> list[str]:
+    lines = [line.strip() for line in value.splitlines()]
+    return [each for each in lines if len(each) >= _LINE and not each.startswith("-----")]
+
+
+def _in_addresses(value: str) -> Iterator[str]:
+    for safe in _SAFE:
+        for quoted in (quote(value, safe=safe), quote(value, safe=f"{safe} ").replace(" ", "+")):
+            yield quoted
+            yield _small_escapes(quoted)
+
+
+def _small_escapes(quoted: str) -> str:
+    first, *others = quoted.split("%")
+    return "%".join([first, *(each[:2].lower() + each[2:] for each in others)])
+
+
+def _in_json(value: str) -> Iterator[str]:
+    for each in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        yield each
+        yield each.replace("/", "\\/")
+        careful = each
+        for letter in "<>&'":
+            careful = careful.replace(letter, f"\\u{ord(letter):04x}")
+        yield careful
+        # JSON that is a text in JSON.
+        yield json.dumps(each)[1:-1]
+
+
+def _in_html(value: str) -> Iterator[str]:
+    yield html.escape(value, quote=False)
+    escaped = html.escape(value)
+    yield escaped
+    yield escaped.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
+    yield escaped.replace("&#x27;", "'")
+
+
+def _base64_cores(secret: bytes) -> Iterator[str]:
+    """What base64 makes of a secret wherever it begins in what is encoded: `user:secret` too.
+
+    Letters at either end that also hold bits of a neighbour are left out.
+    """
+    for before in range(3):
+        first = -(-before * 8 // 6)
+        last = (before + len(secret)) * 8 // 6
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            yield encode(bytes(before) + secret).decode()[first:last]
+
+
+def _without_code(text: str, core: str, mark: str) -> str:
+    """A text with each run of base64 that holds a secret replaced as a whole."""
+    parts: list[str] = []
+    done, found = 0, text.find(core)
+    while found >= 0:
+        start, end = found, found + len(core)
+        while start > done and text[start - 1] in _CODE_LETTERS:
+            start -= 1
+        while end < len(text) and text[end] in _CODE_LETTERS:
+            end += 1
+        while end < len(text) and text[end] == "=":
+            end += 1
+        parts += [text[done:start], mark]
+        done, found = end, text.find(core, end)
+    return "".join([*parts, text[done:]])
+
+
+SHORTEST: Final = 6
+
+
+class SecretSource(Record):
+    """Where one secret is kept, and which tools may be given it (patterns such as `github.*`)."""
+
+    env: str | None = None
+    file: Path | None = None
+    keyring: str | None = None
+    tools: tuple[str, ...] = Field(default=())
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if sum(each is not None for each in (self.env, self.file, self.keyring)) != 1:
+            raise ValueError("give exactly one of env, file, keyring")
+        return self
+
+
+class SecretBox:
+    """Reveals a secret to a tool that may have it, and takes it out of whatever comes back."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, SecretSource | Mapping[str, Any]],
+        *,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._sources = {
+            name: each if isinstance(each, SecretSource) else SecretSource.model_validate(each)
+            for name, each in sources.items()
+        }
+        self._environment = os.environ if environment is None else environment
+        self._hider = Hider()
+        self._knows_all = False
+
+    def flaw(self, name: str, tool: str) -> str:
+        """Why a tool cannot be given a secret, without looking at the secret; or nothing."""
+        source = self._sources.get(name)
+        if source is None:
+            return f"there is no secret {name!r}"
+        if not any(fnmatchcase(tool, pattern) for pattern in source.tools):
+            return f"the secret {name!r} is not for {tool}"
+        return ""
+
+    def reveal(self, name: str, tool: str) -> str:
+        """The value, for a call that is about to be made."""
+        flaw = self.flaw(name, tool)
+        if flaw:
+            raise Misconfigured(flaw, hint=f"set [secrets.{name}] with tools = [{tool!r}]")
+        value = _read(name, self._sources[name], self._environment)
+        if len(value) < SHORTEST:
+            hint = f"use one of {SHORTEST} characters or more"
+            raise Misconfigured(f"the secret {name!r} is too short to be kept out", hint=hint)
+        self._hider.learn(value, name)
+        return value
+
+    def hide(self, value: Json) -> Json:
+        """A value without any secret, however it is written.
+
+        Those of the environment and of files are known before they are revealed: a tool may tell
+        one that was given to another, or in a process that ended.
+        """
+        if not self._knows_all:
+            self._knows_all = True
+            for name, source in self._sources.items():
+                with suppress(Misconfigured):  # it is told when the secret is revealed
+                    known = "" if source.keyring else _read(name, source, self._environment)
+                    if len(known) >= SHORTEST:
+                        self._hider.learn(known, name)
+        return self._hider.hide(value)
+
+
+def _read(name: str, source: SecretSource, environment: Mapping[str, str]) -> str:
+    if source.env is not None:
+        value = environment.get(source.env, "")
+        if not value:
+            hint = f"export {source.env}=…"
+            raise Misconfigured(f"the secret {name!r} is not in the environment", hint=hint)
+        return value
+    if source.file is not None:
+        return _from_file(name, source.file)
+    return _from_keyring(name, source.keyring or "")
+
+
+def _from_file(name: str, path: Path) -> str:
+    try:
+        mode = path.stat().st_mode
+        value = path.read_text(encoding="utf-8").strip("\r\n")
+    except (OSError, ValueError) as error:
+        raise Misconfigured(f"the secret {name!r} cannot be read: {error}") from None
+    if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+        hint = f"chmod 600 {path}"
+        raise Misconfigured(f"others can read the file of the secret {name!r}", hint=hint)
+    return value
+
+
+def _from_keyring(name: str, entry: str) -> str:
+    try:
+        keyring: Any = import_module("keyring")
+    except ImportError:
+        hint = "pip install keyring, or use env or file"
+        raise Misconfigured(f"the secret {name!r} is in a keyring", hint=hint) from None
+    service, _, user = entry.partition("/")
+    value: str | None = keyring.get_password(service, user)
+    if not value:
+        raise Misconfigured(f"the keyring has no entry {entry!r} for the secret {name!r}")
+    return value

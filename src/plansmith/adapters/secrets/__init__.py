@@ -1,1 +1,0 @@
-"""Where secrets come from."""

@@ -1,0 +1,154 @@
+"""`plansmith ask` and `plansmith plan`: a request in, a report or a plan out."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import Any
+
+from plansmith.adapters.models.demo import NOTICE
+from plansmith.cli.commands.model import offer_model
+from plansmith.cli.commands.plans import FileCommand, print_foreign
+from plansmith.cli.commands.schedule_view import offer_schedule
+from plansmith.cli.describe import run_json, waiting_lines
+from plansmith.cli.interactive import carry, tell_no_plan
+from plansmith.cli.options import add_parts, add_running, settings_of
+from plansmith.cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
+from plansmith.cli.ui.output import Exit, print_json, print_lines, print_text
+from plansmith.cli.ui.words import own_locale, words_for
+from plansmith.dialects.dialect import DIALECTS
+from plansmith.dialects.native import to_yaml
+from plansmith.errors import Misconfigured
+from plansmith.plan.data import Json
+from plansmith.plan.events import PlanProposed
+from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.run import Run
+from plansmith.plan.sentence import in_language
+from plansmith.planner.context.profile import read_profile
+from plansmith.review.draw import tree
+from plansmith.review.render import estimate_lines, plan_lines, problem_lines
+
+
+def _add_request(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("request", metavar="REQUEST", help="what you want done, in your words")
+    parser.add_argument("--agent", metavar="NAME", help="hand the request to this agent")
+    parser.add_argument("--top-k", type=_positive, help="how many tools the model may choose from")
+    parser.add_argument("--max-steps", type=_positive, help="the most steps a plan may have")
+    parser.add_argument(
+        "--yes", action="store_true", help="fetch the embedded model where there is no other"
+    )
+    add_parts(parser)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+    return number
+
+
+def _configure_ask(parser: argparse.ArgumentParser) -> None:
+    _add_request(parser)
+    add_running(parser)
+
+
+def _configure_plan(parser: argparse.ArgumentParser) -> None:
+    _add_request(parser)
+    parser.add_argument("--lang", help="the language of the plan, such as en or zh-CN")
+    parser.add_argument("--dialect", choices=DIALECTS, help="draft it in another system's shape")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print all as JSON")
+    form.add_argument("--yaml", action="store_true", help="print only the plan, as YAML")
+
+
+def _ask(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        run = await _planned(session)
+        offered = await offer_schedule(session, run)
+        if offered is not None:
+            return offered
+        if run.plan is not None and not isinstance(next_move(run), AwaitReview):
+            session.say(*plan_lines(run.plan), "")
+        return await carry(session, run.id)
+
+    _prepare(args)
+    return in_session(args, work)
+
+
+def _plan(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        session.smith.runs.planner.early_start = False
+        run = await _planned(session)
+        if args.json:
+            print_json(run_json(run, session) | await _making(session, run))
+        elif args.yaml and run.plan is not None:
+            sys.stdout.write(to_yaml(run.plan))
+        elif args.dialect and run.plan is not None:
+            print_foreign(run.plan, args.dialect, run.problems)
+        else:
+            _print(run, session.words["locale"])
+        if has_no_plan(run):
+            tell_no_plan(session, run)
+        if run.status.over or is_unusable(run):
+            return exit_of(run)
+        session.say(*waiting_lines(run, session))
+        return Exit.WAITING if run.plan is None else Exit.OK
+
+    _prepare(args)
+    return in_session(args, work)
+
+
+def _prepare(args: argparse.Namespace) -> None:
+    """Offer a model where there is none, before anything is planned."""
+    if args.request.strip():
+        # What is left out of a folder's settings is told once, by the session.
+        settings = settings_of(args, lambda _: None)
+        offer_model(args, settings, words_for(args.lang or own_locale()))
+
+
+async def _planned(session: Session) -> Run:
+    """A run with a plan for the request, or with what triage made of it."""
+    args, settings = session.args, session.settings
+    if not args.request.strip():
+        raise Misconfigured("the request is empty", hint='say what you want: plansmith ask "…"')
+    if settings.models.plan.model == "demo":
+        session.say(NOTICE[session.words["locale"]])
+    options: dict[str, Any] = {
+        "locale": args.lang or "",
+        "target": args.agent,
+        "top_k": args.top_k,
+        "dialect": vars(args).get("dialect") or "",
+    }
+    if settings.profile:
+        options["profile"] = read_profile(settings.profile)
+    try:
+        return await session.smith.plan(args.request, by=session.by, **options)
+    except asyncio.CancelledError:
+        session.say(session.words["detached"], f"  {session.command('resume', 'last')}")
+        raise
+
+
+async def _making(session: Session, run: Run) -> dict[str, Json]:
+    """How the plan was made."""
+    events = await session.smith.store.events(run.id)
+    made = [each.body for each in events if isinstance(each.body, PlanProposed)]
+    picks: list[Json] = [each.to_json() for each in made[-1].picks] if made else []
+    metrics: Json = run.metrics.to_json() if run.metrics is not None else None
+    return {"answer": "" if run.plan else run.reason, "picks": picks, "metrics": metrics}
+
+
+def _print(run: Run, locale: str) -> None:
+    if run.plan is None:
+        print_text(in_language(run.reason, locale))
+        return
+    print_lines(plan_lines(run.plan))
+    print_lines(["", *tree(run.plan).splitlines()])
+    if run.estimate is not None:
+        print_lines(["", *estimate_lines(run.estimate, locale)])
+    if run.problems:
+        print_lines(["", *problem_lines(run.problems, locale)])
+
+
+ASK = FileCommand(_configure_ask, _ask)
+PLAN = FileCommand(_configure_plan, _plan)

@@ -1,0 +1,300 @@
+"""`plansmith approve`, `reject`, `answer`, `edit`, `pause`, `cancel`: decisions about a run."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.describe import (
+    ran,
+    review_lines,
+    revision_lines,
+    run_json,
+    status_word,
+    waiting_lines,
+)
+from plansmith.cli.editor import edit_from, edit_in_editor
+from plansmith.cli.interactive import carry
+from plansmith.cli.options import add_json, add_parts
+from plansmith.cli.questions import (
+    ALL,
+    ask_line,
+    consent_values,
+    head_line,
+    question_lines,
+    quoted,
+    read_answer,
+    read_choice,
+    whole_lines,
+)
+from plansmith.cli.session import Session, in_session
+from plansmith.cli.ui.output import Exit, print_json, print_lines
+from plansmith.errors import Refused
+from plansmith.plan.data import Json
+from plansmith.plan.events import Event, PlanProposed, QuestionAsked
+from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.planning_events import PlanningFailed
+from plansmith.plan.run import Run
+from plansmith.plan.sentence import in_language
+from plansmith.text import safe
+
+Deed = Callable[[Session, Run], Awaitable[Run | None]]
+
+
+def _configure(parser: argparse.ArgumentParser, *, runs_on: bool = False) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
+    add_parts(parser)
+    add_json(parser)
+    parser.add_argument(
+        "--no-input", action="store_true", help="ask nothing: exit with 5 where you are needed"
+    )
+    if runs_on:
+        parser.add_argument("--run", dest="go_on", action="store_true", help="then run it")
+
+
+def _do(args: argparse.Namespace, deed: Deed) -> int:
+    """Do something about a run, and tell how it stands; 5 when a person is still needed for it."""
+
+    async def work(session: Session) -> int:
+        run = await deed(session, await session.run(args.run))
+        if run is None:
+            if args.json:
+                print_json(run_json(await session.run(args.run), session))
+            return Exit.WAITING
+        if vars(args).get("go_on") and not run.status.over:
+            return await carry(session, run.id, fresh=False)
+        if args.json:
+            print_json(run_json(run, session))
+        session.say(f"{run.id}: {status_word(run, session)}")
+        session.say(*waiting_lines(run, session))
+        return Exit.OK
+
+    return in_session(args, work)
+
+
+def _configure_approve(parser: argparse.ArgumentParser) -> None:
+    _configure(parser, runs_on=True)
+    parser.add_argument("hash", nargs="?", metavar="HASH", help="the hash of exactly this plan")
+
+
+def _approve(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run | None:
+        if args.hash:
+            return await session.smith.decide(run.id, approve=args.hash, by=session.by)
+        move = next_move(run)
+        if not isinstance(move, AwaitReview):
+            raise Refused(f"run {run.id} does not wait for approval: it is {run.status}")
+        events = list(await session.smith.store.events(run.id))
+        session.say(*review_lines(run, events, session))
+        if session.has_person:
+            typed = ask_line(session.words["approve_only"])
+            if read_choice(typed or "").kind == "yes":
+                return await session.smith.decide(run.id, approve=move.hash, by=session.by)
+            session.say(session.words["not_now"].format(ran=ran(run, session)))
+        session.say(*waiting_lines(run, session))
+        return None
+
+    return _do(args, deed)
+
+
+def _reject(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run:
+        return await session.smith.decide(run.id, reject=True, by=session.by)
+
+    return _do(args, deed)
+
+
+def _configure_answer(parser: argparse.ArgumentParser) -> None:
+    _configure(parser, runs_on=True)
+    parser.add_argument(
+        "words", nargs="*", metavar="[QUESTION] ANSWER", help="which question, and the answer"
+    )
+    parser.add_argument(
+        "--show", action="store_true", help="print the question and its values, whole"
+    )
+
+
+def _answer(args: argparse.Namespace) -> int:
+    if args.show:
+        return in_session(args, lambda session: _shown(session, args))
+
+    async def deed(session: Session, run: Run) -> Run | None:
+        if len(args.words) > 2:
+            raise Refused("too many words", hint="put the answer in quotes")
+        name = args.words[0] if len(args.words) == 2 else None
+        asked = _asked(run, name)
+        typed = args.words[-1] if args.words else None
+        values = await consent_values(session, asked)
+        if typed is None:
+            session.say(*question_lines(asked, session, run, values))
+            typed = _typed(session, values) if session.has_person else None
+        if not (typed or "").strip():
+            session.say(*waiting_lines(run, session))
+            return None
+        value = read_answer(asked, typed or "")
+        return await session.smith.answer(run.id, asked.question, value, by=session.by)
+
+    return _do(args, deed)
+
+
+def _typed(session: Session, values: Mapping[str, Json] | None) -> str | None:
+    """What the person answers, after looking at the whole values as often as they like."""
+    if values is None:
+        return ask_line(session.words["answer"])
+    while (typed := ask_line(session.words["answer_consent"])) and typed.strip() in ALL:
+        session.say(*whole_lines(values))
+    return typed
+
+
+async def _shown(session: Session, args: argparse.Namespace) -> int:
+    """Print a question with every value it is about, whole, and answer nothing."""
+    run = await session.run(args.run)
+    asked = _asked(run, args.words[0] if args.words else None)
+    values = await consent_values(session, asked)
+    if args.json:
+        print_json(asked.shown_json() | {"kind": asked.asks, "values": values})
+        return Exit.OK
+    print_lines(
+        [head_line(asked, session, run), *quoted(in_language(asked.text, session.words["locale"]))]
+    )
+    print_lines(whole_lines(values or {}))
+    return Exit.OK
+
+
+def _asked(run: Run, name: str | None) -> QuestionAsked:
+    """The question that is meant: the named one, or the only one."""
+    known = ", ".join(run.questions)
+    if name is None and len(run.questions) == 1:
+        return next(iter(run.questions.values()))
+    if not run.questions:
+        raise Refused(f"run {run.id} has no open question: it is {run.status}")
+    if name is None:
+        raise Refused(
+            f"run {run.id} has {len(run.questions)} questions", hint=f"say which: {known}"
+        )
+    if name not in run.questions:
+        raise Refused(f"run {run.id} has no open question {name!r}", hint=f"there is {known}")
+    return run.questions[name]
+
+
+def _configure_edit(parser: argparse.ArgumentParser) -> None:
+    _configure(parser)
+    parser.add_argument("--file", metavar="FILE", help="take this plan instead of opening $EDITOR")
+
+
+def _edit(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run:
+        if args.file:
+            return await edit_from(session, run, args.file)
+        return await edit_in_editor(session, run)
+
+    return _do(args, deed)
+
+
+def _configure_changes(parser: argparse.ArgumentParser) -> None:
+    _configure(parser)
+    parser.add_argument("text", metavar="TEXT", help="how the plan should differ, in your words")
+
+
+def _changes(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run | None:
+        changed = await session.smith.request_changes(run.id, args.text, by=session.by)
+        if changed.questions.keys() - run.questions.keys():
+            session.say(*waiting_lines(changed, session))
+            return None
+        events = list(await session.smith.store.events(run.id))
+        if why := _no_other_plan(events):
+            hint = f"the plan before is still there: {session.command('show', run.id)}"
+            raise Refused(f"the plan was not changed: {why}", hint=hint)
+        session.say(*revision_lines(events, session))
+        return changed
+
+    return _do(args, deed)
+
+
+def _no_other_plan(events: Sequence[Event]) -> str:
+    """Why the last request for changes gave no other plan; empty when it gave one."""
+    for event in reversed(events):
+        if isinstance(event.body, PlanProposed):
+            return ""
+        if isinstance(event.body, PlanningFailed):
+            return event.body.reason
+    return ""
+
+
+def _configure_undo(parser: argparse.ArgumentParser) -> None:
+    _configure(parser)
+    parser.add_argument("--redo", action="store_true", help="go forward again instead")
+
+
+def _undo(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run:
+        go = session.smith.runs.editing.redo if args.redo else session.smith.undo
+        undone = await go(run.id, by=session.by)
+        events = list(await session.smith.store.events(run.id))
+        session.say(*revision_lines(events, session))
+        return undone
+
+    return _do(args, deed)
+
+
+def _configure_pause(parser: argparse.ArgumentParser) -> None:
+    _configure(parser)
+    parser.add_argument("--reason", default="", help="why, for whoever looks at it later")
+
+
+def _pause(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run:
+        return await session.smith.pause(run.id, by=session.by, reason=args.reason)
+
+    return _do(args, deed)
+
+
+def _cancel(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run:
+        if run.status.over:
+            raise Refused(f"run {run.id} is over: {run.status}")
+        return await session.smith.cancel(run.id, by=session.by, reason=args.reason)
+
+    return _do(args, deed)
+
+
+def _configure_skip(parser: argparse.ArgumentParser) -> None:
+    _configure(parser)
+    parser.add_argument("step", metavar="STEP", help="the step that is to be left out")
+
+
+def _skip(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run:
+        left = await session.smith.skip(run.id, args.step, by=session.by)
+        session.say(session.words["left_out"].format(step=safe(left.step)))
+        if left.with_it:
+            steps = ", ".join(map(safe, left.with_it))
+            session.say(session.words["left_out_with"].format(steps=steps))
+        return await session.smith.get(run.id)
+
+    return _do(args, deed)
+
+
+def _repair(args: argparse.Namespace) -> int:
+    async def deed(session: Session, run: Run) -> Run:
+        before = run.last.number if run.last else 0
+        repaired = await session.smith.runs.journals.repair(run.id, by=session.by)
+        why = in_language(repaired.reason, session.words["locale"])
+        session.say(session.words["repaired"].format(number=before), f"  {safe(why)}")
+        return repaired
+
+    return _do(args, deed)
+
+
+APPROVE = FileCommand(_configure_approve, _approve)
+REJECT = FileCommand(_configure, _reject)
+ANSWER = FileCommand(_configure_answer, _answer)
+EDIT = FileCommand(_configure_edit, _edit)
+CHANGES = FileCommand(_configure_changes, _changes)
+UNDO = FileCommand(_configure_undo, _undo)
+PAUSE = FileCommand(_configure_pause, _pause)
+SKIP = FileCommand(_configure_skip, _skip)
+CANCEL = FileCommand(_configure_pause, _cancel)
+REPAIR = FileCommand(_configure, _repair)

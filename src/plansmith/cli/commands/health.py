@@ -1,0 +1,138 @@
+"""`plansmith verify` and `doctor`: whether the store is whole, and what to do."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from plansmith.adapters.agents.sandbox import WallFinding, wall_findings
+from plansmith.adapters.models.choose import choose, choose_at, pull_hint
+from plansmith.adapters.models.local.files import ModelFolder, weights_path
+from plansmith.adapters.stores.doctor import Finding, diagnose, missing_runs, verify
+from plansmith.adapters.stores.urls import open_store
+from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.options import add_json, add_store, settings_of
+from plansmith.cli.session import find_run
+from plansmith.cli.ui.output import Exit, print_json, print_lines
+from plansmith.config import ModelSettings
+from plansmith.errors import JournalError, Misconfigured
+from plansmith.plan.data import Json
+from plansmith.text import safe
+
+
+def _configure_verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", nargs="?", default="last", metavar="RUN", help="default: last")
+    parser.add_argument("--all", action="store_true", help="every run there is")
+    add_store(parser)
+    add_json(parser)
+
+
+def _verify(args: argparse.Namespace) -> int:
+    return asyncio.run(_verify_runs(args))
+
+
+async def _verify_runs(args: argparse.Namespace) -> int:
+    store = open_store(settings_of(args).store_url())
+    try:
+        rows: list[dict[str, Json]] = []
+        here = str(Path.cwd().resolve())
+        ids = await store.runs() if args.all else [await find_run(args.run, store, here)]
+        for run_id in ids:
+            try:
+                rows.append({"run": run_id, "events": await verify(store, run_id), "damage": ""})
+            except JournalError as error:
+                rows.append({"run": run_id, "events": 0, "damage": str(error)})
+        gone = await missing_runs(store) if args.all else []
+        told = [f"{each.message} ({each.hint})" for each in gone]
+        rows.extend({"run": "", "events": 0, "damage": damage} for damage in told)
+    finally:
+        await store.close()
+    if args.json:
+        print_json(rows)
+    else:
+        print_lines(_verdict(row) for row in rows)
+    return Exit.FAILED if any(row["damage"] for row in rows) else Exit.OK
+
+
+def _verdict(row: dict[str, Json]) -> str:
+    if row["damage"]:
+        return f"error: {row['run']}: {safe(str(row['damage']))}"
+    return f"{row['run']}: {row['events']} events, none altered"
+
+
+def _configure_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="verify only the newest N runs (default: all)"
+    )
+    add_store(parser)
+    add_json(parser)
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    left_out: list[str] = []
+    settings = settings_of(args, left_out.append)
+    findings = [
+        *(Finding("warning", "folder", each) for each in left_out),
+        *asyncio.run(diagnose(settings.store_url(), sample=args.sample)),
+        *asyncio.run(_model_findings(settings.models.plan)),
+        *(Finding(each.level, "sandbox", each.text, each.hint) for each in _walls()),
+    ]
+    if args.json:
+        print_json([asdict(each) for each in findings])
+    else:
+        print_lines(map(_line, findings))
+    return Exit.FAILED if any(each.level == "error" for each in findings) else Exit.OK
+
+
+def _walls() -> list[WallFinding]:
+    return asyncio.run(wall_findings())
+
+
+async def _model_findings(plan: ModelSettings) -> list[Finding]:
+    """Which model plans, and of those that do not, why not."""
+    if plan.model != "auto":
+        return [_configured(plan)]
+    try:
+        if plan.base_url:
+            key = os.environ.get(plan.api_key_env or "", "")
+            choice = await choose_at(plan.base_url, key=key)
+        else:
+            choice = await choose(os.environ, shelf=ModelFolder())
+    except Misconfigured as error:
+        return [Finding("error", "model", error.message, error.hint)]
+    tried = [
+        Finding("note", f"model {each.kind}", f"{each.what}: {each.flaw}")
+        for each in choice.tried
+        if each.flaw
+    ]
+    if choice.kind == "rules":
+        told = "no language model was found: rules plan"
+        return [*tried, Finding("warning", "model", told, pull_hint(ModelFolder()))]
+    return [*tried, Finding("ok", "model", choice.shown.removeprefix("model: "))]
+
+
+def _configured(plan: ModelSettings) -> Finding:
+    """Whether what a model that is named needs is there; nothing is called."""
+    variable = plan.api_key_env
+    if variable and not os.environ.get(variable):
+        flaw = f"{plan.model} is set, and the environment has no {variable}"
+        return Finding("error", "model", flaw, f"export {variable}=…")
+    name = plan.model.partition(":")
+    if name[0] == "local":
+        try:
+            weights_path(name[2], ModelFolder())
+        except Misconfigured as error:
+            return Finding("error", "model", error.message, error.hint)
+    return Finding("ok", "model", f"{plan.model} (it is set)")
+
+
+def _line(found: Finding) -> str:
+    hint = f" ({found.hint})" if found.hint else ""
+    return f"{found.level:<8} {safe(found.subject)}: {safe(found.message)}{safe(hint)}"
+
+
+VERIFY = FileCommand(_configure_verify, _verify)
+DOCTOR = FileCommand(_configure_doctor, _doctor)

@@ -1,0 +1,308 @@
+"""Commands on plan files: show, check, diff, graph, schema, explain, import, export."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from plansmith.cli.options import warn
+from plansmith.cli.session import Session, in_session
+from plansmith.cli.ui.output import Exit, load_plan, print_json, print_lines, read_file
+from plansmith.cli.ui.words import own_locale
+from plansmith.config import load_settings
+from plansmith.dialects.dialect import DIALECTS, dialect
+from plansmith.dialects.native import read_plan, schema, to_json, to_yaml
+from plansmith.dialects.text import read_text
+from plansmith.dialects.tools import read_tools
+from plansmith.errors import InvalidPlan, Misconfigured, PlansmithError, Refused, UnreadableText
+from plansmith.plan.capability import AgentSpec, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.diff import diff_plans
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import CODES, Problem, has_errors, problem
+from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
+from plansmith.planner.check.check_plan import check_plan
+from plansmith.planner.parse.read import read_json
+from plansmith.planner.parse.reply import Parsed, parse_value, plan_fit
+from plansmith.ports import Closing
+from plansmith.review.draw import mermaid, tree
+from plansmith.review.render import diff_lines, plan_lines, problem_lines
+from plansmith.text import safe
+from plansmith.wiring import PARTS, known_agents, load, make_tools, python_tools
+
+HERE: Final = "the tools of this folder"
+
+
+class Known(NamedTuple):
+    """What a plan is checked against, and where that comes from; `flaw` says why it is unknown."""
+
+    tools: list[ToolSpec] | None
+    agents: list[AgentSpec] | None = None
+    source: str = ""
+    flaw: str = ""
+
+
+def known_tools(name: str | None) -> Known:
+    """The tools of a file, or those that are built in and set up for this folder."""
+    if name is None:
+        try:
+            return asyncio.run(_of_folder())
+        except PlansmithError as error:
+            return Known(None, flaw=str(error))
+    if name.endswith(".py"):
+        return Known(asyncio.run(_listed(python_tools(Path(name)))), source=name)
+    return Known(read_tools(read_file(name).decode("utf-8", "replace")), source=name)
+
+
+async def _of_folder() -> Known:
+    settings = load_settings(tell=warn)
+    secrets = load(PARTS["secrets"])(settings.secrets)
+    sources = make_tools(settings, clock=load(PARTS["clock"])(), secrets=secrets)
+    agents = [agent.spec for agent in known_agents(settings, secrets=secrets)]
+    return Known(await _listed(sources), agents, HERE)
+
+
+async def _listed(sources: list[Any]) -> list[ToolSpec]:
+    try:
+        return [spec for source in sources for spec in await source.tools()]
+    finally:
+        for source in sources:
+            if isinstance(source, Closing):
+                await source.close()
+
+
+_RUN_NAME: Final = re.compile(r"last|[0-9a-fA-F]{4}[0-9a-fA-F-]*")
+
+
+def names_run(name: str) -> bool:
+    """Whether a word is the name of a run rather than of a file."""
+    return bool(_RUN_NAME.fullmatch(name)) and not Path(name).exists()
+
+
+class FileCommand(NamedTuple):
+    """A command made of two functions."""
+
+    configure: Callable[[argparse.ArgumentParser], None]
+    main: Callable[[argparse.Namespace], int]
+
+
+def _plan_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", metavar="PLAN", help="a plan as JSON or YAML; - for stdin")
+
+
+def _configure_show(parser: argparse.ArgumentParser) -> None:
+    what = "a plan as JSON or YAML, - for stdin; or a run: its id, or last"
+    parser.add_argument("plan", metavar="PLAN|RUN", help=what)
+    parser.add_argument("--store", metavar="URL", help="where runs are kept")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print it as JSON")
+    form.add_argument("--yaml", action="store_true", help="print the plan as YAML")
+
+
+def _show(args: argparse.Namespace) -> int:
+    if names_run(args.plan):
+        show_run = load("plansmith.cli.commands.runs:show_run")
+        return int(show_run(args))
+    plan = load_plan(args.plan)
+    if args.json or args.yaml:
+        sys.stdout.write(to_json(plan) if args.json else to_yaml(plan))
+    else:
+        print_lines(plan_lines(plan))
+    return Exit.OK
+
+
+def _configure_check(parser: argparse.ArgumentParser) -> None:
+    _plan_argument(parser)
+    what = "the tools there are, as JSON or Python; without it, those of this folder"
+    parser.add_argument("--tools", metavar="FILE", help=what)
+    parser.add_argument("--json", action="store_true", help="print the problems as JSON")
+
+
+def _check(args: argparse.Namespace) -> int:
+    plan = read_plan(read_file(args.plan))
+    known = known_tools(args.tools)
+    problems = _problems(plan, known) if isinstance(plan, Plan) else plan
+    bad = has_errors(problems)
+    unchecked = f"tools were not checked: {known.flaw}; give --tools FILE" if known.flaw else ""
+    if args.json:
+        print_json(
+            {
+                "ok": not bad,
+                "hash": plan.hash if isinstance(plan, Plan) else None,
+                "checked_against": known.source,
+                "not_checked": unchecked,
+                "problems": [each.shown_json() | {"name": each.name} for each in problems],
+            }
+        )
+    elif problems:
+        print_lines(problem_lines(problems, own_locale()))
+    else:
+        against = f" (checked against {safe(known.source)})" if known.source else " in its form"
+        print_lines([f"no problems{against}"])
+    if unchecked and not args.json:
+        print_lines([safe(unchecked)])
+    if bad:
+        return Exit.INVALID
+    return Exit.FAILED if unchecked else Exit.OK
+
+
+def _problems(plan: Plan, known: Known) -> list[Problem]:
+    """Where the tools are not known, nothing can be said of their names and arguments."""
+    found = check_plan(plan, known.tools or [], agents=known.agents)
+    if known.tools is None:
+        return [each for each in found if each.code != "PS101"]
+    return [_elsewhere(each) if known.source == HERE else each for each in found]
+
+
+def _elsewhere(found: Problem) -> Problem:
+    """An unknown tool may be one that this folder does not know."""
+    if found.code != "PS101":
+        return found
+    hint = "; ".join(filter(None, (found.hint, "other tools: --tools FILE")))
+    return found.model_copy(update={"hint": hint})
+
+
+def _configure_diff(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("before", metavar="A", help="a plan as JSON or YAML")
+    parser.add_argument("after", metavar="B", help="the plan to compare it with")
+    parser.add_argument("--json", action="store_true", help="print the changes as JSON")
+
+
+def _diff(args: argparse.Namespace) -> int:
+    before, after = load_plan(args.before), load_plan(args.after)
+    diff = diff_plans(before, after)
+    if args.json:
+        print_json(diff.to_json())
+    elif not diff:
+        print_lines(["the plans are equal"])
+    else:
+        print_lines(diff_lines(diff))
+        if before.hash == after.hash:
+            print_lines(["both would run the same"])
+    return Exit.OK
+
+
+def _configure_graph(parser: argparse.ArgumentParser) -> None:
+    _plan_argument(parser)
+    parser.add_argument("--mermaid", action="store_true", help="print Mermaid instead of a tree")
+
+
+def _graph(args: argparse.Namespace) -> int:
+    plan = load_plan(args.plan)
+    sys.stdout.write(mermaid(plan) if args.mermaid else tree(plan))
+    return Exit.OK
+
+
+def _nothing(_: argparse.ArgumentParser) -> None:
+    """No arguments."""
+
+
+def _schema(_: argparse.Namespace) -> int:
+    print_json(schema())
+    return Exit.OK
+
+
+def _configure_explain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("code", nargs="?", metavar="CODE", help="such as PS301; all when left out")
+
+
+def _explain(args: argparse.Namespace) -> int:
+    wanted = args.code.upper() if args.code else None
+    if wanted is not None and wanted not in CODES:
+        raise Misconfigured(f"there is no problem code {args.code!r}", hint="plansmith explain")
+    for code, about in CODES.items():
+        if wanted in (None, code):
+            print_lines([f"{code} {about.name} ({about.severity}): {about.meaning}"])
+    return Exit.OK
+
+
+SHOW = FileCommand(_configure_show, _show)
+CHECK = FileCommand(_configure_check, _check)
+DIFF = FileCommand(_configure_diff, _diff)
+GRAPH = FileCommand(_configure_graph, _graph)
+SCHEMA = FileCommand(_nothing, _schema)
+EXPLAIN = FileCommand(_configure_explain, _explain)
+
+
+def _configure_import(parser: argparse.ArgumentParser) -> None:
+    what = "a plan in another system's shape, as JSON or YAML, also inside other text; - for stdin"
+    parser.add_argument("plan", metavar="FILE", help=what)
+    parser.add_argument("--dialect", choices=DIALECTS, help="whose shape; recognised if not given")
+    parser.add_argument("--yaml", action="store_true", help="print the plan as YAML")
+
+
+def _import(args: argparse.Namespace) -> int:
+    parsed = read_foreign(read_file(args.plan), args.dialect)
+    if parsed.plan is None:
+        raise InvalidPlan(parsed.problems)
+    _tell(parsed.problems)
+    sys.stdout.write(to_yaml(parsed.plan) if args.yaml else to_json(parsed.plan))
+    return Exit.INVALID if has_errors(parsed.problems) else Exit.OK
+
+
+def read_foreign(data: bytes, name: str | None) -> Parsed:
+    """The plan of a file in the shape of a dialect, or in whichever shape it bears the marks of."""
+    try:
+        value = _value(data)
+    except UnreadableText as error:
+        hint = Sentence("hint.json_or_yaml")
+        return Parsed(None, [problem("PS002", error.message, hint=hint)])
+    if name is None:
+        return parse_value(value)
+    reading = dialect(name).read(value)
+    return Parsed(reading.plan, list(reading.problems))
+
+
+def _value(data: bytes) -> Json:
+    """The value of a file; what a model wrote around it or got wrong in it does not matter."""
+    reading = read_text(data)
+    if not reading.problems and isinstance(reading.value, (dict, list)):
+        return reading.value
+    return read_json(data.decode("utf-8", "replace"), fits=plan_fit)
+
+
+def _configure_export(parser: argparse.ArgumentParser) -> None:
+    what = "a plan as JSON or YAML, - for stdin; or a run: its id, or last"
+    parser.add_argument("plan", metavar="PLAN|RUN", help=what)
+    parser.add_argument("--dialect", choices=DIALECTS, required=True, help="whose shape")
+    parser.add_argument("--store", metavar="URL", help="where runs are kept")
+
+
+def _export(args: argparse.Namespace) -> int:
+    if not names_run(args.plan):
+        print_foreign(load_plan(args.plan), args.dialect)
+        return Exit.OK
+
+    async def work(session: Session) -> int:
+        run = await session.run(args.plan)
+        if run.plan is None:
+            raise Refused(f"run {run.id} has no plan", hint="plansmith show tells how it stands")
+        print_foreign(run.plan, args.dialect, run=run)
+        return Exit.OK
+
+    return in_session(args, work)
+
+
+def print_foreign(
+    plan: Plan, name: str, problems: Sequence[Problem] = (), run: Run | None = None
+) -> None:
+    """A plan in another shape on stdout, and what the shape cannot hold on stderr."""
+    writing = dialect(name).write(plan, run)
+    _tell([*problems, *writing.lost])
+    print_json(writing.value)
+
+
+def _tell(problems: Sequence[Problem]) -> None:
+    if problems:
+        sys.stderr.writelines(f"{line}\n" for line in problem_lines(problems, own_locale()))
+        sys.stderr.flush()
+
+
+IMPORT = FileCommand(_configure_import, _import)
+EXPORT = FileCommand(_configure_export, _export)

@@ -1,0 +1,71 @@
+"""`plansmith prompts`: list, show or export the prompts."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.options import warn
+from plansmith.cli.ui.output import Exit, print_json, print_lines
+from plansmith.config import load_settings
+from plansmith.errors import Misconfigured
+from plansmith.planner.model_calls import places, prompt_names, prompt_text
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    deeds = parser.add_subparsers(dest="deed", required=True, metavar="list|show|export")
+    listing = deeds.add_parser("list", help="all prompts, and whether one of yours replaces them")
+    listing.add_argument("--json", action="store_true", help="print as JSON")
+    deeds.add_parser("show", help="the text of a prompt").add_argument("name", metavar="NAME")
+    export = deeds.add_parser("export", help="copy all prompts into a folder, to change them there")
+    export.add_argument("folder", metavar="FOLDER")
+
+
+def _main(args: argparse.Namespace) -> int:
+    folder = load_settings(tell=warn).planner.prompts
+    match args.deed:
+        case "list":
+            return _list(folder, as_json=args.json)
+        case "show":
+            sys.stdout.write(prompt_text(args.name, folder))
+            return Exit.OK
+        case _:
+            return _export(Path(args.folder), folder)
+
+
+def _list(folder: Path | None, *, as_json: bool) -> int:
+    rows = [
+        {
+            "name": name,
+            "places": sorted(places(prompt_text(name, folder))),
+            "own": bool(folder and (folder / f"{name}.md").is_file()),
+        }
+        for name in prompt_names()
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_lines(
+            f"{row['name']}  {'yours' if row['own'] else 'shipped'}  {row['places']}"
+            for row in rows
+        )
+    return Exit.OK
+
+
+def _export(target: Path, folder: Path | None) -> int:
+    target.mkdir(parents=True, exist_ok=True)
+    taken = [name for name in prompt_names() if (target / f"{name}.md").exists()]
+    if taken:
+        raise Misconfigured(
+            f"{target} already has {taken[0]}.md",
+            hint="choose an empty folder: nothing is replaced",
+        )
+    for name in prompt_names():
+        (target / f"{name}.md").write_text(prompt_text(name, folder), encoding="utf-8")
+    print_lines([f"wrote {len(prompt_names())} prompts; set planner.prompts to this folder"])
+    return Exit.OK
+
+
+COMMAND = FileCommand(_configure, _main)

@@ -1,0 +1,101 @@
+"""`plansmith report` prints the report of a run; `plansmith replay` plays a run back offline."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.options import add_json, add_parts, add_store
+from plansmith.cli.session import Session, in_session
+from plansmith.cli.ui.output import Exit, print_json, print_lines, print_text
+from plansmith.errors import Misconfigured
+from plansmith.plan.events import Event
+from plansmith.replay.player import Replayed, replay
+from plansmith.report.build import load_report
+from plansmith.report.data import Report
+from plansmith.report.html import to_html
+from plansmith.report.markdown import to_markdown
+from plansmith.text import safe
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run that is over: its id, or last")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--format", choices=["md", "html", "json"], default="md", help="the form")
+    form.add_argument("--json", action="store_true", help="the same as --format json")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write it to a file instead")
+    add_store(parser)
+
+
+def _main(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        report = await load_report(session.smith.store, await session.find(args.run))
+        form = "json" if args.json else str(args.format)
+        if args.output:
+            write_file(args.output, _written(report, form))
+        elif form == "json":
+            print_json(report.to_json())
+        else:
+            print_text(_written(report, form))
+        return Exit.OK
+
+    return in_session(args, work)
+
+
+def _written(report: Report, form: str) -> str:
+    if form == "json":
+        return json.dumps(report.to_json(), indent=2, ensure_ascii=False) + "\n"
+    return to_html(report) if form == "html" else to_markdown(report)
+
+
+def write_file(name: str, text: str) -> None:
+    """Write a text to a file, or say why that cannot be done."""
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise Misconfigured(f"cannot write {name}: {reason}", hint="check the path") from None
+
+
+COMMAND = FileCommand(_configure, _main)
+
+
+def _replay_configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
+    add_parts(parser)
+    add_json(parser)
+
+
+def _replay_main(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        told = await replay(await session.find(args.run), session.smith)
+        if args.json:
+            print_json(told.to_json())
+        else:
+            print_lines(_lines(told))
+        return Exit.OK if told.identical else Exit.FAILED
+
+    return in_session(args, work)
+
+
+def _lines(told: Replayed) -> Iterator[str]:
+    if told.identical:
+        yield f"{told.run}: {told.events} events, identical byte for byte"
+        return
+    yield f"{told.run}: {told.same} of {told.events} events are the same; then"
+    yield f"- recorded {_event(told.recorded)}"
+    yield f"+ replayed {_event(told.replayed)}"
+
+
+def _event(event: Event | None) -> str:
+    """An event on one line, whole: what differs may stand at its end."""
+    if event is None:
+        return "nothing: the replay ends here"
+    body = json.dumps({"type": event.body.type} | event.body.to_json(), ensure_ascii=False)
+    return safe(f"{event.number} {event.at.isoformat()} by {event.by.kind}: {body}")
+
+
+REPLAY = FileCommand(_replay_configure, _replay_main)

@@ -1,0 +1,184 @@
+"""`plansmith run`, `resume`, `retry`, `rerun` and `watch`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from plansmith.cli.commands.plans import FileCommand, names_run
+from plansmith.cli.describe import continued_lines, run_json, waiting_lines
+from plansmith.cli.interactive import Watcher, carry, finish, interrupts
+from plansmith.cli.options import add_parts, add_running
+from plansmith.cli.session import Session, exit_of, in_session
+from plansmith.cli.ui.output import Exit, load_plan, print_json
+from plansmith.cli.ui.progress import ticking
+from plansmith.errors import Refused, RunBusy
+from plansmith.plan.next_move import Conclude, Execute, MakePlan, Paused, next_move
+from plansmith.plan.run import Run
+from plansmith.text import safe
+
+
+def _configure_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", metavar="PLAN|RUN", help="a plan file (JSON or YAML), or a run")
+    add_parts(parser)
+    add_running(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        if names_run(args.what):
+            run = await session.run(args.what)
+            _refuse_over(run, session)
+            if next_move(run) == Paused():
+                hint = session.command("resume", run.id)
+                raise Refused(f"run {run.id} is paused", hint=hint)
+            return await carry(session, run.id, fresh=False)
+        plan = load_plan(args.what)
+        await session.refuse_what_cannot_run(plan)
+        run = await session.smith.submit(plan, by=session.by)
+        return await carry(session, run.id)
+
+    return in_session(args, work)
+
+
+def _refuse_over(run: Run, session: Session) -> None:
+    if run.status.over:
+        hint = (
+            f"{session.command('retry', run.id)} continues from what is done, "
+            f"{session.command('rerun', run.id)} runs everything again"
+        )
+        raise Refused(f"run {run.id} is over: {run.status}", hint=hint)
+
+
+def _configure_resume(parser: argparse.ArgumentParser) -> None:
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("run", nargs="?", metavar="RUN", help="a run: its id, or last")
+    which.add_argument("--all", action="store_true", help="every run that was under way")
+    add_parts(parser)
+    add_running(parser)
+
+
+def _resume(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        if args.all:
+            return await _resume_all(session)
+        run = await session.run(args.run)
+        _refuse_over(run, session)
+        await _wake(session, run)
+        return await carry(session, run.id, fresh=False)
+
+    return in_session(args, work)
+
+
+async def _wake(session: Session, run: Run) -> None:
+    """Let a paused run go on."""
+    if run.paused and not run.questions:
+        await session.smith.resume(run.id, by=session.by)
+
+
+async def _resume_all(session: Session) -> int:
+    busy: list[RunBusy] = []
+    runs = await session.smith.runs.resume_all(busy=busy.append)
+    for smith in await session.teams_at_work():
+        runs += await smith.runs.resume_all(busy=busy.append)
+    session.say(*dict.fromkeys(safe(str(each)) for each in busy))
+    if session.args.json:
+        print_json([run_json(run, session) for run in runs])
+    for run in runs:
+        session.say(f"{run.id}  {session.words[run.status.value]}")
+        session.say(*waiting_lines(run, session))
+    left = Exit.WAITING if busy else Exit.OK
+    return max((exit_of(run) for run in runs), default=left)
+
+
+def _configure_retry(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run that is over: its id, or last")
+    parser.add_argument("--from", dest="from_step", metavar="STEP", help="repeat this step too")
+    parser.add_argument("--plan", metavar="FILE", help="your own version of the plan")
+    add_parts(parser)
+    add_running(parser)
+
+
+def _retry(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        old = await session.run(args.run)
+        plan = load_plan(args.plan) if args.plan else old.plan
+        if plan is not None:
+            await session.refuse_what_cannot_run(plan)
+        run = await session.smith.retry(old.id, from_step=args.from_step, plan=plan, by=session.by)
+        session.say(*continued_lines(run, session))
+        return await carry(session, run.id)
+
+    return in_session(args, work)
+
+
+def _configure_rerun(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run that is over: its id, or last")
+    add_parts(parser)
+    add_running(parser)
+
+
+def _rerun(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        old = await session.run(args.run)
+        if old.plan is not None:
+            await session.refuse_what_cannot_run(old.plan)
+        run = await session.smith.rerun(old.id, by=session.by)
+        return await carry(session, run.id)
+
+    return in_session(args, work)
+
+
+def _configure_watch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
+    add_parts(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the run as JSON at the end")
+    form.add_argument("--jsonl", action="store_true", help="print events as JSON, one a line")
+    parser.add_argument(
+        "--no-input", action="store_true", help="leave with 5 when the run waits for you"
+    )
+
+
+def _watch(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        run = await session.run(args.run)
+        if not run.status.over:
+            session.say(session.words["watching"], f"  {session.command('resume', run.id)}")
+        return await _follow(session, run)
+
+    return in_session(args, work)
+
+
+async def _follow(session: Session, run: Run) -> int:
+    """Show a run that another process conducts, until it is over or the person leaves."""
+    watcher = Watcher(session, run.id)
+    await watcher.catch_up()
+    async with ticking(watcher.view), interrupts() as hits:
+        following = asyncio.ensure_future(_until_over(watcher))
+        leaving = asyncio.ensure_future(hits.get())
+        both: list[asyncio.Future[None]] = [following, leaving]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for each in both:
+            each.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+    run = await session.smith.get(run.id)
+    finish(session, run)
+    return Exit.INTERRUPTED if leaving.done() and not leaving.cancelled() else exit_of(run)
+
+
+async def _until_over(watcher: Watcher) -> None:
+    """Follow to the end; where nobody can be asked, only until someone has to be."""
+    if watcher.session.has_person:
+        await watcher.follow()
+        return
+    while isinstance(next_move(watcher.run), MakePlan | Execute | Conclude):
+        await watcher.session.smith.store.wait(watcher.run_id, after=watcher.number)
+        await watcher.catch_up()
+
+
+RUN = FileCommand(_configure_run, _run)
+RESUME = FileCommand(_configure_resume, _resume)
+RETRY = FileCommand(_configure_retry, _retry)
+RERUN = FileCommand(_configure_rerun, _rerun)
+WATCH = FileCommand(_configure_watch, _watch)

@@ -1,0 +1,241 @@
+"""Shows schedules, and offers one for approval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from plansmith.cli.describe import ran
+from plansmith.cli.interactive import finish
+from plansmith.cli.questions import ask_line, read_choice
+from plansmith.cli.session import Session
+from plansmith.cli.ui.output import Exit, print_json
+from plansmith.engine.requested import refuse_missing
+from plansmith.errors import Misconfigured, Refused
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run
+from plansmith.plan.schedules import Fire, Schedule
+from plansmith.plan.timing import Timing, check_timing, next_fires, zone_of
+from plansmith.review.render import plan_lines
+from plansmith.text import clip, safe
+
+
+def instant(at: datetime) -> str:
+    """An instant in UTC, as RFC 3339 writes it."""
+    kept = "auto" if at.microsecond else "seconds"
+    return at.astimezone(UTC).isoformat(timespec=kept).replace("+00:00", "Z")
+
+
+def local(at: datetime, zone: str) -> str:
+    """An instant on the clocks of a zone."""
+    return f"{at.astimezone(zone_of(zone)):%a %Y-%m-%d %H:%M} {zone}"
+
+
+def coming(schedule: Schedule, count: int) -> list[datetime]:
+    """The next fires of a schedule; none while it is paused."""
+    if schedule.paused:
+        return []
+    after = max(schedule.settled, datetime.now(UTC))
+    return next_fires(schedule.timing, after=after, anchor=schedule.created, count=count)
+
+
+def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
+    """All that is known of a schedule."""
+    return {
+        "id": schedule.id,
+        "name": schedule.name,
+        "state": "removed" if schedule.removed else schedule.state,
+        "reason": schedule.reason,
+        "timing": schedule.timing.to_json() | {"timezone": schedule.timing.timezone},
+        "request": schedule.request,
+        "plan": schedule.plan.to_json() if schedule.plan else None,
+        "template": schedule.template,
+        "inputs": dict(schedule.inputs),
+        "approved": schedule.approved,
+        "approved_by": schedule.approved_by,
+        "overlap": schedule.overlap.value,
+        "missed": schedule.missed.value,
+        "window_minutes": schedule.window_minutes,
+        "jitter_seconds": schedule.jitter_seconds,
+        "max_failures": schedule.max_failures,
+        "budget": schedule.budget.to_json(),
+        "by": schedule.by,
+        "folder": schedule.folder,
+        "created": instant(schedule.created),
+        "next": [instant(at) for at in coming(schedule, count)],
+    }
+
+
+def fire_json(fire: Fire) -> dict[str, Json]:
+    """One row of a history."""
+    return {
+        "due": instant(fire.due),
+        "kind": fire.kind.value,
+        "state": fire.state.value,
+        "run": fire.run,
+        "note": fire.note,
+        "at": instant(fire.at),
+        "ended": instant(fire.ended) if fire.ended else None,
+    }
+
+
+def list_lines(schedules: Sequence[Schedule], here: str = "") -> Iterator[str]:
+    """A line a schedule; of one that fires elsewhere, where."""
+    names = [clip(safe(each.name), 40) for each in schedules]
+    width = max(map(len, names))
+    for name, each in zip(names, schedules, strict=True):
+        first = next(iter(coming(each, 1)), None)
+        when = f"next {local(first, each.timing.timezone)}" if first else safe(each.reason)
+        place = f"  fires in {safe(each.folder)}" if each.folder not in ("", here) else ""
+        yield f"{name:<{width}}  {each.state:<6}  {safe(str(each.timing))}  {clip(when, 80)}{place}"
+
+
+def schedule_lines(schedule: Schedule) -> Iterator[str]:
+    """A schedule as `show` shows it."""
+    yield f"{safe(schedule.name)}: {schedule.state}, {safe(str(schedule.timing))}"
+    if schedule.reason:
+        yield f"  {clip(safe(schedule.reason), 200)}"
+    yield f"  {schedule.id}, made by {safe(schedule.by) or '?'} at {instant(schedule.created)}"
+    if schedule.folder:
+        yield f"  fires in {safe(schedule.folder)}"
+    how = f"overlap {schedule.overlap}, missed {schedule.missed}"
+    yield f"  {how}, paused after {schedule.max_failures} failures in a row"
+    limits = ", ".join(f"{name} {value}" for name, value in schedule.budget.to_json().items())
+    if limits:
+        yield f"  each fire may take {limits}"
+    if schedule.approved:
+        who = safe(schedule.approved_by) or "?"
+        yield f"  runs unattended as plan {schedule.approved}, approved by {who}"
+    yield from (f"  next {local(at, schedule.timing.timezone)}" for at in coming(schedule, 5))
+    yield ""
+    if schedule.plan is not None:
+        yield from plan_lines(schedule.plan)
+    elif schedule.template:
+        yield f"template {safe(schedule.template)}"
+    else:
+        yield f"planned anew each time: {clip(safe(schedule.request), 200)}"
+
+
+def fire_lines(fires: Sequence[Fire], zone: str) -> Iterator[str]:
+    """A line a fire."""
+    for fire in fires:
+        note = f"  {clip(safe(fire.note), 120)}" if fire.note else ""
+        kind = "" if fire.kind == "due" else f" ({fire.kind.value})"
+        run = f"  {fire.run}" if fire.run else ""
+        yield f"{local(fire.due, zone)}  {fire.state.value}{kind}{run}{note}"
+
+
+class Offer(NamedTuple):
+    """What would be scheduled: its plan, and the fields of the schedule to be."""
+
+    plan: Plan
+    fields: dict[str, Any]
+
+    @property
+    def timing(self) -> Timing:
+        """When it would fire."""
+        timing: Timing | None = self.fields.get("timing") or self.plan.schedule
+        if timing is None:
+            raise Misconfigured("it is not said when", hint="--cron, --daily, --every or --at")
+        return timing
+
+
+async def confirmed(session: Session, offer: Offer) -> bool:
+    """Show what would run when, and take the person's word; false when there is none."""
+    check_timing(offer.timing)
+    await session.refuse_what_cannot_run(offer.plan)
+    await session.smith.schedules.require_unattended(offer.plan)
+    session.say(*_lines(session, offer))
+    given = vars(session.args).get("approve_plan")
+    if given == offer.plan.hash:
+        return True
+    if given:
+        session.say("--approve-plan names another plan: this one is not approved")
+    if session.has_person:
+        return read_choice(ask_line(session.words["schedule_ask"]) or "").kind == "yes"
+    return False
+
+
+def waits(session: Session, offer: Offer) -> int:
+    """Say what is needed before anything is scheduled."""
+    session.say(session.words["schedule_waits"], f"  {safe(_approving(session, offer))}")
+    if vars(session.args).get("json"):
+        times = next_fires(offer.timing, after=session.smith.runs.journals.clock.now(), count=3)
+        told: dict[str, Json] = {
+            "hash": offer.plan.hash,
+            "timing": offer.timing.to_json() | {"timezone": offer.timing.timezone},
+            "next": [instant(at) for at in times],
+            "plan": offer.plan.to_json(),
+        }
+        print_json(told)
+    return Exit.WAITING
+
+
+def _approving(session: Session, offer: Offer) -> str:
+    approval = ("--approve-plan", offer.plan.hash)
+    if "run" not in offer.fields:
+        return f"… {' '.join(approval)}"
+    source = ("--run", str(offer.fields["run"]), *_flags(offer.timing))
+    return session.command("schedule", "add", *source, *approval)
+
+
+def _lines(session: Session, offer: Offer) -> Iterator[str]:
+    yield from plan_lines(offer.plan)
+    yield ""
+    yield session.words["schedule_is"].format(timing=safe(str(offer.timing)))
+    now = session.smith.runs.journals.clock.now()
+    for at in next_fires(offer.timing, after=now, count=3):
+        yield f"  {local(at, offer.timing.timezone)}"
+    yield f"  {session.words['hash'].format(hash=offer.plan.hash)}"
+
+
+def _flags(timing: Timing) -> list[str]:
+    """A timing as it is typed."""
+    ways = {
+        "--every": f"{timing.every_minutes}m" if timing.every_minutes else None,
+        "--daily": timing.daily_at,
+        "--cron": timing.cron,
+        "--at": timing.once_at,
+    }
+    given = [word for flag, value in ways.items() if value for word in (flag, value)]
+    return [*given, "--tz", timing.timezone]
+
+
+async def kept(session: Session, offer: Offer, **behaviour: Any) -> Schedule:
+    """The schedule, made under the approval that was given."""
+    fields = offer.fields | behaviour
+    return await session.smith.schedules.create(**fields, approve=offer.plan.hash, by=session.by)
+
+
+async def offer_schedule(session: Session, run: Run) -> int | None:
+    """Ask whether a planned request becomes a schedule; nothing when it is to run once, now."""
+    if run.plan is None or run.plan.schedule is None:
+        return None
+    offer = Offer(run.plan, {"run": run.id, "timing": run.plan.schedule})
+    try:
+        refuse_missing(run.problems)
+        check_timing(offer.timing)
+        await session.smith.schedules.require_unattended(offer.plan)
+    except (Misconfigured, Refused) as error:
+        once = f"to do it once: {session.command('resume', run.id)}"
+        raise Refused(f"this cannot be a schedule: {error}", hint=once) from None
+    if not session.has_person:
+        finish(session, run)
+        session.say(*_lines(session, offer), session.words["schedule_waits"])
+        session.say(f"  {safe(_approving(session, offer))}")
+        return Exit.WAITING
+    session.say(*_lines(session, offer))
+    typed = (ask_line(session.words["schedule_or_once"]) or "").strip()
+    if typed.lower() in ("o", "once", "一次"):
+        return None
+    if read_choice(typed).kind != "yes":
+        session.say(session.words["not_now"].format(ran=ran(run, session)))
+        return Exit.WAITING
+    schedule = await kept(session, offer)
+    if vars(session.args).get("json"):
+        print_json(schedule_json(schedule))
+    session.say(session.words["schedule_kept"].format(name=safe(schedule.name)))
+    session.say(f"  {session.command('schedule', 'keep')}")
+    return Exit.OK

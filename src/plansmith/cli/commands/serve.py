@@ -1,0 +1,112 @@
+"""`plansmith serve`: the HTTP API and the page; `plansmith mcp`: MCP over standard input."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import threading
+import webbrowser
+from pathlib import Path
+from typing import Any, Final
+
+from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.options import add_parts, settings_of
+from plansmith.cli.ui.output import Exit
+from plansmith.config import data_folder
+from plansmith.errors import Misconfigured
+from plansmith.server.settings import Serve
+from plansmith.wiring import load
+
+PORT: Final = 8765
+_MOST_DAYS: Final = 365
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--port", type=int, default=PORT, help=f"0 is any (default: {PORT})")
+    parser.add_argument("--no-browser", action="store_true", help="open no browser")
+    parser.add_argument("--token-file", metavar="FILE", help="where the token for API clients is")
+    parser.add_argument(
+        "--login-days",
+        type=float,
+        default=30.0,
+        metavar="DAYS",
+        help="how long a browser that is not used stays logged in (default: 30)",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="the address (default: 127.0.0.1)")
+    parser.add_argument(
+        "--insecure-remote",
+        action="store_true",
+        help="let other machines reach it, without TLS; needs --token-file",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="HOST[:PORT]",
+        help="another name it answers to, such as that of a proxy; repeatable",
+    )
+    parser.add_argument("--telemetry", action="store_true", help="OpenTelemetry spans")
+    add_parts(parser)
+
+
+def _main(args: argparse.Namespace) -> int:
+    if args.insecure_remote and not args.token_file:
+        hint = "name a file with --token-file; clients need its token"
+        raise Misconfigured("a server that others can reach needs a token", hint=hint)
+    if not 0 <= args.port < 65536:
+        raise Misconfigured(f"{args.port} is no port", hint="a port is 0 to 65535")
+    if not 0 < args.login_days <= _MOST_DAYS:
+        hint = f"more than 0, and at most {_MOST_DAYS}"
+        raise Misconfigured(f"{args.login_days:g} is no number of days", hint=hint)
+    wanted = Serve(
+        token_file=Path(args.token_file or data_folder() / "server.token").expanduser(),
+        tokens_file=data_folder() / "tokens.json",
+        login_days=args.login_days,
+        host=args.host,
+        port=args.port,
+        allow_hosts=tuple(args.allow_host),
+        remote=args.insecure_remote,
+        telemetry=args.telemetry,
+    )
+
+    def announce(link: str) -> None:
+        sys.stderr.write(f"Plansmith is at {link}\nThe link works once. Ctrl-C ends the server.\n")
+        sys.stderr.flush()
+        if not args.no_browser:
+            # Apart: a browser that does not start must not hold up the server.
+            threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
+
+    asyncio.run(_run_server()(settings_of(args), wanted, announce))
+    return Exit.OK
+
+
+def _run_server() -> Any:
+    try:
+        return load("plansmith.server.serve:run_server")
+    except ModuleNotFoundError as error:
+        hint = "pip install 'plansmith[server]'"
+        raise Misconfigured(f"the server needs the package {error.name}", hint=hint) from None
+
+
+COMMAND = FileCommand(_configure, _main)
+
+
+def _mcp_configure(parser: argparse.ArgumentParser) -> None:
+    add_parts(parser)
+
+
+def _mcp_main(args: argparse.Namespace) -> int:
+    asyncio.run(_run_stdio()(settings_of(args)))
+    return Exit.OK
+
+
+def _run_stdio() -> Any:
+    try:
+        return load("plansmith.server.mcp_stdio:run_stdio")
+    except ModuleNotFoundError as error:
+        hint = "pip install 'plansmith[mcp,server]'"
+        raise Misconfigured(f"the MCP server needs the package {error.name}", hint=hint) from None
+
+
+MCP = FileCommand(_mcp_configure, _mcp_main)

@@ -1,0 +1,149 @@
+"""`plansmith research` and `plansmith data`: a request for a ready-made team."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from plansmith.app import Plansmith
+from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.describe import run_json
+from plansmith.cli.interactive import carry, finish
+from plansmith.cli.options import add_parts, add_running, settings_of
+from plansmith.cli.questions import read_answer
+from plansmith.cli.session import Session, exit_of
+from plansmith.cli.ui.output import print_json, print_text
+from plansmith.cli.ui.progress import Lines
+from plansmith.cli.ui.words import own_locale, words_for
+from plansmith.config import Settings
+from plansmith.errors import Misconfigured
+from plansmith.plan.next_move import AwaitReview, Paused, next_move
+from plansmith.plan.run import Run
+from plansmith.planner.context.profile import read_profile
+from plansmith.review.render import plan_lines
+from plansmith.teams import Tell, data, research
+from plansmith.wiring import TeamSmiths
+
+Make = Callable[[Settings, Tell], Plansmith]
+_WRITER: Final = "sql_writer"
+
+
+def _configure(parser: argparse.ArgumentParser, team: str) -> None:
+    parser.add_argument("request", metavar="REQUEST", nargs="?", default="", help="what to find")
+    parser.add_argument(
+        "--resume", metavar="RUN", help="go on with a run of this team: id, or last"
+    )
+    parser.add_argument(
+        "--answer",
+        nargs=2,
+        metavar=("QUESTION", "ANSWER"),
+        help="answer a question of the run first",
+    )
+    add_parts(parser)
+    add_running(parser)
+    parser.set_defaults(team=team)
+
+
+def _configure_research(parser: argparse.ArgumentParser) -> None:
+    _configure(parser, "research")
+
+
+def _configure_data(parser: argparse.ArgumentParser) -> None:
+    _configure(parser, "data")
+    urls = "sqlite:///FILE, duckdb:///FILE or postgresql://…"
+    parser.add_argument("--db", metavar="URL", required=True, help=f"the database: {urls}")
+    parser.add_argument("--sql-only", action="store_true", help="write the SQL and do not run it")
+
+
+def _research(args: argparse.Namespace) -> int:
+    def make(settings: Settings, tell: Tell) -> Plansmith:
+        return research(settings, tell=tell)
+
+    return _in_team(args, make, _carried_through)
+
+
+def _data(args: argparse.Namespace) -> int:
+    def make(settings: Settings, tell: Tell) -> Plansmith:
+        return data(settings, database=args.db, sql_only=args.sql_only, tell=tell)
+
+    return _in_team(args, make, _sql if args.sql_only else _carried_through)
+
+
+def _in_team(
+    args: argparse.Namespace, make: Make, work: Callable[[Session], Awaitable[int]]
+) -> int:
+    """Do the work of a command with a team made for it, and closed whatever happens."""
+    if bool(args.request.strip()) == bool(args.resume):
+        hint = f'plansmith {args.team} "…", or --resume RUN'
+        raise Misconfigured("give either a request or a run to go on with", hint=hint)
+    settings = settings_of(args)
+    words = words_for(args.lang or own_locale())
+    lines = Lines(words)
+
+    async def go() -> int:
+        smith = make(settings, lines.say)
+        try:
+            return await work(Session(smith, settings, args, words, TeamSmiths(smith, settings)))
+        finally:
+            await smith.close()
+
+    return asyncio.run(go())
+
+
+async def _carried_through(session: Session) -> int:
+    """Bring a new run, or one that waits, as far as it goes."""
+    if session.args.resume:
+        run = await session.run(session.args.resume)
+        if next_move(run) == Paused():
+            await session.smith.resume(run.id, by=session.by)
+        if session.args.answer:
+            await _answer(session, run, *session.args.answer)
+        return await carry(session, run.id, fresh=False)
+    run = await _planned(session)
+    if run.plan is not None and not isinstance(next_move(run), AwaitReview):
+        session.say(*plan_lines(run.plan), "")
+    return await carry(session, run.id)
+
+
+async def _answer(session: Session, run: Run, question: str, typed: str) -> None:
+    if question not in run.questions:
+        hint = f"open: {', '.join(run.questions) or 'none'}"
+        raise Misconfigured(f"run {run.id} has no question {question!r}", hint=hint)
+    value = read_answer(run.questions[question], typed)
+    await session.smith.answer(run.id, question, value, by=session.by)
+
+
+async def _planned(session: Session, target: str | None = None) -> Run:
+    args, settings = session.args, session.settings
+    options: dict[str, Any] = {"locale": args.lang or "", "target": target}
+    if settings.profile:
+        options["profile"] = read_profile(settings.profile)
+    try:
+        return await session.smith.plan(args.request, by=session.by, **options)
+    except asyncio.CancelledError:
+        session.say(session.words["detached"], f"  {session.command('resume', 'last')}")
+        raise
+
+
+async def _sql(session: Session) -> int:
+    """Print the statement alone: it was checked by the database, and nothing was run."""
+    if session.args.resume:
+        return await _carried_through(session)
+    run = await _planned(session, _WRITER)
+    if run.plan is None or isinstance(next_move(run), AwaitReview):
+        return await carry(session, run.id)
+    run = await session.smith.run(run.id)
+    [step] = run.steps.values()
+    if session.args.json:
+        print_json(run_json(run, session))
+    elif isinstance(step.result, dict):
+        print_text(str(step.result["sql"]))
+    else:
+        finish(session, run)
+    return exit_of(run)
+
+
+RESEARCH = FileCommand(_configure_research, _research)
+DATA = FileCommand(_configure_data, _data)

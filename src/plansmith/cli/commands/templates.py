@@ -1,0 +1,259 @@
+"""`plansmith templates`: keep plans by name, with parameters, and use them again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Final
+
+from plansmith.cli.commands.plans import FileCommand, names_run
+from plansmith.cli.commands.report import write_file
+from plansmith.cli.interactive import carry
+from plansmith.cli.options import add_json, add_parts, add_running
+from plansmith.cli.session import Session, in_session
+from plansmith.cli.ui.output import Exit, load_plan, print_json, print_lines, read_file
+from plansmith.errors import Misconfigured
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run
+from plansmith.review.render import plan_lines, value_line
+from plansmith.templates.book import Template, TemplateBook, exported
+from plansmith.templates.parameters import places
+from plansmith.templates.suggest import suggest
+from plansmith.text import clip, safe
+
+_NAMES: Final = "list|show|save|use|suggest|export|import|remove"
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    deeds = parser.add_subparsers(dest="deed", required=True, metavar=_NAMES)
+    listing = deeds.add_parser("list", help="all templates")
+    show = deeds.add_parser("show", help="one template: its parameters and its plan")
+    save = deeds.add_parser("save", help="make a template of a run or a plan file")
+    use = deeds.add_parser("use", help="run a template, reviewed like any plan")
+    like = deeds.add_parser("suggest", help="templates for a request like the one they came from")
+    export = deeds.add_parser("export", help="a template as a file")
+    take = deeds.add_parser("import", help="a template from a file, as the next version")
+    remove = deeds.add_parser("remove", help="take a template out of use")
+    for deed in (show, use, export, remove):
+        deed.add_argument("name", metavar="NAME", help="a name such as weather or weather@2")
+    _configure_save(save)
+    like.add_argument("request", metavar="REQUEST", help="what is wanted, in words")
+    use.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter; repeatable"
+    )
+    export.add_argument("--yaml", action="store_true", help="write YAML")
+    export.add_argument("-o", "--output", metavar="FILE", help="write it to a file instead")
+    take.add_argument("file", metavar="FILE", help="a template as JSON or YAML; - for stdin")
+    take.add_argument("--name", default="", help="keep it under another name")
+    for deed in (listing, show, save, like, export, take, remove, use):
+        add_parts(deed)
+        (add_running if deed is use else add_json)(deed)
+
+
+def _configure_save(save: argparse.ArgumentParser) -> None:
+    save.add_argument("source", metavar="RUN|PLAN", help="a run that was done, or a plan file")
+    save.add_argument("name", metavar="NAME", nargs="?", default="", help="the template's name")
+    save.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=PLACE[,PLACE…]",
+        help="make a value of the plan a parameter, such as city=w.inputs.city; repeatable",
+    )
+    save.add_argument(
+        "--required", action="append", default=[], metavar="NAME", help="a parameter to be given"
+    )
+    save.add_argument(
+        "--list", action="store_true", help="list the values that can be parameters; save nothing"
+    )
+
+
+def _main(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        return await _DEEDS[args.deed](session, session.smith.templates)
+
+    return in_session(args, work)
+
+
+async def _list(session: Session, book: TemplateBook) -> int:
+    known = {name: each for name, each in (await book.all()).items() if "@" not in name}
+    if session.args.json:
+        print_json([_row(each) for each in known.values()])
+    elif known:
+        width = max(len(each.full_name) for each in known.values())
+        print_lines(
+            f"{safe(each.full_name):<{width}}  {clip(safe(each.plan.goal), 60)}"
+            f"  ({safe(', '.join(each.properties)) or 'no parameters'})"
+            for each in known.values()
+        )
+    else:
+        session.say("no templates; plansmith templates save RUN NAME makes one")
+    return Exit.OK
+
+
+def _row(template: Template) -> dict[str, Json]:
+    return {
+        "name": template.name,
+        "version": template.version,
+        "goal": template.plan.goal,
+        "parameters": dict(template.parameters),
+        "saved_by": template.saved_by,
+        "saved_at": template.saved_at.isoformat() if template.saved_at else None,
+        "run": template.run,
+    }
+
+
+async def _show(session: Session, book: TemplateBook) -> int:
+    template = await book.get(session.args.name)
+    if session.args.json:
+        print_json(exported(template))
+        return Exit.OK
+    print_lines(_lines(template))
+    return Exit.OK
+
+
+def _lines(template: Template) -> Iterator[str]:
+    who = f" by {safe(template.saved_by)}" if template.saved_by else ""
+    when = f" at {template.saved_at:%Y-%m-%d %H:%M} UTC" if template.saved_at else ""
+    source = f" from run {safe(template.run)}" if template.run else ""
+    yield f"{safe(template.full_name)}, saved{who}{when}{source}"
+    for name, form in template.properties.items():
+        kind = value_line(form.get("type") or form.get("enum") or "any")
+        default = f" = {value_line(form['default'])}" if "default" in form else " (required)"
+        yield f"  {safe(name)}: {kind}{default}"
+    yield ""
+    yield from plan_lines(template.plan)
+
+
+async def _save(session: Session, book: TemplateBook) -> int:
+    args = session.args
+    source = await _source(session, args.source)
+    plan = source.plan if isinstance(source, Run) else source
+    if args.list and plan is not None:
+        found = list(places(plan))
+        if args.json:
+            print_json([{"place": each.where, "value": each.value} for each in found])
+        else:
+            print_lines(f"{safe(each.where)} = {value_line(each.value)}" for each in found)
+        return Exit.OK
+    if not args.name:
+        raise Misconfigured("the template needs a name", hint="plansmith templates save RUN NAME")
+    chosen = {name: value.split(",") for name, value in pairs(args.param).items()}
+    template = await book.save(
+        source, args.name, parameters=chosen, required=args.required, by=session.by
+    )
+    _told(session, template, "saved")
+    return Exit.OK
+
+
+async def _source(session: Session, name: str) -> Run | Plan:
+    return await session.run(name) if names_run(name) else load_plan(name)
+
+
+def pairs(given: list[str]) -> dict[str, str]:
+    """What was given as NAME=VALUE, each name once."""
+    pairs: dict[str, str] = {}
+    for each in given:
+        name, found, value = each.partition("=")
+        if not found or not name:
+            raise Misconfigured(f"{each!r} is not NAME=…", hint="such as city=Oslo")
+        if name in pairs:
+            raise Misconfigured(f"{name!r} is given twice")
+        pairs[name] = value
+    return pairs
+
+
+def _told(session: Session, template: Template, deed: str) -> None:
+    if session.args.json:
+        print_json(_row(template))
+    else:
+        session.say(f"{deed} {safe(template.full_name)}")
+
+
+async def _use(session: Session, book: TemplateBook) -> int:
+    template = await book.get(session.args.name)
+    given = pairs(session.args.set)
+    inputs = {name: typed_value(template, name, text) for name, text in given.items()}
+    plan = await book.plan(session.args.name, inputs)
+    await session.refuse_what_cannot_run(plan)
+    run = await book.use(session.args.name, inputs, by=session.by)
+    return await carry(session, run.id)
+
+
+def typed_value(template: Template, name: str, text: str) -> Json:
+    """What a person typed, as the type that the parameter has."""
+    form: Mapping[str, Json] = template.properties.get(name, {})
+    if form.get("type") == "string":
+        return text
+    try:
+        value: Json = json.loads(text)
+    except ValueError:
+        return text
+    return value
+
+
+async def _suggest(session: Session, book: TemplateBook) -> int:
+    found = await suggest(session.args.request, book)
+    if session.args.json:
+        print_json([each.to_json() for each in found])
+        return Exit.OK
+    if not found:
+        session.say("no template resembles this request")
+    for each in found:
+        flags = [f"{name}={_typed(value)}" for name, value in each.inputs.items()]
+        flags += [f"{name}=…" for name in each.missing]
+        words = [word for flag in flags for word in ("--set", flag)]
+        print_lines(
+            [
+                f"{safe(each.template.full_name)}  {clip(safe(each.template.plan.goal), 80)}",
+                f"  {safe(session.command('templates', 'use', each.template.name, *words))}",
+            ]
+        )
+    return Exit.OK
+
+
+def _typed(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+async def _export(session: Session, book: TemplateBook) -> int:
+    template = await book.get(session.args.name)
+    written = exported(template, yaml=session.args.yaml)
+    text = written if isinstance(written, str) else json.dumps(written, indent=2) + "\n"
+    if session.args.output:
+        write_file(session.args.output, text)
+    else:
+        sys.stdout.write(text)
+    return Exit.OK
+
+
+async def _import(session: Session, book: TemplateBook) -> int:
+    text = read_file(session.args.file)
+    template = await book.take_in(text, name=session.args.name, by=session.by)
+    _told(session, template, "imported")
+    return Exit.OK
+
+
+async def _remove(session: Session, book: TemplateBook) -> int:
+    count = await book.remove(session.args.name)
+    if session.args.json:
+        print_json({"removed": count})
+    else:
+        session.say(f"removed {count} version{'s' * (count != 1)} of {safe(session.args.name)}")
+    return Exit.OK
+
+
+_DEEDS: Final[dict[str, Callable[[Session, TemplateBook], Awaitable[int]]]] = {
+    "list": _list,
+    "show": _show,
+    "save": _save,
+    "use": _use,
+    "suggest": _suggest,
+    "export": _export,
+    "import": _import,
+    "remove": _remove,
+}
+COMMAND = FileCommand(_configure, _main)

@@ -1,0 +1,167 @@
+"""`plansmith tools`: list, search, show, approve and call tools."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from plansmith.adapters.tools.mcp.servers import McpServers
+from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.interactive import carry
+from plansmith.cli.options import add_json, add_parts, add_running
+from plansmith.cli.questions import ask_line
+from plansmith.cli.session import Session, in_session
+from plansmith.cli.ui.output import Exit, print_json, print_lines
+from plansmith.errors import Misconfigured
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.plan import Plan
+from plansmith.planner.shortlist.pick import shortlist
+from plansmith.text import clip, safe
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    deeds = parser.add_subparsers(
+        dest="deed", required=True, metavar="list|search|show|approve|call"
+    )
+    listing = deeds.add_parser("list", help="all tools")
+    search = deeds.add_parser("search", help="the tools that fit a request, and why")
+    search.add_argument("request", metavar="REQUEST", help="what is wanted, in words")
+    search.add_argument("-k", type=int, default=None, help="how many (default: 6)")
+    show = deeds.add_parser("show", help="all that is known of a tool")
+    show.add_argument("name", metavar="TOOL")
+    approve = deeds.add_parser("approve", help="what MCP servers wait for, and your word on it")
+    approve.add_argument("name", nargs="?", metavar="NAME", help="a server, or server.tool")
+    approve.add_argument("--hash", metavar="HASH", help="approve exactly this, without asking")
+    approve.add_argument("--revoke", action="store_true", help="take an approval back")
+    call = deeds.add_parser("call", help="call one tool, reviewed like any plan")
+    call.add_argument("name", metavar="TOOL")
+    call.add_argument("inputs", metavar="JSON", nargs="?", default="{}", help="its inputs")
+    for deed in (listing, search, show, approve):
+        add_parts(deed)
+        add_json(deed)
+    add_parts(call)
+    add_running(call)
+
+
+def _main(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        match args.deed:
+            case "approve":
+                return await _approve(session)
+            case "call":
+                return await _call(session)
+            case _:
+                pass
+        specs = list((await session.smith.runs.intake.callees()).specs.values())
+        match args.deed:
+            case "search":
+                return _search(args, specs, args.k or session.settings.planner.top_k)
+            case "show":
+                return _show(args, specs)
+            case _:
+                return _list(args, specs)
+
+    return in_session(args, work)
+
+
+def _list(args: argparse.Namespace, specs: Sequence[ToolSpec]) -> int:
+    if args.json:
+        print_json([spec.to_json() for spec in specs])
+    else:
+        print_lines(
+            f"{safe(spec.name)}  [{spec.effect}]  {clip(safe(spec.description), 90)}"
+            for spec in specs
+        )
+    return Exit.OK
+
+
+def _search(args: argparse.Namespace, specs: Sequence[ToolSpec], k: int) -> int:
+    if k < 1:
+        raise Misconfigured(f"-k {k} is not 1 or more", hint="give a positive number")
+    picks = shortlist(args.request, specs, k=k)
+    if args.json:
+        print_json(
+            [{"name": each.name, "score": each.score, "reason": each.reason} for each in picks]
+        )
+    else:
+        print_lines(
+            f"{each.score:7.3f}  {safe(each.name)}  ({safe(each.reason)})" for each in picks
+        )
+    return Exit.OK
+
+
+def _show(args: argparse.Namespace, specs: Sequence[ToolSpec]) -> int:
+    found = [spec for spec in specs if spec.name == args.name]
+    if not found:
+        raise Misconfigured(f"there is no tool {args.name!r}", hint="plansmith tools list has all")
+    if args.json:
+        print_json(found[0].to_json())
+    else:
+        value = json.dumps(found[0].to_json(), ensure_ascii=False, indent=2)
+        print_lines(safe(line) for line in value.splitlines())
+    return Exit.OK
+
+
+async def _call(session: Session) -> int:
+    """A plan of one step: checked, reviewed by its effect, journaled."""
+    try:
+        inputs = json.loads(session.args.inputs)
+    except ValueError as error:
+        hint = 'such as {"path": "a.txt"}'
+        raise Misconfigured(f"the inputs are not JSON: {error}", hint=hint) from None
+    name = session.args.name
+    step = {"id": "call", "kind": "tool", "tool": name, "inputs": inputs}
+    plan = Plan.model_validate({"goal": f"Call {name}", "steps": [step]})
+    await session.refuse_what_cannot_run(plan)
+    run = await session.smith.submit(plan, by=session.by)
+    return await carry(session, run.id)
+
+
+async def _approve(session: Session) -> int:
+    servers = _servers(session)
+    args = session.args
+    if args.revoke:
+        if not args.name:
+            raise Misconfigured("revoke what?", hint="name a server, or server.tool")
+        servers.revoke(args.name)
+        return Exit.OK
+    waiting = [
+        each
+        for each in await servers.pending()
+        if args.name is None or args.name in (each.name, each.name.partition(".")[0])
+    ]
+    if args.json:
+        fields = ("name", "kind", "hash", "text", "changed")
+        print_json([{name: getattr(each, name) for name in fields} for each in waiting])
+    if not waiting:
+        session.say("Nothing waits for your approval.")
+    left = 0
+    for each in waiting:
+        session.say("", each.text, f"hash {each.hash}")
+        agreed = args.hash == each.hash or (
+            args.hash is None and session.has_person and _says_yes(each.name)
+        )
+        if agreed:
+            servers.approve(each.name, each.hash, by=session.by)
+            session.say(f"{safe(each.name)}: approved")
+        else:
+            left += 1
+    return Exit.WAITING if left else Exit.OK
+
+
+def _says_yes(name: str) -> bool:
+    """Only an explicit yes approves."""
+    typed = ask_line(f"Approve {safe(name)}? y = yes, Enter = not now: ") or ""
+    return typed.strip().lower() in ("y", "yes", "是")
+
+
+def _servers(session: Session) -> McpServers:
+    found = [each for each in session.smith.runs.intake.sources if isinstance(each, McpServers)]
+    if not found:
+        hint = "set [mcp.servers.NAME] or mcp.files, see docs/mcp.md"
+        raise Misconfigured("there are no MCP servers", hint=hint)
+    return found[0]
+
+
+COMMAND = FileCommand(_configure, _main)

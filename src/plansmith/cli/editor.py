@@ -1,0 +1,100 @@
+"""Opens a plan in the person's editor; nothing they wrote is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import tempfile
+from pathlib import Path
+
+from plansmith.cli.describe import change_lines
+from plansmith.cli.questions import ask_line
+from plansmith.cli.session import Session
+from plansmith.cli.ui.output import read_file
+from plansmith.dialects.native import read_plan, to_yaml
+from plansmith.errors import InvalidPlan, Misconfigured, Refused
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem
+from plansmith.plan.run import Run
+from plansmith.review.render import problem_lines
+
+
+async def edit_in_editor(session: Session, run: Run) -> Run:
+    """The run with the plan as the person left it in the editor; checked, then taken."""
+    if run.plan is None:
+        raise Refused(f"run {run.id} has no plan")
+    editor = _editor(session)
+    path = _written(run)
+    before = path.read_bytes()
+    while True:
+        await _open(editor, path)
+        if path.read_bytes() == before:
+            path.unlink()
+            session.say(session.words["unchanged"])
+            return run
+        try:
+            edited = await edit_from(session, run, str(path))
+        except InvalidPlan as error:
+            _tell(session, error)
+            if not _again(session):
+                again = session.command("edit", run.id, "--file", str(path))
+                session.say(session.words["kept"].format(path=path), f"  {again}")
+                raise
+        except BaseException:
+            session.say(session.words["kept"].format(path=path))
+            raise
+        else:
+            path.unlink()
+            return edited
+
+
+async def edit_from(session: Session, run: Run, name: str) -> Run:
+    """The run with the plan of a file."""
+    found = read_plan(read_file(name))
+    if not isinstance(found, Plan):
+        raise InvalidPlan(found)
+    edited = await session.smith.edit(run.id, found, by=session.by)
+    if run.plan is not None and edited.plan is not None:
+        session.say(session.words["changed"], *change_lines(run.plan, edited.plan))
+    return edited
+
+
+def _written(run: Run) -> Path:
+    handle, name = tempfile.mkstemp(prefix=f"plansmith-{run.id[:13]}-", suffix=".yaml")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(to_yaml(run.plan) if run.plan else "")
+    return Path(name)
+
+
+def _editor(session: Session) -> str:
+    named = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not named and not session.has_person:
+        # The usual editor would wait for a terminal for ever.
+        hint = "give the plan with --file, or set EDITOR"
+        raise Misconfigured("there is no terminal to edit the plan in", hint=hint)
+    return named or "vi"
+
+
+async def _open(editor: str, path: Path) -> None:
+    words = [*shlex.split(editor), str(path)]
+    try:
+        process = await asyncio.create_subprocess_exec(*words)
+    except OSError as error:
+        hint = "set EDITOR to your editor"
+        raise Misconfigured(f"{words[0]} cannot be started: {error.strerror}", hint=hint) from None
+    if await process.wait():
+        raise Misconfigured(f"{words[0]} ended with {process.returncode}", hint="set EDITOR")
+
+
+def _tell(session: Session, error: InvalidPlan) -> None:
+    problems = [each for each in error.problems if isinstance(each, Problem)]
+    session.say(*problem_lines(problems, session.words["locale"]))
+
+
+def _again(session: Session) -> bool:
+    """Whether the person wants the editor again; without one to ask, no."""
+    if not session.has_person:
+        return False
+    typed = ask_line(session.words["edit_again"])
+    return typed is not None and typed.strip().lower() not in ("n", "no", "否", "不")

@@ -1,0 +1,288 @@
+"""Shows progress on stderr: the state of a run and its steps as rows."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple, Protocol, TextIO
+
+from plansmith.cli.ui.output import print_line_json
+from plansmith.cli.ui.words import Words
+from plansmith.plan import events as e
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.sentence import in_language
+from plansmith.review.draw import branches
+from plansmith.review.render import action
+from plansmith.text import clip, safe
+from plansmith.wiring import load
+
+ICONS: Final = {
+    StepStatus.WAITING: "·",
+    StepStatus.READY: "○",
+    StepStatus.RUNNING: "▶",
+    StepStatus.ASKING: "?",
+    StepStatus.DONE: "✓",
+    StepStatus.FAILED: "✗",
+    StepStatus.SKIPPED: "↷",
+    StepStatus.CANCELLED: "■",
+    StepStatus.UNKNOWN: "!",
+}
+_TITLE: Final = 60
+_ERROR: Final = 120
+# When not all rows fit, those go first that say the least.
+_URGENCY: Final = {
+    StepStatus.ASKING: 0,
+    StepStatus.UNKNOWN: 0,
+    StepStatus.RUNNING: 1,
+    StepStatus.FAILED: 2,
+    StepStatus.READY: 3,
+    StepStatus.CANCELLED: 4,
+    StepStatus.DONE: 5,
+    StepStatus.WAITING: 6,
+    StepStatus.SKIPPED: 7,
+}
+
+
+class Row(NamedTuple):
+    """One step: its state, and the line that says so; no status where the line sums others up."""
+
+    status: StepStatus | None
+    text: str
+
+
+def header(run: Run, *, now: datetime, words: Words) -> str:
+    """How far a run is, such as `3/9 · 2 running · 1 waiting for you · $0.012 · 00:41`."""
+    return " · ".join(_parts(run, now, words))
+
+
+def _parts(run: Run, now: datetime, words: Words) -> Iterator[str]:
+    states = [run.steps[name].status for name in _active(run.plan)] if run.plan else []
+    if states:
+        yield f"{states.count(StepStatus.DONE)}/{len(states)}"
+    if run.status not in (RunStatus.RUNNING, RunStatus.ASKING):
+        yield words[run.status.value]
+    for status, key in ((StepStatus.RUNNING, "head_running"), (StepStatus.FAILED, "head_failed")):
+        if status in states:
+            yield words[key].format(count=states.count(status))
+    if run.questions:
+        yield words["head_waiting"].format(count=len(run.questions))
+    yield from _spent(run, now)
+
+
+def _spent(run: Run, now: datetime) -> Iterator[str]:
+    if run.money:
+        yield f"${run.money:.3f}"
+    elif run.tokens:
+        yield f"{run.tokens:,} tokens"
+    begun = run.started_at or run.created_at
+    if begun is not None:
+        yield elapsed(((run.updated_at or now) if run.status.over else now) - begun)
+
+
+def _active(plan: Plan) -> list[str]:
+    return [step.id for step in plan.steps if not step.disabled]
+
+
+def elapsed(span: timedelta) -> str:
+    """A span as minutes and seconds."""
+    seconds = max(0, int(span.total_seconds()))
+    hours = f"{seconds // 3600}:" if seconds >= 3600 else ""
+    return f"{hours}{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def rows(run: Run, *, now: datetime, words: Words, most: int | None = None) -> list[Row]:
+    """The steps as a tree, one a row; of more than `most` those that matter now."""
+    if run.plan is None:
+        return []
+    found = [
+        Row(run.steps[each.step].status, f"{each.lead}{_text(run, each.step, now, words)}")
+        for each in branches(run.plan)
+    ]
+    if most is None or len(found) <= most:
+        return found
+    keep = max(most - 1, 1)
+    ranked = sorted(range(len(found)), key=lambda index: _URGENCY[_status(found[index])])
+    shown = [found[index] for index in sorted(ranked[:keep])]
+    return [*shown, Row(None, words["more"].format(count=len(found) - len(shown)))]
+
+
+def _status(row: Row) -> StepStatus:
+    return row.status or StepStatus.WAITING
+
+
+def _text(run: Run, name: str, now: datetime, words: Words) -> str:
+    state = run.steps[name]
+    step = run.plan.by_id[name] if run.plan else None
+    about = clip(safe(step.title) or action(step), _TITLE) if step else ""
+    state_text = f"{ICONS[state.status]} {safe(name)}  {words[state.status.value]}"
+    return "  ".join(part for part in (state_text, _detail(run, name, now, words), about) if part)
+
+
+def _detail(run: Run, name: str, now: datetime, words: Words) -> str:
+    """What is known beyond the status: parts done, time, the last word, the error."""
+    state = run.steps[name]
+    match state.status:
+        case StepStatus.RUNNING:
+            return " ".join(part for part in (_share(run, name), _time(state, now)) if part)
+        case StepStatus.DONE:
+            return _time(state, now)
+        case StepStatus.FAILED | StepStatus.CANCELLED | StepStatus.UNKNOWN:
+            return clip(safe(in_language(state.error, words["locale"])), _ERROR)
+        case _:
+            return ""
+
+
+def _share(run: Run, name: str) -> str:
+    parts = [step.status for each, step in run.steps.items() if each.startswith(f"{name}/")]
+    share = f"{parts.count(StepStatus.DONE)}/{len(parts)}" if parts else ""
+    said = clip(safe(run.steps[name].progress), _TITLE)
+    return " ".join(part for part in (share, said) if part)
+
+
+def _time(state: StepState, now: datetime) -> str:
+    if state.started_at is None:
+        return ""
+    return elapsed((state.finished_at or now) - state.started_at)
+
+
+_TICK_S: Final = 0.25
+_LONGEST: Final = 200
+_SHORTEST: Final = 40
+
+
+class View(Protocol):
+    """Whoever shows a run as it goes on."""
+
+    def show(self, run: Run, event: e.Event) -> None:
+        """One event has happened, and the run stands so."""
+        ...
+
+    def say(self, text: str) -> None:
+        """A line of our own."""
+        ...
+
+    def tick(self) -> None:
+        """Time has passed."""
+        ...
+
+    def stop(self) -> None:
+        """Leave the stream to others; what was shown stays."""
+        ...
+
+
+class Lines:
+    """One line a thing that happened, with the time since the start."""
+
+    def __init__(self, words: Words, stream: TextIO | None = None) -> None:
+        self._words = words
+        self._stream = stream or sys.stderr
+        self._start = time.monotonic()
+
+    def show(self, run: Run, event: e.Event) -> None:
+        """Tell of a step, or of the run, in a line."""
+        text = line_of(run, event, self._words)
+        if text:
+            self.say(text)
+
+    def say(self, text: str) -> None:
+        """A line."""
+        passed = int(time.monotonic() - self._start)
+        self._stream.write(f"[{passed // 60:02d}:{passed % 60:02d}] {safe(text)}\n")
+        self._stream.flush()
+
+    def tick(self) -> None:
+        """Nothing changes with time."""
+
+    def stop(self) -> None:
+        """Nothing is held."""
+
+
+def line_of(run: Run, event: e.Event, words: Words) -> str:
+    """What a line says of an event; nothing for those that only accompany others."""
+    locale = words["locale"]
+    match event.body:
+        case e.StepProgressed(step=name, text=text):
+            return f"{ICONS[StepStatus.RUNNING]} {name}: {clip(text, _LONGEST)}"
+        case e.QuestionAsked(question=name, text=text):
+            # Short enough to stay on its line: what it says stands quoted where it is answered.
+            return (
+                f"{ICONS[StepStatus.ASKING]} {name}: {clip(in_language(text, locale), _SHORTEST)}"
+            )
+        case e.ReplanStarted(cause=cause):
+            return f"{words['replanning']}: {clip(in_language(cause, locale), _LONGEST)}"
+        case e.RunPaused(reason=reason):
+            why = clip(in_language(reason, locale), _LONGEST)
+            return f"{words['paused']}: {why}" if why else words["paused"]
+        case e.RunFinished():
+            return header(run, now=event.at, words=words)
+        case _:
+            return _step_line(run, event, words)
+
+
+def _step_line(run: Run, event: e.Event, words: Words) -> str:
+    name = getattr(event.body, "step", None)
+    if not isinstance(name, str) or name not in run.steps:
+        return ""
+    state = run.steps[name]
+    why = getattr(event.body, "error", "") or getattr(event.body, "reason", "")
+    told = f"{ICONS[state.status]} {name} {words[state.status.value]}"
+    if state.program:
+        told += f" ({words['by_program'].format(name=state.program)})"
+    return f"{told}: {clip(in_language(str(why), words['locale']), _LONGEST)}" if why else told
+
+
+class JsonLines:
+    """Events as lines of JSON on stdout, and the same words as ever on stderr."""
+
+    def __init__(self, inner: View) -> None:
+        self._inner = inner
+
+    def show(self, run: Run, event: e.Event) -> None:
+        """Print the event, and tell of it."""
+        print_line_json(event.shown_json())
+        self._inner.show(run, event)
+
+    def say(self, text: str) -> None:
+        """A line of our own."""
+        self._inner.say(text)
+
+    def tick(self) -> None:
+        """Time has passed."""
+        self._inner.tick()
+
+    def stop(self) -> None:
+        """Leave the stream."""
+        self._inner.stop()
+
+
+def make_view(words: Words, *, jsonl: bool = False) -> View:
+    """The view for where stderr leads."""
+    if jsonl:
+        return JsonLines(Lines(words))
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        return Lines(words)
+    block: View = load("plansmith.cli.ui.live:Block")(words)
+    return block
+
+
+@asynccontextmanager
+async def ticking(view: View) -> AsyncGenerator[None]:
+    """Keep a view's clock going as long as it is looked at."""
+
+    async def tick() -> None:
+        while True:
+            view.tick()
+            await asyncio.sleep(_TICK_S)
+
+    task = asyncio.create_task(tick())
+    try:
+        yield
+    finally:
+        task.cancel()
+        view.stop()

@@ -1,0 +1,1 @@
+"""Runs an approved plan: calls its steps in parallel, journals every event, recovers (floor 5)."""

@@ -1,0 +1,217 @@
+"""Who may answer a question of a run, and what an answer means for the step that waits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Final, NamedTuple, TypedDict
+
+import jsonschema_rs
+
+from plansmith.engine.budget import settle_limit
+from plansmith.engine.provenance import settle_data
+from plansmith.engine.recover import UNKNOWN_OPTIONS
+from plansmith.errors import Refused
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.data import Json, canonical_json, content_hash
+from plansmith.plan.events import (
+    AnyBody,
+    QuestionAnswered,
+    QuestionAsked,
+    StepDone,
+    StepFailed,
+    StepReplied,
+    StepReset,
+    StepSkipped,
+)
+from plansmith.plan.fold import FOR_PROGRAMS
+from plansmith.plan.graph import downstream, needs
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import value_text
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import AnyStep, MapStep, PlanStep
+from plansmith.planner.check.schemas import BadSchema, validator
+from plansmith.review.policy import active_steps, effects
+
+ONLY_PERSONS: Final = (
+    "A person has to decide this: on the page of plansmith serve, or with plansmith approve "
+    "or plansmith answer"
+)
+NOT_BEGUN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
+# Rather too much counts as a no than too little: what is not done can still be done.
+_NO: Final = re.compile(
+    r"(?:no|n|nope|not|never|don['’]?t|do not|stop|cancel|abort|reject|refuse|decline|deny)\b"
+    r"|[否不别勿]|取消|拒绝|停",
+    re.IGNORECASE,
+)
+
+
+class Known(TypedDict):
+    """What a plan's steps can call, and the templates they run."""
+
+    tools: Mapping[str, ToolSpec]
+    agents: Mapping[str, AgentSpec]
+    templates: Mapping[str, Plan]
+
+
+def answerable(run: Run, known: Known) -> dict[str, QuestionAsked]:
+    """The open questions that a program may answer, by name."""
+    return {name: each for name, each in run.questions.items() if not why_not(run, each, known)}
+
+
+def why_not(run: Run, asked: QuestionAsked, known: Known) -> str:
+    """Why a program may not answer a question, or nothing."""
+    if asked.asks not in FOR_PROGRAMS:
+        return "it asks for a permission, a decision or something that only a person knows"
+    acting = sorted(guarded(run.plan, asked.step, known)) if run.plan and asked.step else []
+    return f"its answer decides about {', '.join(acting)}, which acts" if acting else ""
+
+
+def guarded(plan: Plan, step: str, known: Known) -> set[str]:
+    """The steps that act and wait for a question of this step, at every level around it."""
+    found: set[str] = set()
+    for level in _levels(plan, step, known):
+        if level is None:
+            return {step}  # nobody knows what waits for it
+        after = downstream(needs(level.plan), [level.part]) - {level.part}
+        acting = {name for name in after if _acts(level.plan.by_id[name], known)}
+        found |= {f"{level.scope}{name}" for name in acting}
+    return found
+
+
+def refuses(run: Run, asked: QuestionAsked, value: Json, known: Known) -> bool:
+    """Whether an answer says no to what acts and waits for it.
+
+    An answer that what acts works with is no word on whether it may: `pay(tip={{q}})`.
+    """
+    if run.plan is None or asked.step is None or asked.asks != "step" or not _is_no(value):
+        return False
+    if not guarded(run.plan, asked.step, known):
+        return False
+    levels = [level for level in _levels(run.plan, asked.step, known) if level is not None]
+    return not any(
+        _acts(level.plan.by_id[name], known)
+        for level in levels
+        for name in downstream(_flow(level.plan), [level.part])
+    )
+
+
+def behind(run: Run, step: str) -> tuple[str, ...]:
+    """The steps of the plan that need it and have not begun; those of a template end with it."""
+    if run.plan is None or step not in run.plan.by_id:
+        return ()
+    after = downstream(needs(run.plan), [step])
+    return tuple(
+        name for name, state in run.steps.items() if name in after and state.status in NOT_BEGUN
+    )
+
+
+def _is_no(value: Json) -> bool:
+    return value is False or (isinstance(value, str) and bool(_NO.match(value.strip())))
+
+
+def _flow(plan: Plan) -> dict[str, frozenset[str]]:
+    """The steps whose results each step works with; an order alone is none."""
+    return {
+        step.id: frozenset(ref.step for ref in step.refs() if ref.step in plan.by_id)
+        for step in plan.steps
+    }
+
+
+class _Level(NamedTuple):
+    """A plan around a step, and the step of it in which the inner one is."""
+
+    plan: Plan
+    part: str
+    scope: str
+
+
+def _levels(plan: Plan, step: str, known: Known) -> Iterator[_Level | None]:
+    """Every plan around a step, the outmost first; none where it is not known any more."""
+    scope, parts = "", step.split("/")
+    while parts:
+        part = parts.pop(0)
+        if part not in plan.by_id:
+            yield None
+            return
+        yield _Level(plan, part, scope)
+        scope, inner = f"{scope}{part}/", plan.by_id[part]
+        while isinstance(inner, MapStep) and parts:
+            scope, inner = f"{scope}{parts.pop(0)}/", inner.each
+        template = inner.template if isinstance(inner, PlanStep) else ""
+        plan = known["templates"].get(template, Plan())
+
+
+def _acts(step: AnyStep, known: Known) -> bool:
+    """Whether a step, or anything in it, changes something; what nobody knows does."""
+    for inner in active_steps(Plan(steps=(step,)), known["templates"]):
+        if isinstance(inner, PlanStep) and inner.template not in known["templates"]:
+            return True
+        calls = effects(inner, tools=known["tools"], agents=known["agents"])
+        if any(effect is not Effect.READ for _, effect in calls):
+            return True
+    return False
+
+
+def settle(asked: QuestionAsked, value: Json, *, run: Run, known: Known) -> list[AnyBody]:
+    """The events an answer leads to; an answer that does not fit the question is refused.
+
+    A no to something that acts leaves it out: that is no result to go on with.
+    """
+    if asked.limit_asked:
+        return settle_limit(asked.limit_asked, value)
+    if asked.step is None:
+        return []
+    if asked.asks == "unknown":
+        return _settle_unknown(asked.step, value)
+    _check(asked, value)
+    if asked.asks == "consent":
+        return settle_data(asked, value)
+    if asked.state:
+        return [StepReplied(step=asked.step, answer=value, state=asked.state)]
+    if refuses(run, asked, value, known):
+        return _settle_no(run, asked.step, value)
+    size = len(canonical_json(value))
+    return [StepDone(step=asked.step, result=content_hash(value), size=size)]
+
+
+def expired(run: Run, now: datetime) -> Iterator[list[AnyBody]]:
+    """What closes each question whose time is up: no answer is one of its own, never a choice."""
+    for asked in run.questions.values():
+        if asked.expires_at is not None and asked.expires_at <= now:
+            closed: list[AnyBody] = [QuestionAnswered(question=asked.question, no_answer=True)]
+            if asked.step is not None:
+                error = Sentence("step.no_answer")
+                closed.append(StepFailed(step=asked.step, error=error, kind="person"))
+            yield closed
+
+
+def _settle_no(run: Run, step: str, value: Json) -> list[AnyBody]:
+    """What a no leaves out: the question's step, and all of the plan that waits for it."""
+    left = [StepSkipped(step=step, reason=Sentence("step.answered_no", answer=value_text(value)))]
+    denied = Sentence("step.denied", step=step)
+    return [*left, *(StepSkipped(step=name, reason=denied) for name in behind(run, step))]
+
+
+def _settle_unknown(step: str, value: Json) -> list[AnyBody]:
+    if value not in UNKNOWN_OPTIONS:
+        raise Refused(f"{value!r} is not one of {', '.join(UNKNOWN_OPTIONS)}")
+    if value == "done":
+        return [StepDone(step=step, result=content_hash(value))]
+    if value == "not_done":
+        return [StepFailed(step=step, error=Sentence("step.not_happened"), kind="person")]
+    return [StepReset(step=step, reason=Sentence("step.try_again"))]
+
+
+def _check(asked: QuestionAsked, value: Json) -> None:
+    if asked.answer_schema is not None:
+        try:
+            validator(asked.answer_schema).validate(value)
+        except BadSchema as error:
+            raise Refused(f"the question's schema is not usable: {error}") from None
+        except jsonschema_rs.ValidationError as error:
+            raise Refused(f"the answer does not fit: {error.message}") from None
+    elif asked.options and value not in asked.options:
+        raise Refused(f"{value!r} is not one of {', '.join(asked.options)}")

@@ -1,0 +1,392 @@
+"""Runs the steps of a plan in parallel, and writes each end and the next starts in one append."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from typing import Final, cast
+
+from plansmith.engine.budget import Budget, RunBudget, RunLimits
+from plansmith.engine.call import Asks, Callees, Done, Failed, Outcome, Unsure, named
+from plansmith.engine.journal import SYSTEM, Journal
+from plansmith.engine.progress import Batch, ProgressBuffer, Ready, Wakeups
+from plansmith.engine.provenance import Consent
+from plansmith.engine.recover import recover, unknown_question
+from plansmith.engine.state import State
+from plansmith.engine.units import Unit, named_unit, resolved
+from plansmith.errors import ReferenceFailed, StaleWriter
+from plansmith.plan import events as e
+from plansmith.plan.data import Json, content_of
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import AskStep, MapStep, PlanStep, ReplyStep
+from plansmith.ports import Call, Reply
+from plansmith.review.policy import MOST_ITEMS
+
+LONGEST_WAIT_S: Final = 3600.0
+
+
+class Executor:
+    """Runs a plan until it is over or waits for a person; waiting holds nothing in memory."""
+
+    def __init__(  # noqa: PLR0913 - all but the first by name
+        self,
+        journal: Journal,
+        *,
+        callees: Callees,
+        results: Mapping[str, Json],
+        replies: Mapping[str, Reply] | None = None,
+        templates: Mapping[str, Plan] | None = None,
+        limits: RunLimits | None = None,
+        most_items: int = MOST_ITEMS,
+        durations: Mapping[str, float] | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        self._journal = journal
+        self._callees = callees
+        self._templates = templates or {}
+        self._limits = limits or RunLimits()
+        self._consent = Consent(
+            callees, self._limits, self._templates, most_items, journal.program_of
+        )
+        self._purse = RunBudget(budget, journal.run, callees.clock)
+        self._state = State(
+            run_budget=self._purse,
+            results=results,
+            replies=replies or {},
+            templates=self._templates,
+            durations=durations or {},
+        )
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._busy: Counter[str] = Counter()
+        self._inbox = Wakeups(journal.wait)
+        self._heard = Batch()
+        self._cancelled: tuple[e.Actor, str] | None = None
+        self._paused: tuple[e.Actor, str] | None = None
+        self._words = ProgressBuffer(callees.clock, self._inbox.wake)
+        self.is_conducting = False
+
+    def cancel(self, by: e.Actor, reason: str = "") -> None:
+        """Start nothing more and stop what runs."""
+        self._cancelled = by, reason
+        self._inbox.knock()
+
+    def pause(self, by: e.Actor, reason: str) -> None:
+        """Start nothing more; what runs may end."""
+        self._paused = by, reason
+        self._inbox.knock()
+
+    @property
+    def results(self) -> Mapping[str, Json]:
+        """What is known of results, by the names of steps and of their parts."""
+        return self._state.results
+
+    async def conduct(self) -> Run:
+        """Run until nothing more can be done now; the journal says how far it came."""
+        self._inbox.open()
+        self.is_conducting = True
+        try:
+            if self._journal.run.cancel_asked:
+                self._cancelled = SYSTEM, ""  # the word was given, and its process died
+            else:
+                await self._recover()
+            self._state.enter(self._journal.run)
+            for digest in self._state.made_results():
+                self._state.made_values[digest] = await self._journal.value(digest)
+            advice = self._journal.run.advice
+            self._words.advice = advice.advice if advice else None
+            await self._loop()
+            await self._come_to_rest()
+        finally:
+            self.is_conducting = False
+            await self._let_go()
+        return self._journal.run
+
+    async def _loop(self) -> None:
+        while not self._cancelled:
+            batch, self._heard = self._heard, Batch()
+            self._drain(batch)
+            started = [] if self._paused else self._start(batch)
+            if batch.bodies:
+                for ready in await self._write(batch, started):
+                    self._launch(ready)
+            elif self._tasks or (self._inbox.waits and not self._paused):
+                if await self._inbox.wait():
+                    self._heard.more(await self._catch_up())
+            else:
+                return
+
+    async def _write(self, batch: Batch, started: list[Ready]) -> list[Ready]:
+        """Append, taking in first what persons have said through other processes meanwhile.
+
+        What may be called is returned: nothing when one of them stopped or paused the run.
+        """
+        while True:
+            try:
+                await self._journal.append(*batch.bodies, values=batch.values)
+            except StaleWriter:
+                heard = await self._catch_up()
+                gone = self._state.skipped & batch.steps
+                self._take_back([ready for ready in started if ready.unit.name in gone])
+                batch.forget(gone)
+                batch.more(heard)
+                started = [ready for ready in started if ready.unit.name not in gone]
+                if self._cancelled or self._paused:
+                    batch.drop_starts({ready.unit.name for ready in started})
+                    self._take_back(started)
+                    started = []
+            else:
+                return started
+
+    def _take_back(self, started: list[Ready]) -> None:
+        """Undo intents that are not durable yet."""
+        for unit, _, _ in started:
+            self._purse.settle(unit.name)
+            self._busy[unit.callee] -= 1
+            self._state.attempts[unit.name] -= 1
+            self._state.schedule.put_back(unit.name)
+
+    async def _catch_up(self) -> Batch:
+        """Heed what others wrote; another executor of this run, or a new plan, ends ours."""
+        batch = Batch()
+        events = await self._journal.catch_up()
+        if not all(map(_is_word, events)):
+            raise StaleWriter(f"run {self._journal.id} is conducted by someone else")
+        for event in events:
+            match event.body:
+                case e.CancelAsked(reason=reason):
+                    self._cancelled = event.by, reason
+                case e.RunPaused(reason=reason):
+                    self._paused = event.by, reason
+                case e.RunResumed():
+                    self._paused = None
+                case body:
+                    self._state.heed(body, await self._journal.value_of(body), batch)
+        return batch
+
+    async def _recover(self) -> None:
+        run = self._journal.run
+        if run.plan is None:
+            return
+        units = {name: named_unit(run.plan, name, self._templates) for name in run.steps}
+        self._state.opened = {
+            name
+            for name, unit in units.items()
+            if unit and isinstance(unit.step, (MapStep, PlanStep))
+            if run.steps[name].status is StepStatus.RUNNING
+        }
+
+        bodies = list(recover(run, units, self._callees, apart=self._state.opened))
+        if bodies:
+            await self._journal.append(*bodies)
+
+    def _start(self, batch: Batch) -> list[Ready]:
+        """Take what may start, write its intent, and open what has parts."""
+        started: list[Ready] = []
+        while True:
+            free = self._limits.width - self._busy.total()
+            names = self._state.schedule.take(free, self._is_blocked)
+            if not names:
+                return started
+            for name in names:
+                unit = self._state.units[name]
+                if name in self._state.ended or self._is_made(unit, batch):
+                    continue
+                if self._affords(unit, batch):
+                    started += self._begin(unit, batch)
+            if self._paused:
+                return started
+
+    def _affords(self, unit: Unit, batch: Batch) -> bool:
+        """Reserve a unit's share of the budget, or pause the run and ask."""
+        refusal = self._purse.reserve(unit.name, unit.step.kind)
+        if refusal is None:
+            return True
+        self._state.schedule.put_back(unit.name)
+        reason = Sentence("pause.budget", amount=refusal.amount)
+        self._paused = SYSTEM, reason
+        # In one append: a crash between the two would ask the same question twice.
+        batch.bodies += [self._purse.question(refusal), e.RunPaused(reason=reason)]
+        return False
+
+    def _is_blocked(self, name: str) -> bool:
+        unit = self._state.units[name]
+        if self._words.advice and not self._is_last_word(unit):
+            return True
+        limit = self._limits.per_tool.get(unit.callee)
+        return limit is not None and self._busy[unit.callee] >= limit
+
+    def _is_last_word(self, unit: Unit) -> bool:
+        """Whether a unit still starts after an advice: parts of what has begun, and answers."""
+        answers = self._words.advice == "finish" and isinstance(unit.step, ReplyStep)
+        return unit.parent is not None or answers
+
+    def _is_made(self, unit: Unit, batch: Batch) -> bool:
+        """Take what a call gave that was made before the plan changed: it is not made again.
+
+        A read is, unless it is for an item of a list: what it sees may have changed as well.
+        """
+        if not self._state.was_made(unit) or (self._callees.is_read(unit) and not unit.is_item):
+            return False
+        try:
+            digest = content_of(resolved(unit, self._state.results)).digest
+        except ReferenceFailed:
+            return False  # it fails when it begins
+        return self._state.reuse(unit, digest, batch, run=self._journal.id)
+
+    def _begin(self, unit: Unit, batch: Batch) -> list[Ready]:
+        try:
+            with batch.whole():
+                return self._begun(unit, batch)
+        except ReferenceFailed as error:
+            self._state.fail(unit, str(error), batch)
+        except Exception as error:  # noqa: BLE001 - one step that cannot begin must not end the run
+            self._state.fail(
+                unit, Sentence("step.cannot_begin", error=f"{type(error).__name__}: {error}"), batch
+            )
+        return []
+
+    def _begun(self, unit: Unit, batch: Batch) -> list[Ready]:
+        inputs = resolved(unit, self._state.results)
+        match unit.step:
+            case AskStep():
+                batch.ask(unit, str(inputs["question"]), self._callees.clock.now())
+                self._state.park(unit, StepStatus.ASKING)
+            case _ if self._asks_first(unit, inputs, batch):
+                pass
+            case MapStep() | PlanStep():
+                self._state.open(unit, inputs, batch, key=f"{self._journal.id}/{unit.name}")
+            case _:
+                return [self._intend(unit, inputs, batch)]
+        return []
+
+    def _asks_first(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> bool:
+        """Ask before values that came out of tools reach something that acts on them."""
+        need = self._consent.needed(unit, inputs, self._state)
+        if isinstance(need, str):
+            self._state.fail(unit, need, batch)
+        elif need is not None:
+            batch.bodies.append(need)
+            batch.values.append(inputs)
+            self._state.park(unit, StepStatus.ASKING)
+        return need is not None
+
+    def _intend(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> Ready:
+        attempt = self._state.attempts[unit.name] + 1
+        # The same for the same call, another one for other inputs: so a service can tell.
+        content = content_of(inputs)
+        key = f"{self._journal.id}/{unit.name}/{content.digest[:16]}"
+        early = self._callees.prefetched(unit, inputs)
+        batch.start(unit, attempt=attempt, key=key, inputs=content, prefetched=early)
+        self._state.attempts[unit.name] = attempt
+        self._busy[unit.callee] += 1
+        call = Call(
+            key=key,
+            attempt=attempt,
+            progress=partial(self._words.progress, unit.name),
+            spend=partial(self._purse.spend, unit.name),
+            advise=partial(self._words.advise, unit.name),
+            reply=self._state.replies.get(unit.name),
+        )
+        # The callee gets what was recorded, and may do with it what it likes.
+        return Ready(unit, cast("dict[str, Json]", content.value()), call)
+
+    def _launch(self, ready: Ready) -> None:
+        name = ready.unit.name
+        self._tasks[name] = asyncio.create_task(self._work(ready), name=name)
+
+    async def _work(self, ready: Ready) -> None:
+        try:
+            outcome = await self._callees.call(*ready, self._state.results)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # Nobody cancelled it: the callee did that to itself, and somebody waits for an end.
+            outcome = self._callees.lost(ready.unit, "the call was cancelled from within")
+        except Exception as error:  # noqa: BLE001 - a call without an end would be waited for
+            outcome = self._callees.lost(ready.unit, named(error))
+        self._inbox.put(ready.unit.name, outcome)
+
+    def _drain(self, batch: Batch) -> None:
+        """Write down how calls ended, as many as have."""
+        batch.bodies += self._words.take(self._tasks)
+        for name, outcome in self._inbox.ends():
+            del self._tasks[name]
+            unit = self._state.units[name]
+            self._busy[unit.callee] -= 1
+            self._take(unit, outcome, batch)
+
+    def _take(self, unit: Unit, outcome: Outcome, batch: Batch) -> None:
+        attempt = self._state.attempts[unit.name]
+        match outcome:
+            case Done(value):
+                self._state.finish(unit, value, batch)
+            case Failed(error, True, kind) if attempt < self._limits.tries:
+                batch.bodies.append(self._state.failure(unit, error, kind, again=True))
+                self._retry_later(unit, attempt)
+            case Unsure(reason, True, kind) if attempt < self._limits.tries:
+                told = self._state.failure(unit, reason, kind, again=True, unsure=True)
+                batch.bodies.append(told)
+                self._retry_later(unit, attempt)
+            case Failed(error, _, kind) if unit.name not in self._state.unsure:
+                self._state.fail(unit, error, batch, kind)
+            case Asks(need):
+                self._state.park(unit, StepStatus.ASKING)
+                batch.ask_for(unit, need, attempt)
+            case Unsure(reason) | Failed(reason):
+                self._state.park(unit, StepStatus.UNKNOWN)
+                unknown = e.StepUnknown(step=unit.name, reason=reason)
+                batch.bodies += [unknown, unknown_question(unit.name, reason)]
+
+    def _retry_later(self, unit: Unit, attempt: int) -> None:
+        seconds = min(self._limits.first_wait_s * 2 ** min(attempt - 1, 32), LONGEST_WAIT_S)
+        again = partial(self._state.schedule.put_back, unit.name)
+        self._inbox.later(partial(self._callees.clock.sleep, seconds), again)
+
+    async def _come_to_rest(self) -> None:
+        if self._cancelled:
+            await self._stop(*self._cancelled)
+        elif self._paused and not self._journal.run.paused:
+            by, reason = self._paused
+            await self._journal.append(e.RunPaused(reason=reason), by=by)
+
+    async def _stop(self, by: e.Actor, reason: str) -> None:
+        """Cancel what runs, wait for it a little, and write what is known of it.
+
+        What did not end is told where the run ends: whether it took effect, nobody knows.
+        """
+        running = dict(self._tasks)
+        for task in [*running.values(), *self._inbox.waits]:
+            task.cancel()
+        if running:
+            await asyncio.wait(running.values(), timeout=self._limits.grace_s)
+        batch, self._heard = self._heard, Batch()
+        if not self._journal.run.cancel_asked:
+            await self._journal.append(e.CancelAsked(reason=reason), by=by)
+        self._drain(batch)
+        if batch.bodies:
+            await self._journal.append(*batch.bodies, values=batch.values)
+
+    async def _let_go(self) -> None:
+        """Leave nothing running behind, whatever ended the conducting."""
+        tasks = [*self._tasks.values(), *self._inbox.close()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._limits.grace_s)
+        self._purse.close()
+
+
+def _is_word(event: e.Event) -> bool:
+    """Whether an event is somebody's word to this run, and not the work of another executor."""
+    match event.body:
+        case e.PlanProposed() | e.ChangesAsked():
+            return False
+        case e.QuestionAnswered() | e.StepFailed(kind="person"):
+            return True  # also of the clock: a question whose time is up
+        case _:
+            return event.by.speaks

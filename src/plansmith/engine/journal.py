@@ -1,0 +1,336 @@
+"""The journal of a run: folds events before it writes them; repairs a damaged one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Final, cast
+
+from plansmith.errors import EventMisfit, JournalDamaged, PlansmithError, Refused, StaleWriter
+from plansmith.plan import events as e
+from plansmith.plan.data import Content, Json
+from plansmith.plan.events import (
+    Actor,
+    AnyBody,
+    Event,
+    RunCreated,
+    StepDone,
+    StepReplied,
+    next_event,
+)
+from plansmith.plan.fold import Ahead, RunFold, fold
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.run_options import Team
+from plansmith.plan.sentence import Sentence, joined
+from plansmith.ports import Clock, JournalStore, PlanStore, RepairStore, Reply
+
+SYSTEM: Final = Actor(kind="system")
+Entry = AnyBody | tuple[AnyBody, Actor]
+
+
+class Journal:
+    """Appends to a run; a stale writer is refused and learns so from `StaleWriter`."""
+
+    def __init__(
+        self,
+        run: str,
+        *,
+        store: JournalStore,
+        clock: Clock,
+        folder: str = "",
+        team: Team | None = None,
+    ) -> None:
+        self.id = run
+        self._store = store
+        self._clock = clock
+        self._folder = folder
+        self._team = team
+        self._fold = RunFold(Run(id=run))
+        self.events: list[Event] = []
+        self.damage: JournalDamaged | None = None
+        # What can be read of a journal behind its last good event, and its last number.
+        self.beyond: Sequence[Event] = ()
+        self.last = 0
+
+    @classmethod
+    async def load(
+        cls,
+        run: str,
+        *,
+        store: JournalStore,
+        clock: Clock,
+    ) -> Journal:
+        """The journal of a run that is in the store; of a damaged one, up to its last good event.
+
+        Such a journal can be looked at, and takes no event before it is repaired.
+        """
+        journal = cls(run, store=store, clock=clock)
+        await journal.catch_up()
+        if not journal.events:
+            journal.need_sound()
+            raise PlansmithError(f"there is no run {run!r}", hint="plansmith runs lists all runs")
+        return journal
+
+    async def catch_up(self) -> Sequence[Event]:
+        """Take in what others have written since, and return it."""
+        start = len(self.events)
+        events, last, why = await _readable(self._store, self.id, start)
+        for event in events:
+            try:
+                self._take(event)
+            except JournalDamaged as misfit:
+                why = misfit.message
+                # An event may fail half-way: what it did to the run until then is undone.
+                self._fold = RunFold(fold(self.events) if self.events else Run(id=self.id))
+                break
+        self.beyond = events[len(self.events) - start :]
+        self.last = max(last, len(self.events))
+        self.damage = JournalDamaged(why, hint=_hint(self.id, self.events)) if why else None
+        return self.events[start:]
+
+    def need_sound(self) -> None:
+        """Go no further with a damaged journal: `JournalDamaged` says why and what to do."""
+        if self.damage is not None:
+            raise self.damage
+
+    def doubt(self, number: int, why: str) -> None:
+        """Go back to before an event of which something is missing: it counts as damaged."""
+        events, self.events = self.events, []
+        self._fold = RunFold(Run(id=self.id))
+        for event in events[: number - 1]:
+            self._take(event)
+        self.beyond, self.last = events[number - 1 :], len(events)
+        self.damage = JournalDamaged(why, hint=_hint(self.id, self.events))
+
+    def wait_for(self, patient: JournalStore) -> None:
+        """From now on wait for the store when it is away: what is to be written will be."""
+        self._store = patient
+
+    async def wait(self) -> None:
+        """Return when there is an event that was not taken in yet."""
+        await self._store.wait(self.id, after=len(self.events))
+
+    async def value_of(self, body: AnyBody) -> Json:
+        """The value that an event speaks of, if it speaks of one."""
+        match body:
+            case StepDone(result=digest) | StepReplied(state=digest, permit=False):
+                return await self._store.get(digest)
+            case _:
+                return None
+
+    async def value(self, digest: str) -> Json:
+        """A value that an event of this run speaks of."""
+        return await self._store.get(digest)
+
+    async def append(
+        self,
+        *bodies: Entry,
+        by: Actor = SYSTEM,
+        values: Sequence[Json | Content] = (),
+        at: datetime | None = None,
+    ) -> list[Event]:
+        """Write events and the values they speak of, all or none, durable on return.
+
+        An entry may name who caused it; for the others it is `by`. They happen `at` a time that
+        was looked at before, or now.
+        """
+        events: list[Event] = []
+        last, now = self.events[-1] if self.events else None, at or self._clock.now()
+        for entry in bodies:
+            body, actor = entry if isinstance(entry, tuple) else (entry, by)
+            if isinstance(body, RunCreated) and self._folder and not body.folder:
+                body = body.replace(folder=self._folder)
+            if isinstance(body, RunCreated) and self._team and not body.options.team:
+                body = body.replace(options=body.options.replace(team=self._team))
+            last = next_event(body, run=self.id, by=actor, at=now, last=last)
+            events.append(last)
+        self.need_sound()
+        ahead, known = self._fitting(events), len(self.events)
+        try:
+            await self._store.append(events, values)
+        except StaleWriter:
+            await self._need_news()
+            raise
+        if len(self.events) == known:
+            self._fold.adopt(ahead)
+            self.events += events
+        return events
+
+    def program_of(self, step: str) -> str:
+        """The program whose answer a step's result is, or nothing."""
+        state = self._fold.steps.get(step)
+        return state.program if state else ""
+
+    @property
+    def plan_hash(self) -> str:
+        """The hash of the run's plan as it was written."""
+        return self._fold.plan_hash
+
+    @property
+    def run(self) -> Run:
+        """The run as it stands, or stood at its last good event."""
+        run = self._fold.result()
+        return replace(run, damage=str(self.damage)) if self.damage else run
+
+    def following(self, *entries: Entry) -> list[Event]:
+        """Events with these contents as they would follow the last one, as far as each fits."""
+        events: list[Event] = []
+        now = self._clock.now()
+        for entry in entries:
+            body, by = entry if isinstance(entry, tuple) else (entry, SYSTEM)
+            last = events[-1] if events else self.events[-1]
+            event = next_event(body, run=self.id, by=by, at=now, last=last)
+            with suppress(JournalDamaged):
+                self._fold.check([*events, event])
+                events.append(event)
+        return events
+
+    async def _need_news(self) -> None:
+        """Somebody who came second finds what was first; if not, the journal is another one."""
+        if not await self._store.events(self.id, after=len(self.events)):
+            hint = "read the run again and decide anew"
+            raise JournalDamaged(f"the end of run {self.id} was set aside meanwhile", hint=hint)
+
+    def _fitting(self, events: Sequence[Event]) -> Ahead:
+        """Refuse events before they are stored: one that does not fold is there for good."""
+        try:
+            return self._fold.check(events)
+        except JournalDamaged as misfit:
+            hint = "nothing was stored; the run is as it was"
+            raise EventMisfit(misfit.message, hint=hint) from None
+
+    def _take(self, event: Event) -> None:
+        self._fold.take(event)
+        self.events.append(event)
+
+
+async def _readable(store: JournalStore, run: str, after: int) -> tuple[Sequence[Event], int, str]:
+    """The events behind a number as far as they can be read, the last number, and what is wrong."""
+    try:
+        return await store.events(run, after=after), 0, ""
+    except JournalDamaged as damage:
+        if not hasattr(store, "sound"):
+            raise
+        sound = await cast("RepairStore", store).sound(run)
+        return sound.events[after:], sound.last, sound.damage or damage.message
+
+
+def _hint(run: str, events: Sequence[Event]) -> str:
+    if not events:
+        return "nothing of it can be read: restore the store from a backup"
+    return f"`plansmith repair {run}` goes on from event {len(events)} and keeps the rest apart"
+
+
+async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
+    """The results of all steps that are done, asked for at once."""
+    done = {
+        name: step.result_hash
+        for name, step in run.steps.items()
+        if step.status is StepStatus.DONE and step.result_hash
+    }
+    values = await asyncio.gather(*map(store.get, done.values()))
+    return dict(zip(done, values, strict=True))
+
+
+async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:
+    """The same for a run that stops: that needs no results, should they be lost."""
+    try:
+        return await load_results(store, run)
+    except JournalDamaged:
+        return {}
+
+
+async def load_replies(store: JournalStore, run: Run) -> dict[str, Reply]:
+    """What persons answered to calls that asked, with the state those left."""
+    return {
+        name: Reply(step.reply.answer, await store.get(step.reply.state))
+        for name, step in run.steps.items()
+        if step.reply is not None and not step.reply.permit
+    }
+
+
+def _has_result(name: str, step: StepState, results: Mapping[str, Json]) -> bool:
+    return step.status is StepStatus.DONE and name in results
+
+
+async def whole_run(
+    store: JournalStore, run: Run, results: Mapping[str, Json] | None = None
+) -> Run:
+    """A run with its results, unless they are at hand already, and its report filled in."""
+    if results is None:
+        try:
+            results = await load_results(store, run)
+        except JournalDamaged as damage:
+            # What is left can still be looked at.
+            results, run = {}, replace(run, damage=run.damage or str(damage))
+    steps = {
+        name: replace(step, result=results[name]) if _has_result(name, step, results) else step
+        for name, step in run.steps.items()
+    }
+    text = await store.get(run.report_hash) if run.report_hash else ""
+    return replace(run, steps=steps, report=str(text))
+
+
+# What is a fact about the world, whatever became of the journal: calls, and how they ended. They
+# are taken over, so that nothing is called again only because its record was set aside.
+_FACTS: Final = (e.StepStarted, e.StepDone, e.StepFailed, e.StepUnknown)
+
+
+async def repair(store: PlanStore, journal: Journal, *, by: e.Actor) -> None:
+    """Set aside what does not fit or cannot be read, and go on, paused, with what is certain."""
+    lost = await _lost_results(store, journal) if journal.damage is None else ()
+    if lost:
+        _go_back(journal, lost)
+    if journal.damage is None:
+        raise Refused(f"run {journal.id} is not damaged", hint="plansmith verify proves it")
+    if not isinstance(store, RepairStore):
+        raise Refused("this store cannot repair a run", hint="use SQLite or PostgreSQL")
+    good = len(journal.events)
+    events: list[e.Event] = []
+    if not journal.run.phase.over:
+        facts = [
+            (each.body, each.by)
+            for each in journal.beyond
+            if isinstance(each.body, _FACTS) and each.number not in lost
+        ]
+        events = journal.following((_told(journal), by), *facts)
+    await store.set_aside(journal.id, good, events)
+    await journal.catch_up()
+
+
+async def _lost_results(store: PlanStore, journal: Journal) -> Sequence[int]:
+    """The numbers of the events whose result is not in the store, or is another one."""
+    lost: list[int] = []
+    for event in journal.events:
+        if isinstance(event.body, e.StepDone):
+            try:
+                await store.get(event.body.result)
+            except JournalDamaged:
+                lost.append(event.number)
+    return lost
+
+
+def _go_back(journal: Journal, lost: Sequence[int]) -> None:
+    """Before the first step whose result is lost was done; a call that was made stays made."""
+    if journal.run.status.over:
+        hint = "its results are lost: restore the store from a backup, or run it again"
+        raise Refused(f"run {journal.id} is over: it does not go on", hint=hint)
+    bodies = [event.body for event in journal.events]
+    names = [body.step for n in lost if isinstance(body := bodies[n - 1], e.StepDone)]
+    first = lost[0]
+    while isinstance(bodies[first - 2], e.QuestionAnswered):
+        first -= 1  # what was answered is asked again
+    told = ", ".join(f"{name!r}" for name in dict.fromkeys(names))
+    journal.doubt(first, f"the result of {told} cannot be read")
+
+
+def _told(journal: Journal) -> e.AnyBody:
+    good, read = len(journal.events), len(journal.beyond)
+    lost = max(journal.last - good - read, 0)
+    damage = journal.damage.message if journal.damage else ""
+    told = [Sentence("repair.done", damage=damage)]
+    told += [Sentence("repair.lost", count=lost)] if lost else []
+    return e.RunRepaired(aside=read + lost, lost=lost, reason=joined(told))

@@ -1,0 +1,160 @@
+"""Tells whether arguments came out of a tool, and asks a person before something acts on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from plansmith.engine.budget import RunLimits
+from plansmith.engine.call import Callees
+from plansmith.engine.state import State
+from plansmith.engine.units import Unit
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepReplied
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import RESERVED, Ref, find
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import AskStep, MapStep
+from plansmith.review.policy import active_steps
+from plansmith.review.render import value_line
+
+ALLOW: Final = "allow"
+DATA_OPTIONS: Final = (ALLOW, "refuse")
+_SHOWN: Final = 2000
+
+
+def data_sources(
+    unit: Unit,
+    units: Mapping[str, Unit],
+    answered_by: Callable[[str], str],
+    *,
+    refs: Iterable[Ref] | None = None,
+) -> list[str]:
+    """The steps whose output reaches a unit's inputs; what a person answered is no such data.
+
+    `answered_by` names the program that answered an ask step: its word is data like a tool's.
+    `refs` are the references to follow, if not all of the unit's.
+    """
+    found: dict[str, None] = {}
+    for ref in unit.step.refs() if refs is None else refs:
+        if ref.step in RESERVED:
+            parent = units.get(unit.parent or "")
+            found |= dict.fromkeys(data_sources(parent, units, answered_by) if parent else [])
+            continue
+        name = f"{unit.scope}{ref.step}"
+        source = units.get(name)
+        if source is None or not isinstance(source.step, AskStep):
+            found[name] = None
+        elif program := answered_by(name):
+            found[f"{name}, answered by the program {program!r}"] = None
+    return list(found)
+
+
+def data_question(
+    unit: Unit, inputs: Mapping[str, Json], sources: list[str], attempt: int
+) -> QuestionAsked:
+    """Show a person the very values that a call would send, and where they come from."""
+    shown = [Sentence("question.value", name=name, value=_shown(v)) for name, v in inputs.items()]
+    text = Sentence("question.values", callee=unit.callee, values=shown, sources=sources)
+    return QuestionAsked(
+        question=f"data:{unit.name}?{attempt}",
+        text=text,
+        options=DATA_OPTIONS,
+        step=unit.name,
+        state=content_hash(inputs),
+        kind="consent",
+        callee=unit.callee,
+        sources=tuple(sources),
+    )
+
+
+def settle_data(asked: QuestionAsked, value: Json) -> list[AnyBody]:
+    """What follows from a person's word on values that came out of tools."""
+    assert asked.step is not None  # noqa: S101
+    if value == ALLOW:
+        return [StepReplied(step=asked.step, answer=ALLOW, state=asked.state, permit=True)]
+    error = Sentence("step.values_refused")
+    return [StepFailed(step=asked.step, error=error, kind="person")]
+
+
+def _shown(value: Json) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if len(text) <= _SHOWN:
+        return text
+    return Sentence("text.cut", text=text[:_SHOWN], shown=_SHOWN, size=len(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """Knows what the person's settings let happen without a word."""
+
+    callees: Callees
+    limits: RunLimits
+    templates: Mapping[str, Plan]
+    most_items: int
+    answered_by: Callable[[str], str]
+
+    def needed(
+        self, unit: Unit, inputs: Mapping[str, Json], state: State
+    ) -> QuestionAsked | str | None:
+        """The question to ask before a unit begins, why it may not begin at all, or nothing."""
+        allowed = state.allowed.get(unit.name)
+        if allowed is not None and allowed == content_hash(dict(inputs)):
+            return None
+        attempt = state.attempts[unit.name] + 1
+        if isinstance(unit.step, MapStep):
+            return self._about_items(unit, unit.step, inputs["over"], state.units, attempt)
+        free = any(fnmatchcase(unit.callee, each) for each in self.limits.data_free)
+        if self.limits.data == "show" or free or self.callees.is_read(unit):
+            return None
+        sources = data_sources(unit, state.units, self.answered_by)
+        if sources and self.limits.data == "deny":
+            return Sentence("step.data_denied", sources=[*sources], callee=unit.callee)
+        return data_question(unit, inputs, sources, attempt) if sources else None
+
+    def _about_items(
+        self, unit: Unit, step: MapStep, items: Json, units: Mapping[str, Unit], attempt: int
+    ) -> QuestionAsked | None:
+        """Ask about a list out of tools that is longer than what may be acted on unasked."""
+        most = step.most or self.most_items
+        if not isinstance(items, list) or isinstance(step.over, list) or len(items) <= most:
+            return None
+        sources = self._found_out(unit, units)
+        if not sources:
+            return None
+        callees = [*dict.fromkeys(self._acting(step))]
+        if not callees:
+            return None
+        return QuestionAsked(
+            question=f"data:{unit.name}?{attempt}",
+            text=Sentence(
+                "question.items",
+                callees=callees,
+                count=len(items),
+                list=value_line(step.over),
+                most=most,
+            ),
+            options=DATA_OPTIONS,
+            step=unit.name,
+            state=content_hash({"over": items}),
+            kind="consent",
+            callee=", ".join(callees),
+            sources=tuple(sources),
+            times=len(items),
+        )
+
+    def _acting(self, step: MapStep) -> Iterator[str]:
+        """What the inner step calls that could change something, at every depth."""
+        for inner in active_steps(Plan(steps=(step,)), self.templates):
+            unit = Unit(inner.id, inner)
+            if not self.callees.is_read(unit):
+                yield unit.callee
+
+    def _found_out(self, unit: Unit, units: Mapping[str, Unit]) -> list[str]:
+        """The tools and programs a map step's list came out of; none if from plan or person."""
+        assert isinstance(unit.step, MapStep)  # noqa: S101
+        refs = [found.ref for found in find(unit.step.over) if found.ref is not None]
+        return data_sources(unit, units, self.answered_by, refs=refs)

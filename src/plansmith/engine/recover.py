@@ -1,0 +1,51 @@
+"""Decides what becomes of steps that were running when their process died."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from plansmith.engine.call import Callees
+from plansmith.engine.units import Unit
+from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepUnknown
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
+
+UNKNOWN_OPTIONS: Final = ("done", "not_done", "retry")
+_DIED: Final = Sentence("step.process_died")
+_SHOWN: Final = 500
+
+
+def recover(
+    run: Run,
+    units: Mapping[str, Unit | None],
+    callees: Callees,
+    *,
+    apart: Collection[str] = (),
+) -> Iterator[AnyBody]:
+    """A read or a keyed call is made again under its key; anything else asks the person.
+
+    `apart` are steps that only hold others together: they go on by themselves.
+    """
+    for name, step in run.steps.items():
+        if step.status is not StepStatus.RUNNING or name in apart:
+            continue
+        unit = units[name]
+        if unit is not None and callees.is_repeatable(unit):
+            unsure = not callees.is_read(unit)
+            yield StepFailed(step=name, error=_DIED, again=True, unsure=unsure)
+        else:
+            yield StepUnknown(step=name, reason=_DIED)
+            yield unknown_question(name, _DIED)
+
+
+def unknown_question(name: str, reason: str) -> QuestionAsked:
+    """Ask the person how a step ended that nobody saw the end of."""
+    why = reason if len(reason) <= _SHOWN else f"{reason[:_SHOWN]}…"
+    return QuestionAsked(
+        question=f"unknown:{name}",
+        text=Sentence("question.unknown", step=name, reason=why),
+        options=UNKNOWN_OPTIONS,
+        step=name,
+        kind="unknown",
+    )

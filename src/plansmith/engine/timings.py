@@ -1,0 +1,45 @@
+"""What calls took in earlier runs, for estimates and for the order of steps."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from plansmith.engine.units import named_unit
+from plansmith.plan.estimate import Measured
+from plansmith.plan.run import Run, StepStatus
+from plansmith.planner.estimate import Cost
+
+KEPT: Final = 50
+RUNS: Final = 20
+
+
+class CallTimings:
+    """The last calls of every tool and agent, by name."""
+
+    def __init__(self, known: Mapping[str, Measured] | None = None) -> None:
+        self._costs: dict[str, deque[Cost]] = {}
+        for name, each in (known or {}).items():
+            self._add(name, Cost(each.seconds, each.tokens))
+
+    @property
+    def costs(self) -> Mapping[str, Sequence[Cost]]:
+        """What is known, by the name of what was called."""
+        return self._costs
+
+    def learn(self, run: Run) -> None:
+        """Take in what the finished steps of a run took."""
+        if run.plan is None:
+            return
+        for name, state in run.steps.items():
+            unit = named_unit(run.plan, name, run.templates)
+            if unit is None or state.status is not StepStatus.DONE:
+                continue
+            if unit.step.kind in ("tool", "agent", "reply") and state.started_at:
+                ended = state.finished_at or state.started_at
+                seconds = (ended - state.started_at).total_seconds()
+                self._add(unit.callee, Cost(seconds, state.tokens))
+
+    def _add(self, name: str, cost: Cost) -> None:
+        self._costs.setdefault(name, deque(maxlen=KEPT)).append(cost)

@@ -1,0 +1,1 @@
+"""Checks plans: names, arguments, references, constraints."""

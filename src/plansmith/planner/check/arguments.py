@@ -1,0 +1,239 @@
+"""Checks a step's inputs against its tool's schema; problems name the real field."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json, Path
+from plansmith.plan.problem import Problem, Severity, problem
+from plansmith.plan.sentence import Sentence, did_you_mean, joined
+from plansmith.plan.steps import ToolStep
+from plansmith.planner.check.certain_errors import CertainError, certain_errors
+from plansmith.planner.check.names import Names
+from plansmith.planner.check.placeholders import Placeholders, at, objects
+from plansmith.planner.check.schemas import Schema, Shape, Unusable, compiled, inside
+from plansmith.text import clip
+
+_TYPES: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
+_BOUNDS: Final = frozenset(
+    {
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "minProperties",
+        "maxProperties",
+        "additionalItems",
+    }
+)
+_LOOSE_TIME: Final = re.compile(
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?"
+    r"|\d{1,2}:\d{2}(?::\d{2})?"
+)
+_UNEXPECTED: Final = frozenset({"additionalProperties", "unevaluatedProperties"})
+
+
+def argument_problems(step: ToolStep, spec: ToolSpec, *, takes: Shape) -> list[Problem]:
+    """What is wrong with the inputs of a step; nothing if the tool's schema is unusable."""
+    holes = Placeholders(step.inputs)
+    found = certain_errors(spec.input_schema, holes)
+    if isinstance(found, Unusable):
+        return []
+    teller = _Teller(step.id, holes, takes)
+    problems = [each for fault in found for each in teller.tell(fault)]
+    told = {each.path for each in problems}
+    return problems + [each for each in teller.strangers() if each.path not in told]
+
+
+def schema_problems(spec: ToolSpec, step: str) -> Iterator[Problem]:
+    """The warnings that a tool's own schemas are not valid; the tool itself stays usable."""
+    usable = compiled(spec.input_schema)
+    if usable.flaw:
+        code = "ps.bad_input_part" if usable.validator is not None else "ps.bad_input_schema"
+        message = Sentence(code, tool=spec.name, reason=usable.flaw.splitlines()[0][:160])
+        hint = Sentence("hint.mend_schema")
+        yield problem("PS209", message, hint=hint, step=step, path=("tool",))
+    flaw = compiled(spec.output_schema).flaw if spec.output_schema is not None else ""
+    if flaw:
+        reason, hint = flaw.splitlines()[0][:160], Sentence("hint.mend_schema")
+        message = Sentence("ps.bad_output_schema", tool=spec.name, reason=reason)
+        yield problem("PS209", message, hint=hint, step=step, path=("tool",))
+
+
+class _Teller:
+    """Puts faults into words, with the place in the plan."""
+
+    def __init__(self, step: str, holes: Placeholders, form: Shape) -> None:
+        self.step = step
+        self.holes = holes
+        self.shape = form
+
+    def tell(self, fault: CertainError) -> Iterator[Problem]:
+        if fault.keyword == "required":
+            yield self._missing(fault.path, fault.detail["property"])
+        elif fault.keyword in _UNEXPECTED:
+            for name in fault.detail["unexpected"]:
+                yield self._stranger((*fault.path, name), Severity.ERROR)
+        elif fault.keyword == "falseSchema":
+            yield self._stranger(fault.path, Severity.ERROR)
+        elif fault.keyword == "type":
+            wanted = _types(fault.detail["types"])
+            yield self._wrong("PS201", fault.path, wanted, _type_hint(fault.detail["types"]))
+        elif fault.choices and all(_is_missing(branch, fault.path) for branch in fault.choices):
+            names = sorted({each.detail["property"] for one in fault.choices for each in one})
+            listed = [Sentence("ps.quoted", text=each) for each in names]
+            message = Sentence("ps.needs_one_of", place=self._name(fault.path), names=listed)
+            yield self._problem("PS202", message, Sentence("hint.give_one"), fault.path)
+        else:
+            wanted, hint = self._wanted(fault)
+            found = self._wrong("PS204", fault.path, wanted, hint)
+            loose = fault.keyword == "format" and _is_loose_time(at(self.holes.value, fault.path))
+            yield found.model_copy(update={"severity": Severity.WARNING}) if loose else found
+
+    def strangers(self) -> Iterator[Problem]:
+        """Arguments the schema allows only because it forgot to speak of others."""
+        for path, value in objects(self.holes.value):
+            place = inside(self.shape, path)
+            if not place.known or place.undeclared:
+                continue
+            for key in value:
+                declared = [_declares(form, key, top=not path) for form in place.forms]
+                if not any(declared):
+                    yield self._stranger((*path, key), Severity.WARNING)
+
+    def _missing(self, path: Path, name: str) -> Problem:
+        about = _first(inside(self.shape, (*path, name)))
+        note = str(about.get("description") or "").strip()
+        message = Sentence("ps.argument_missing", name=name)
+        if note:
+            message = Sentence("ps.argument_missing_about", name=name, about=note[:120])
+        hint = Sentence("hint.give", wanted=_expected(about))
+        return self._problem("PS202", message, hint, (*path, name))
+
+    def _stranger(self, path: Path, severity: Severity) -> Problem:
+        around = inside(self.shape, path[:-1])
+        present = at(self.holes.value, path[:-1])
+        taken = present if isinstance(present, dict) else dict[str, Json]()
+        known = [name for name in _property_names(around) if name not in taken]
+        name = path[-1]
+        message = Sentence("ps.no_argument", name=str(name))
+        near = Names(known).hint(str(name)) if known else Sentence("hint.leave_out")
+        found = self._problem("PS203", message, near, path)
+        return found.model_copy(update={"severity": severity})
+
+    def _wrong(self, code: str, path: Path, wanted: str, hint: str) -> Problem:
+        fields = {"place": self._name(path), "wanted": wanted, "given": self._shown(path)}
+        message = Sentence("ps.should_be", **fields)
+        return self._problem(code, message, hint, path)
+
+    def _wanted(self, fault: CertainError) -> tuple[str, str]:
+        detail, value = fault.detail, at(self.holes.value, fault.path)
+        match fault.keyword:
+            case "enum":
+                return _one_of(detail["options"], value)
+            case "const":
+                return short_json(detail["expected_value"]), Sentence("hint.exact_value")
+            case "pattern":
+                pattern = Sentence("want.pattern", pattern=detail["pattern"])
+                return pattern, Sentence("hint.pattern")
+            case "format":
+                form = detail["format"]
+                return Sentence("want.format", format=form), Sentence("hint.format", format=form)
+            case "multipleOf":
+                multiple = Sentence("want.multiple", number=str(detail["multiple_of"]))
+                return multiple, Sentence("hint.other_number")
+            case "uniqueItems":
+                return Sentence("want.unique"), Sentence("hint.no_repetition")
+            case keyword if keyword in _BOUNDS:
+                bound = Sentence(f"bound.{keyword}", limit=str(detail["limit"]))
+                return bound, Sentence("hint.bounds")
+            case _:
+                hint = Sentence("hint.schema_says", reason=fault.message[:160])
+                return Sentence("want.schema"), hint
+
+    def _shown(self, path: Path) -> str:
+        if path in self.holes.texts:
+            return Sentence("given.reference")
+        if self.holes.has_placeholders(path):
+            return Sentence("given.unknown")
+        value = at(self.holes.value, path)
+        text = short_json(value)
+        return Sentence("given.text", value=text) if isinstance(value, str) else text
+
+    def _name(self, path: Path) -> str:
+        if not path:
+            return Sentence("ps.all_arguments")
+        return Sentence("ps.quoted", text=".".join(map(str, path)))
+
+    def _problem(self, code: str, message: str, hint: str, path: Path) -> Problem:
+        where = ("inputs", *self.holes.real(path))
+        return problem(code, message, hint=hint, step=self.step, path=where)
+
+
+def _is_loose_time(value: Json) -> bool:
+    """A date or time that people and most tools understand, short of the strict form."""
+    return isinstance(value, str) and bool(_LOOSE_TIME.fullmatch(value))
+
+
+def _is_missing(branch: tuple[CertainError, ...], path: Path) -> bool:
+    return all(fault.keyword == "required" and fault.path == path for fault in branch)
+
+
+def _declares(form: Schema, key: str, *, top: bool) -> bool:
+    """Whether a form speaks of a key, or says that it takes any."""
+    properties = form.get("properties")
+    if not isinstance(properties, dict) or (not properties and not top):
+        return True
+    openers = ("additionalProperties", "unevaluatedProperties", "patternProperties")
+    return key in properties or any(each in form for each in openers)
+
+
+def _property_names(place: Shape) -> list[str]:
+    tables = [form.get("properties") for form in place.forms]
+    names = [name for table in tables if isinstance(table, dict) for name in table]
+    return list(dict.fromkeys(names))
+
+
+def _first(place: Shape) -> Schema:
+    return place.forms[0] if place.forms else {}
+
+
+def _expected(form: Schema) -> str:
+    """What a value of this form is called."""
+    if isinstance(options := form.get("enum"), list) and options:
+        return _one_of(options, None)[0]
+    named = form.get("type")
+    types = named if isinstance(named, list) else [named]
+    return _types([each for each in types if isinstance(each, str) and each in _TYPES])
+
+
+def _types(names: list[str]) -> str:
+    words = [Sentence(f"type.{each}") for each in names]
+    return joined(words, "text.or") or Sentence("want.value")
+
+
+def _type_hint(types: list[str]) -> str:
+    return Sentence("hint.with_quotes" if types == ["string"] else "hint.change_value")
+
+
+def _one_of(options: list[Json], value: Json) -> tuple[str, str]:
+    shown = [short_json(each) for each in options[:8]]
+    wanted = Sentence("want.one_of", options=shown)
+    if len(options) > 8:
+        wanted = Sentence("want.one_of_more", options=shown, more=len(options) - 8)
+    texts = [each for each in options if isinstance(each, str)]
+    name = value if isinstance(value, str) else ""
+    return wanted, did_you_mean(name, texts, otherwise=Sentence("hint.choose_one"))
+
+
+def short_json(value: Json) -> str:
+    """A value as a person reads it in the middle of a sentence."""
+    return clip(json.dumps(value, ensure_ascii=False), 60)

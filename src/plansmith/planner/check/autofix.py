@@ -1,0 +1,336 @@
+"""Corrects what is obviously meant, such as a number written as text; notes each change."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple, TypeVar, cast
+
+from plansmith.plan.capability import AgentSpec, Tools, ToolSpec
+from plansmith.plan.data import Json, Path, flaws, same
+from plansmith.plan.plan import MAX_STEPS, Plan
+from plansmith.plan.problem import Problem, problem
+from plansmith.plan.refs import LITERAL, RESERVED, Ref, escape_text, literal
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, StepFields, ToolStep
+from plansmith.planner.check.arguments import short_json
+from plansmith.planner.check.certain_errors import CertainError, certain_errors, under
+from plansmith.planner.check.check_plan import agent_names
+from plansmith.planner.check.names import Catalogue, Names
+from plansmith.planner.check.placeholders import Placeholders, at, put
+from plansmith.planner.check.schemas import Schema, Unusable, inside, shape
+from plansmith.planner.recurrence import without_recurrence
+
+_MOST_ROUNDS: Final = 8
+_MOST_OPTIONS: Final = 20
+_S = TypeVar("_S", bound=StepFields)
+_INTEGER: Final = re.compile(r"[+-]?\d{1,18}(?:\.0{1,6})?")
+_NUMBER: Final = re.compile(r"[+-]?\d{1,18}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,2})?")
+_BOOLEANS: Final = {"true": True, "false": False}
+_MOST_NESTED: Final = 3
+
+
+class Autofixed(NamedTuple):
+    """A plan with what is obvious put right, and a note on each change."""
+
+    plan: Plan
+    problems: list[Problem]
+
+
+def autofix(
+    plan: Plan,
+    tools: Tools,
+    *,
+    agents: Iterable[str | AgentSpec] = (),
+    ask_for_missing: bool = True,
+) -> Autofixed:
+    """The plan with mistyped names, types and missing arguments mended, where no doubt is left.
+
+    No value is invented: what is missing becomes a question. A plan with a schedule does each task
+    once a fire, so its tasks do not speak of it. Mending twice changes nothing.
+    """
+    known, _ = agent_names(agents)
+    mender = _Mender(plan, Catalogue(tools), Names(known), ask_for_missing=ask_for_missing)
+    steps: list[AnyStep] = []
+    for step in plan.steps:
+        changed = mender.mended(step)
+        steps += [*mender.take_questions(), changed]
+    if all(new is old for new, old in zip(steps, plan.steps, strict=False)):
+        return Autofixed(plan, [])
+    # Not `replace`, which trips over the table of steps by id once somebody has looked at it.
+    fields = {name: getattr(plan, name) for name in Plan.model_fields}
+    return Autofixed(Plan.model_validate(fields | {"steps": tuple(steps)}), mender.notes)
+
+
+class _Mender:
+    """Works through the steps and keeps the notes, the questions and the ids in use."""
+
+    def __init__(
+        self, plan: Plan, tools: Catalogue, agents: Names, *, ask_for_missing: bool
+    ) -> None:
+        self.tools = tools
+        self.agents = agents
+        self.ask_for_missing = ask_for_missing
+        self.scheduled = plan.schedule is not None
+        self.chinese = plan.locale.lower().startswith("zh")
+        self.notes: list[Problem] = []
+        self.questions: list[AskStep] = []
+        self.room = MAX_STEPS - len(plan.steps)
+        self.ids = set(RESERVED) | {step.id for step in plan.steps}
+        self.ids |= {step.each.id for step in plan.steps if isinstance(step, MapStep)}
+
+    def take_questions(self) -> list[AskStep]:
+        questions, self.questions = self.questions, []
+        return questions
+
+    def mended(self, step: AnyStep) -> AnyStep:
+        """The step, or a changed copy of it."""
+        match step:
+            case MapStep():
+                inner = self.mended(step.each)
+                return step if inner is step.each else step.replace(each=inner)
+            case ToolStep():
+                named = self._named(step, "tool", step.tool, self.tools.names)
+                spec = self.tools.get(named.tool)
+                return named if spec is None or step.disabled else self._filled(named, spec)
+            case AgentStep():
+                return self._agent(step)
+            case _:
+                return step
+
+    def _agent(self, step: AgentStep) -> AgentStep:
+        named = self._named(step, "agent", step.agent, self.agents) if self.agents.known else step
+        bare = without_recurrence(step.task) if self.scheduled else step.task
+        if bare == step.task:
+            return named
+        self._note("PS013", Sentence("ps.schedule_words"), step, ("task",))
+        return named.replace(task=bare)
+
+    def _named(self, step: _S, field: str, name: str, known: Names) -> _S:
+        right = None if name in known else known.obvious(name)
+        if right is None:
+            return step
+        self._note("PS206", Sentence("ps.renamed", before=name, after=right), step, (field,))
+        return step.replace(**{field: right})
+
+    def _filled(self, step: ToolStep, spec: ToolSpec) -> ToolStep:
+        inputs: Json = step.inputs
+        for _ in range(_MOST_ROUNDS):
+            before = inputs
+            inputs = self._renamed(step, inputs, spec.input_schema)
+            inputs = self._coerced(step, inputs, spec.input_schema)
+            if self.ask_for_missing:
+                inputs = self._asked(step, inputs, spec.input_schema)
+            if inputs is before:
+                break
+        return step if inputs is step.inputs else step.replace(inputs=inputs)
+
+    def _renamed(self, step: ToolStep, inputs: Json, schema: Schema) -> Json:
+        """Arguments under a mistyped name, where the right one is still free."""
+        place = shape(schema, schema)
+        if len(place.forms) != 1 or not isinstance(inputs, dict):
+            return inputs
+        properties = place.forms[0].get("properties")
+        if not isinstance(properties, dict) or place.forms[0].get("additionalProperties"):
+            return inputs
+        free = Names([name for name in properties if name not in inputs])
+        meant = {name: free.obvious(name) for name in inputs if name not in properties}
+        table = dict[str, str]()
+        for wrong, right in meant.items():
+            if right is not None and list(meant.values()).count(right) == 1:
+                table[wrong] = right
+                message = Sentence("ps.renamed_argument", before=wrong, after=right)
+                self._note("PS206", message, step, ("inputs", right))
+        return {table.get(name, name): value for name, value in inputs.items()} if table else inputs
+
+    def _coerced(self, step: ToolStep, inputs: Json, schema: Schema) -> Json:
+        done = coerce(inputs, schema)
+        for change in done.changes:
+            name = ".".join(map(str, change.path))
+            message = (
+                f"{name!r} was {short_json(change.before)} and became {short_json(change.after)}"
+            )
+            before, after = short_json(change.before), short_json(change.after)
+            message = Sentence("ps.coerced", name=name, before=before, after=after)
+            self._note("PS205", message, step, ("inputs", *change.path))
+        return done.inputs if done.changes else inputs
+
+    def _asked(self, step: ToolStep, inputs: Json, schema: Schema) -> Json:
+        holes = Placeholders(inputs)
+        found = certain_errors(schema, holes)
+        for fault in [] if isinstance(found, Unusable) else found:
+            if fault.keyword != "required" or self.room <= 0:
+                continue
+            name = str(fault.detail["property"])
+            path = (*holes.real(fault.path), name)
+            if "$literal" in path[:-1]:
+                continue
+            about = _about(schema, (*fault.path, name))
+            question = self._question(step, name, about)
+            inputs = put(inputs, path, cast("Json", Ref(question.id).to_json()))
+            message = Sentence("ps.asked_for", name=name, question=question.id)
+            self._note("PS207", message, step, ("inputs", *path))
+        return inputs
+
+    def _question(self, step: ToolStep, name: str, about: Schema) -> AskStep:
+        self.room -= 1
+        title, note = step.title or step.id, str(about.get("description") or "").strip()
+        if self.chinese:
+            text = f"“{title}”需要“{name}”，请提供。" + (f"（{note}）" if note else "")
+        else:
+            text = f'What should "{name}" be in "{title}"?' + (f" ({note})" if note else "")
+        fields: dict[str, Any] = {"id": self._id(f"ask_{step.id}_{name}"), "question": text}
+        fields["question"] = escape_text(text)
+        options = about.get("enum")
+        if isinstance(options, list) and 0 < len(options) <= _MOST_OPTIONS:
+            texts = [each for each in options if isinstance(each, str)]
+            fields["options"] = tuple(texts) if len(texts) == len(options) else ()
+        if about and not any(flaws(about)):
+            fields["answer_schema"] = about
+        asked = AskStep.model_validate(fields)
+        self.questions.append(asked)
+        return asked
+
+    def _id(self, wish: str) -> str:
+        """An id that is not taken, as near to the wish as ids allow."""
+        stem = re.sub(r"[^A-Za-z0-9_-]+", "_", wish)[:56].rstrip("_") or "ask"
+        name, number = stem, 2
+        while name in self.ids:
+            name, number = f"{stem}_{number}", number + 1
+        self.ids.add(name)
+        return name
+
+    def _note(self, code: str, message: str, step: StepFields, path: Path) -> None:
+        hint = Sentence("hint.look_meant")
+        self.notes.append(problem(code, message, hint=hint, step=step.id, path=path))
+
+
+def _about(schema: Schema, path: Path) -> Schema:
+    """What the schema says of a place, fit to stand alone."""
+    forms = inside(shape(schema, schema), path[:-1]).forms
+    for form in forms:
+        properties = form.get("properties")
+        found = properties.get(str(path[-1])) if isinstance(properties, dict) else None
+        if isinstance(found, dict):
+            shared = dict(_definitions(schema)) if '"$ref"' in json.dumps(found) else {}
+            return {**found, **shared}
+    return {}
+
+
+def _definitions(schema: Schema) -> Iterator[tuple[str, Json]]:
+    for key in ("$defs", "definitions"):
+        if key in schema:
+            yield key, schema[key]
+
+
+class Change(NamedTuple):
+    """One value that was converted, and where in the step's inputs it stands."""
+
+    path: Path
+    before: Json
+    after: Json
+
+
+class Coerced(NamedTuple):
+    """Inputs after coercion, and what was changed."""
+
+    inputs: Json
+    changes: list[Change]
+
+
+def coerce(inputs: Json, schema: Schema, *, nested: int = 0) -> Coerced:
+    """The inputs with every harmless conversion made that turns a wrong value into a right one."""
+    changes: list[Change] = []
+    for _ in range(_MOST_ROUNDS):
+        holes = Placeholders(inputs)
+        found = certain_errors(schema, holes)
+        if isinstance(found, Unusable) or not found:
+            break
+        step = next(
+            (
+                made
+                for fault in found
+                for candidate in _candidates(fault, at(holes.value, fault.path))
+                if (made := _tried(inputs, schema, holes, fault.path, candidate, nested))
+            ),
+            None,
+        )
+        if step is None:
+            break
+        inputs = step.inputs
+        changes += step.changes
+    return Coerced(inputs, changes)
+
+
+def _tried(
+    inputs: Json, schema: Schema, holes: Placeholders, path: Path, candidate: Json, nested: int
+) -> Coerced | None:
+    """The inputs with one value converted, if nothing is wrong there any more."""
+    real, before = holes.real(path), at(holes.value, path)
+    if holes.has_placeholders(path) or any(flaws(candidate)):
+        return None
+    inner = candidate if LITERAL in real else literal(candidate)
+    made = Coerced(put(inputs, real, inner), [Change(real, before, candidate)])
+    if nested < _MOST_NESTED and isinstance(candidate, (dict, list)):
+        deeper = coerce(made.inputs, schema, nested=nested + 1)
+        made = Coerced(deeper.inputs, made.changes + deeper.changes)
+    left = certain_errors(schema, Placeholders(made.inputs))
+    wrong = isinstance(left, Unusable) or under(left, path)
+    return None if wrong else made
+
+
+def _candidates(fault: CertainError, value: Json) -> Iterator[Json]:
+    """What the value may have been meant to be, the likeliest first."""
+    match fault.keyword:
+        case "enum":
+            yield from _options(cast("list[Json]", fault.detail["options"]), value)
+        case "const":
+            yield from _options([cast("Json", fault.detail["expected_value"])], value)
+        case "pattern" | "format" | "maxLength" | "minLength":
+            pass
+        case _:
+            yield from _of_types(cast("list[str]", fault.detail.get("types", [])), value)
+    if isinstance(value, str) and value != value.strip():
+        yield value.strip()
+
+
+def _options(options: list[Json], value: Json) -> Iterator[Json]:
+    if isinstance(value, (dict, list)) or value is None:
+        return
+    near = [each for each in options if _plain(each) == _plain(value) and not same(each, value)]
+    if len(near) == 1:
+        yield near[0]
+
+
+def _plain(value: Json) -> str:
+    """A scalar as text without case, spaces and separators."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return re.sub(r"[\s_-]+", "", text).casefold()
+
+
+def _of_types(types: list[str], value: Json) -> Iterator[Json]:
+    if isinstance(value, str):
+        yield from _from_text(types, value.strip())
+    elif isinstance(value, float) and value.is_integer() and "integer" in types:
+        yield int(value)
+    if isinstance(value, (bool, int, float)) and "string" in types:
+        yield json.dumps(value)
+    if "array" in types and value is not None and not isinstance(value, (list, dict)):
+        yield [value]
+        if isinstance(value, str):
+            yield from ([each] for each in _from_text(["integer", "number"], value.strip()))
+
+
+def _from_text(types: list[str], text: str) -> Iterator[Json]:
+    if "integer" in types and _INTEGER.fullmatch(text):
+        yield int(text.partition(".")[0])
+    if "number" in types and _NUMBER.fullmatch(text):
+        yield int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+    if "boolean" in types and text.lower() in _BOOLEANS:
+        yield _BOOLEANS[text.lower()]
+    if text[:1] in ("{", "[") and {"object", "array"}.intersection(types):
+        try:
+            yield cast("Json", json.loads(text))
+        except (ValueError, RecursionError):
+            return

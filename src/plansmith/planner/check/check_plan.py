@@ -1,0 +1,294 @@
+"""Checks a plan against the tools, agents and templates there are, and lists its problems."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from enum import StrEnum
+from typing import Final
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.capability import AgentSpec, Tools
+from plansmith.plan.data import Json, Path
+from plansmith.plan.graph import cycle_problems, needs
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, problem
+from plansmith.plan.refs import FROM, ITEM, PARAMS, RESERVED, Found, Ref, pieces
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import (
+    LONGEST_TIMEOUT_S,
+    AgentStep,
+    AnyStep,
+    AskStep,
+    MapStep,
+    PlanStep,
+    ReplyStep,
+    StepFields,
+    ToolStep,
+)
+from plansmith.plan.timing import check_timing
+from plansmith.planner.check.arguments import argument_problems, schema_problems
+from plansmith.planner.check.constraints import Constraint, constraint_problems
+from plansmith.planner.check.flow import Flow
+from plansmith.planner.check.names import Catalogue, Names
+
+_MOST_GUESSES: Final = 50
+
+
+def check_plan(
+    plan: Plan,
+    tools: Tools | Catalogue,
+    *,
+    agents: Iterable[str | AgentSpec] | None = None,
+    templates: Iterable[str] | None = None,
+    parameters: Collection[str] | None = None,
+    max_steps: int | None = None,
+    constraints: Iterable[Constraint | str] | None = None,
+) -> list[Problem]:
+    """Every problem of a plan. Agents and templates are looked up only when they are given.
+
+    A template's plan may refer to its `parameters`. Questions and replies do not count
+    towards `max_steps`: a limit must never cost the answer.
+    """
+    catalogue = Catalogue.of(tools)
+    names = _Names(tools=catalogue, agents=agents, templates=templates)
+    arguments, flow = _Arguments(catalogue), Flow(plan, catalogue)
+    problems = [*_check_ids(plan), *_check_size(plan, max_steps), *_check_schedule(plan)]
+    for step in plan.steps:
+        problems += _check_references(step, plan, parameters)
+        problems += _check_map(step)
+        problems += _check_timeouts(step)
+        problems += names.check(step)
+        problems += arguments.check(step)
+        problems += flow.problems(step)
+    problems += constraint_problems(plan, catalogue, constraints or ())
+    return problems + cycle_problems(needs(plan))
+
+
+class Way(StrEnum):
+    """Where a plan goes next."""
+
+    REPORT = "report"
+    RUN = "run"
+    REVIEW = "review"
+
+
+def way_on(plan: Plan, *, done: Collection[str] = ()) -> Way:
+    """What `enough_context` means: with nothing left open, report; with open steps, run them.
+
+    Without it, a person looks at the plan first.
+    """
+    if not plan.enough_context:
+        return Way.REVIEW
+    finished = set(done)
+    is_open = any(not step.disabled and step.id not in finished for step in plan.steps)
+    return Way.RUN if is_open else Way.REPORT
+
+
+def _check_ids(plan: Plan) -> Iterator[Problem]:
+    if all(step.disabled for step in plan.steps):
+        hint = Sentence("hint.add_or_switch_on") if plan.steps else Sentence("hint.add_step")
+        yield problem("PS307", Sentence("ps.nothing_runs"), hint=hint, path=("steps",))
+    seen: set[str] = set()
+    for step in _all_steps(plan):
+        if step.id in RESERVED:
+            message, hint = Sentence("ps.reserved_id", id=step.id), Sentence("hint.other_id")
+            yield problem("PS306", message, hint=hint, step=step.id, path=("id",))
+        elif step.id in seen:
+            message, hint = Sentence("ps.duplicate_id", id=step.id), Sentence("hint.rename_one")
+            yield problem("PS304", message, hint=hint, step=step.id, path=("id",))
+        seen.add(step.id)
+
+
+def _check_size(plan: Plan, max_steps: int | None) -> Iterator[Problem]:
+    counted = [
+        step
+        for step in plan.steps
+        if not step.disabled and not isinstance(step, (AskStep, ReplyStep))
+    ]
+    if max_steps is not None and len(counted) > max_steps:
+        message = Sentence("ps.too_many_steps", count=len(counted), most=max_steps)
+        hint = Sentence("hint.fewer_steps")
+        yield problem("PS313", message, hint=hint, path=("steps",))
+
+
+def _check_schedule(plan: Plan) -> Iterator[Problem]:
+    """A plan keeps its schedule as it was written; what this machine cannot compute is told."""
+    if plan.schedule is None:
+        return
+    try:
+        check_timing(plan.schedule)
+    except Misconfigured as flaw:
+        yield problem("PS314", flaw.message, hint=flaw.hint, path=("schedule",))
+
+
+def _all_steps(plan: Plan) -> Iterator[StepFields]:
+    for step in plan.steps:
+        yield step
+        if isinstance(step, MapStep):
+            yield step.each
+
+
+def _check_references(
+    step: AnyStep, plan: Plan, parameters: Collection[str] | None
+) -> Iterator[Problem]:
+    for found in step.found():
+        yield from _check_reference(step, found, plan, parameters)
+    for position, need in enumerate(step.after):
+        if need not in plan.by_id:
+            message = Sentence("ps.after_unknown", step=step.id, name=need)
+            hint = _near(need, plan.by_id)
+            yield problem("PS302", message, hint=hint, step=step.id, path=("after", position))
+
+
+def _check_reference(
+    step: AnyStep, found: Found, plan: Plan, parameters: Collection[str] | None
+) -> Iterator[Problem]:
+    ref = found.ref
+    if ref is None:
+        code = "PS311" if found.flaw.startswith("{{") else "PS303"
+        hint = _text_hint() if code == "PS311" else _json_hint()
+        yield problem(code, found.flaw, hint=hint, step=step.id, path=found.where)
+    elif ref.step == ITEM and found.where[:1] != ("each",):
+        message, hint = Sentence("ps.item_outside", ref=str(ref)), Sentence("hint.name_step")
+        yield problem("PS302", message, hint=hint, step=step.id, path=found.where)
+    elif ref.step == PARAMS:
+        known = parameters or ()
+        if not ref.path or ref.path[0] not in known:
+            near = _near(str(ref.path[0]) if ref.path else "", known)
+            message = Sentence("ps.no_parameter", ref=str(ref))
+            yield problem("PS302", message, hint=near, step=step.id, path=found.where)
+    elif ref.step not in plan.by_id and ref.step != ITEM:
+        hint = Sentence("hint.near_or_text", near=_near(ref.step, plan.by_id), text=_text_hint())
+        message = Sentence("ps.no_such_step", ref=str(ref))
+        yield problem("PS302", message, hint=hint, step=step.id, path=found.where)
+    elif ref.step in plan.by_id and plan.by_id[ref.step].disabled and not step.disabled:
+        message = Sentence("ps.source_off", ref=str(ref))
+        hint = Sentence("hint.switch_on", step=ref.step)
+        yield problem("PS308", message, hint=hint, step=step.id, path=found.where)
+
+
+def _text_hint() -> Sentence:
+    return Sentence("hint.braces", example='{{"{{"}}')
+
+
+def _json_hint() -> Sentence:
+    example = '{"$from": "step", "$path": ["key", 0]}'
+    return Sentence("hint.reference_form", example=example, literal='{"$literal": …}')
+
+
+def _near(name: str, known: Collection[str]) -> str:
+    return Names(known).hint(name)
+
+
+def _check_map(step: AnyStep) -> Iterator[Problem]:
+    if not isinstance(step, MapStep):
+        return
+    if not (isinstance(step.over, list) or _is_reference(step.over)):
+        message = Sentence("ps.over_no_list")
+        yield problem("PS309", message, hint=_json_hint(), step=step.id, path=("over",))
+    if step.each.after:
+        message, hint = Sentence("ps.inner_after"), Sentence("hint.after_outside")
+        yield problem("PS310", message, hint=hint, step=step.id, path=("each", "after"))
+
+
+def _check_timeouts(step: AnyStep) -> Iterator[Problem]:
+    places: dict[Path, StepFields] = {("timeout_s",): step}
+    if isinstance(step, MapStep):
+        places["each", "timeout_s"] = step.each
+    for path, each in places.items():
+        if each.timeout_s is not None and each.timeout_s > LONGEST_TIMEOUT_S:
+            seconds = f"{each.timeout_s:g}"
+            message = Sentence("ps.long_timeout", step=step.id, seconds=seconds)
+            hint = Sentence("hint.timeout", most=f"{LONGEST_TIMEOUT_S:.0f}")
+            yield problem("PS315", message, hint=hint, step=step.id, path=path)
+
+
+def _is_reference(value: Json) -> bool:
+    if isinstance(value, str):
+        parts = pieces(value)
+        return len(parts) == 1 and isinstance(parts[0], Ref)
+    return isinstance(value, dict) and FROM in value
+
+
+class _Arguments:
+    """The arguments of tool steps; a tool whose schema is not valid is told of once."""
+
+    def __init__(self, tools: Catalogue) -> None:
+        self.tools = tools
+        self.seen: set[str] = set()
+
+    def check(self, step: AnyStep) -> Iterator[Problem]:
+        inner = step.each if isinstance(step, MapStep) else step
+        spec = self.tools.get(inner.tool) if isinstance(inner, ToolStep) else None
+        if spec is None or not isinstance(inner, ToolStep):
+            return
+        if spec.name not in self.seen:
+            self.seen.add(spec.name)
+            yield from schema_problems(spec, inner.id)
+        yield from argument_problems(inner, spec, takes=self.tools.takes(spec))
+
+
+def agent_names(agents: Iterable[str | AgentSpec]) -> tuple[set[str], dict[str, str]]:
+    """The agents a plan may use, and why it may not use the others."""
+    known: set[str] = set()
+    refused: dict[str, str] = {}
+    for entry in agents:
+        reason = "" if isinstance(entry, str) else _refusal(entry)
+        if reason and isinstance(entry, AgentSpec):
+            refused[entry.name] = reason
+        else:
+            known.add(entry if isinstance(entry, str) else entry.name)
+    return known, {name: reason for name, reason in refused.items() if name not in known}
+
+
+def _refusal(agent: AgentSpec) -> str:
+    if not agent.enabled:
+        return Sentence("ps.agent_off", name=agent.name)
+    if agent.hidden:
+        return Sentence("ps.agent_hidden", name=agent.name)
+    return Sentence("ps.agent_passthrough", name=agent.name) if agent.passthrough else ""
+
+
+class _Names:
+    """What there is to call, and the nearest names to what there is not."""
+
+    def __init__(
+        self,
+        *,
+        tools: Catalogue,
+        agents: Iterable[str | AgentSpec] | None,
+        templates: Iterable[str] | None,
+    ) -> None:
+        known, self.refused = agent_names(agents or ())
+        self.tools = tools.names
+        self.agents = None if agents is None else Names(known)
+        self.templates = None if templates is None else Names(set(templates))
+        self.guesses: dict[tuple[str, str], str] = {}
+
+    def check(self, step: StepFields) -> Iterator[Problem]:
+        match step:
+            case ToolStep():
+                yield from self._look_up(step, "PS101", "tool", step.tool, self.tools)
+            case AgentStep():
+                yield from self._look_up(step, "PS102", "agent", step.agent, self.agents)
+            case PlanStep():
+                yield from self._look_up(step, "PS103", "template", step.template, self.templates)
+            case MapStep():
+                yield from self.check(step.each)
+            case _:
+                pass
+
+    def _look_up(
+        self, step: StepFields, code: str, what: str, name: str, known: Names | None
+    ) -> Iterator[Problem]:
+        if known is None or name in known:
+            return
+        key = code, name
+        # A hopeless plan gets few guesses, each of which costs a look at similar names.
+        if key not in self.guesses:
+            enough = len(self.guesses) >= _MOST_GUESSES
+            self.guesses[key] = Sentence(f"hint.choose_{what}") if enough else known.hint(name)
+        message: str = Sentence(f"unknown.{what}", name=name)
+        if code == "PS102" and name in self.refused:
+            message = self.refused[name]
+        yield problem(code, message, hint=self.guesses[key], step=step.id, path=(what,))

@@ -1,0 +1,174 @@
+"""Checks that the output of a step fits the place where a reference puts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from plansmith.plan.data import Json, Path, same
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, Severity, problem
+from plansmith.plan.refs import ITEM, RESERVED, Ref, find
+from plansmith.plan.sentence import Sentence, joined
+from plansmith.plan.steps import AnyStep, AskStep, MapStep, ReplyStep, StepFields, ToolStep
+from plansmith.planner.check.names import Catalogue, Names
+from plansmith.planner.check.placeholders import Placeholders
+from plansmith.planner.check.schemas import Shape, inside, shape, types_of, values_of
+
+_TEXT = Shape([{"type": "string"}], {})
+_ANY = Shape([{}], {})
+# A call may still turn one of these into another: "5" into 5.
+_SCALARS = frozenset({"string", "number", "integer", "boolean"})
+
+
+class Place(NamedTuple):
+    """Where a reference stands: the step a problem names, and the field."""
+
+    step: str
+    path: Path
+
+
+class Flow:
+    """The outputs of a plan's steps, as far as their schemas tell."""
+
+    def __init__(self, plan: Plan, tools: Catalogue) -> None:
+        self.plan = plan
+        self.tools = tools
+
+    def problems(self, step: AnyStep) -> Iterator[Problem]:
+        """References of a step that lead nowhere, or to something that does not fit."""
+        within = step if isinstance(step, MapStep) else None
+        for found in step.found():
+            if found.ref is not None:
+                yield from self._lookup(found.ref, Place(step.id, found.where), within)
+        if isinstance(step, MapStep):
+            yield from self._list(step)
+        inner = step.each if isinstance(step, MapStep) else step
+        if isinstance(inner, ToolStep):
+            yield from self._fit(inner, within)
+
+    def output(self, ref: Ref, within: MapStep | None) -> Shape:
+        """The shape of what a reference will be."""
+        if ref.step == ITEM:
+            source = self._items(within, ref) if within is not None else _ANY
+        else:
+            step = None if ref.step in RESERVED else self.plan.by_id.get(ref.step)
+            source = _ANY if step is None else self._of(step)
+        return inside(source, ref.path) if source.known else _ANY
+
+    def _of(self, step: StepFields) -> Shape:
+        match step:
+            case ToolStep():
+                spec = self.tools.get(step.tool)
+                return _ANY if spec is None else self.tools.gives(spec)
+            case AskStep(answer_schema=schema) if schema:
+                return shape(schema, schema)
+            case ReplyStep():
+                return _TEXT
+            case MapStep():
+                each = self._of(step.each)
+                return Shape([{"type": "array", "items": {"anyOf": [*each.forms]}}], each.root)
+            case _:
+                return _ANY
+
+    def _items(self, step: MapStep, ref: Ref) -> Shape:
+        if isinstance(step.over, list):
+            known = step.over and not ref.path and not any(find(step.over))
+            return Shape([{"enum": step.over}], {}) if known else _ANY
+        source = self.over(step)
+        return inside(source, (0,)) if source is not None and source.forms else _ANY
+
+    def over(self, step: MapStep) -> Shape | None:
+        """The shape of the list a map step goes over, where a reference gives it."""
+        ref = Placeholders(step.over).refs.get(())
+        return None if ref is None or ref.step == ITEM else self.output(ref, None)
+
+    def _lookup(self, ref: Ref, place: Place, within: MapStep | None) -> Iterator[Problem]:
+        """Walk the path key by key, to name the first that is not there."""
+        if ref.step == ITEM and within is not None and isinstance(within.over, list):
+            return
+        source = self.output(Ref(ref.step), within)
+        for depth, key in enumerate(ref.path if source.known else ()):
+            below = inside(source, (key,))
+            if below.forms and not below.undeclared:
+                source = below
+                continue
+            fields = {"ref": str(ref), "step": ref.step, "key": _key(key)}
+            message = Sentence("ps.no_output_key", **fields)
+            if before := ref.path[:depth]:
+                place_in = ".".join(map(str, before))
+                message = Sentence("ps.no_output_key_in", place=place_in, **fields)
+            severity = Severity.WARNING if below.forms else Severity.ERROR
+            yield _mismatch(place, message, _near(source, key), severity)
+            return
+
+    def _list(self, step: MapStep) -> Iterator[Problem]:
+        source = self.over(step)
+        if source is None or not source.known:
+            return
+        if not any("array" in types_of(form) for form in source.forms):
+            message = Sentence("ps.over_type", type=_types(source))
+            hint = Sentence("hint.list_inside")
+            yield problem("PS309", message, hint=hint, step=step.id, path=("over",))
+
+    def _fit(self, step: ToolStep, within: MapStep | None) -> Iterator[Problem]:
+        spec = self.tools.get(step.tool)
+        if spec is None:
+            return
+        holes = Placeholders(step.inputs)
+        takes = self.tools.takes(spec)
+        for path, ref in holes.refs.items():
+            gives, wanted = self.output(ref, within), inside(takes, path)
+            if not (gives.known and wanted.known) or _can_fit(gives, wanted):
+                continue
+            types = {"given": _types(gives), "wanted": _types(wanted)}
+            message = Sentence("ps.ref_type", ref=str(ref), name=str(path[-1]), **types)
+            place = Place(step.id, ("inputs", *holes.real(path)))
+            hint = Sentence("hint.other_part")
+            yield _mismatch(place, message, hint, _severity(gives, wanted))
+
+
+def _mismatch(place: Place, message: str, hint: str, severity: Severity) -> Problem:
+    found = problem("PS208", message, hint=hint, step=place.step, path=place.path)
+    return found.model_copy(update={"severity": severity})
+
+
+def _key(key: str | int) -> str:
+    if isinstance(key, int):
+        return Sentence("ps.key_item", place=str(key))
+    return Sentence("ps.key_name", name=key)
+
+
+def _near(source: Shape, key: str | int) -> str:
+    tables = [form.get("properties") for form in source.forms]
+    names = [name for table in tables if isinstance(table, dict) for name in table]
+    if names:
+        return Names(names).hint(str(key))
+    return Sentence("hint.it_is", type=_types(source))
+
+
+def _types(place: Shape) -> str:
+    types = {kind for form in place.forms for kind in types_of(form)}
+    if {"integer", "number"} <= types:
+        types.discard("integer")
+    return joined(sorted(types), "text.or") or Sentence("ps.nothing")
+
+
+def _can_fit(gives: Shape, wanted: Shape) -> bool:
+    return any(
+        types_of(one) & types_of(other) and _values_meet(values_of(one), values_of(other))
+        for one in gives.forms
+        for other in wanted.forms
+    )
+
+
+def _values_meet(one: list[Json] | None, other: list[Json] | None) -> bool:
+    return one is None or other is None or any(same(a, b) for a in one for b in other)
+
+
+def _severity(gives: Shape, wanted: Shape) -> Severity:
+    """A number for a text may be converted at the call; a list for a number may not."""
+    out = {kind for form in gives.forms for kind in types_of(form)}
+    into = {kind for form in wanted.forms for kind in types_of(form)}
+    converted = not out & into and out & _SCALARS and into & _SCALARS
+    return Severity.WARNING if converted else Severity.ERROR

@@ -1,0 +1,255 @@
+"""Finds what is allowed in a plan and still looks like a mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Final
+
+from plansmith.errors import InvalidPlan
+from plansmith.plan.capability import Effect, Tools, ToolSpec
+from plansmith.plan.data import Json, canonical_json
+from plansmith.plan.graph import dependents, needs, order, upstream
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, Severity, problem
+from plansmith.plan.refs import RESERVED
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import (
+    AgentStep,
+    AnyStep,
+    AskStep,
+    MapStep,
+    PlanStep,
+    ReplyStep,
+    StepFields,
+    ToolStep,
+)
+from plansmith.planner.check.flow import Flow
+from plansmith.planner.check.names import Catalogue, is_said, reads
+from plansmith.planner.check.schemas import Shape
+
+_WIDE: Final = 32
+_BOUNDED: Final = 100
+
+
+def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
+    """What is worth a second look. A plan with a ring gets none: its order means nothing yet."""
+    graph = needs(plan)
+    try:
+        sequence = order(graph)
+    except InvalidPlan:
+        return []
+    linter = _Linter(plan, Catalogue.of(tools), graph, sequence)
+    return [
+        *linter.dead_steps(),
+        *linter.hidden_serialisation(),
+        *linter.unused_outputs(),
+        *linter.duplicate_work(),
+        *linter.unbounded_fan_out(),
+        *linter.writes_without_review(),
+        *linter.missing_reply(),
+    ]
+
+
+class _Linter:
+    """A plan, its order, and what its steps do to the world."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        tools: Catalogue,
+        graph: dict[str, frozenset[str]],
+        sequence: list[str],
+    ) -> None:
+        self.plan = plan
+        self.tools = tools
+        self.graph = graph
+        self.sequence = sequence
+        self.steps = [step for step in plan.by_id.values() if not step.disabled]
+        self.by_id = {step.id: step for step in self.steps}
+        self.uses = {step.id: {ref.step for ref in step.refs()} - RESERVED for step in self.steps}
+        self.used = {source for sources in self.uses.values() for source in sources}
+        self.replies = any(isinstance(step, ReplyStep) for step in self.steps)
+        self.reading = {step.id for step in self.steps if self._only_reads(step)}
+
+    def dead_steps(self) -> Iterator[Problem]:
+        """In a plan that replies, reading steps from which no way leads to a reply or an act."""
+        if not self.replies:
+            return
+        ends = [step.id for step in self.steps if self._is_end(step)]
+        alive = upstream(self.graph, ends) | set(ends)
+        for step in self.steps:
+            if step.id not in alive:
+                message = Sentence("ps.dead_step", step=step.id)
+                hint = Sentence("hint.use_output")
+                yield problem("PS401", message, hint=hint, step=step.id)
+
+    def hidden_serialisation(self) -> Iterator[Problem]:
+        """An `after` between two readings that no data and no other way explains."""
+        for step in self.steps:
+            if step.id not in self.reading:
+                continue
+            for position, before in enumerate(step.after):
+                if before in self.reading and self._is_needless(step, before):
+                    message = Sentence("ps.needless_wait", step=step.id, earlier=before)
+                    hint = Sentence("hint.not_after", step=before)
+                    place = ("after", position)
+                    yield problem("PS402", message, hint=hint, step=step.id, path=place)
+
+    def unused_outputs(self) -> Iterator[Problem]:
+        """Readings others wait for, whose outcome none of them looks at."""
+        followers = dependents(self.graph)
+        for step in self.steps:
+            waiting = [self.by_id[each] for each in followers[step.id] if each in self.by_id]
+            looked_at = step.id in self.used or any(_sees_all(each) for each in waiting)
+            if step.id in self.reading and waiting and not looked_at:
+                message = Sentence("ps.unused_output", step=step.id)
+                hint = Sentence("hint.use_output")
+                yield problem("PS403", message, hint=hint, step=step.id)
+
+    def duplicate_work(self) -> Iterator[Problem]:
+        """The same call twice, unless something is changed in between."""
+        seen: dict[bytes, str] = {}
+        for name in self.sequence:
+            step = self.by_id.get(name)
+            key = _work(step) if step is not None else None
+            if step is None or key is None:
+                continue
+            first = seen.setdefault(key, name)
+            if first != name and not self._changed_between(first, name):
+                message = Sentence("ps.same_work", step=name, first=first)
+                hint = Sentence("hint.use_first", step=first)
+                found = problem("PS404", message, hint=hint, step=name)
+                # Who orders the second behind the first may want to look again later.
+                later = self._above[name] >> self._place[first] & 1
+                yield found.model_copy(update={"severity": Severity.NOTE}) if later else found
+            seen[key] = name
+
+    def unbounded_fan_out(self) -> Iterator[Problem]:
+        """A map over a list of unknown length that acts, or that runs very wide."""
+        flow = Flow(self.plan, self.tools)
+        for step in self.steps:
+            if not isinstance(step, MapStep) or isinstance(step.over, list):
+                continue
+            acts, bounded = step.id not in self.reading, _is_bounded(flow.over(step))
+            if not bounded and (acts or step.width > _WIDE):
+                wide = Sentence("ps.runs_wide", step=step.id, width=step.width)
+                message = Sentence("ps.acts_for_each", step=step.id) if acts else wide
+                hint = Sentence("hint.bound_list")
+                yield problem("PS405", message, hint=hint, step=step.id, path=("over",))
+
+    def writes_without_review(self) -> Iterator[Problem]:
+        """An act on values that are known only while the plan runs, with no question before."""
+        for step in self.steps:
+            spec = self._tool(step.each if isinstance(step, MapStep) else step)
+            if spec is None or not is_said(spec) or spec.effect is Effect.READ:
+                continue
+            if not self._found_out(step) or self._asked_before(step):
+                continue
+            final = spec.effect is Effect.FINAL
+            message = Sentence("ps.final_unseen" if final else "ps.write_unseen", step=step.id)
+            hint = Sentence("hint.ask_before")
+            found = problem("PS406", message, hint=hint, step=step.id)
+            yield found if final else found.model_copy(update={"severity": Severity.NOTE})
+
+    def missing_reply(self) -> Iterator[Problem]:
+        """Readings at the end of a plan that has nobody to tell."""
+        if self.replies:
+            return
+        followers = dependents(self.graph)
+        for step in self.steps:
+            if step.id in self.reading and not followers[step.id]:
+                message = Sentence("ps.told_nobody", step=step.id)
+                hint = Sentence("hint.add_reply")
+                yield problem("PS407", message, hint=hint, step=step.id)
+                return
+
+    def _tool(self, step: StepFields) -> ToolSpec | None:
+        return self.tools.get(step.tool) if isinstance(step, ToolStep) else None
+
+    def _only_reads(self, step: StepFields) -> bool:
+        spec = self._tool(step.each if isinstance(step, MapStep) else step)
+        return spec is not None and reads(spec)
+
+    def _is_end(self, step: StepFields) -> bool:
+        return step.id not in self.reading and not isinstance(step, AskStep)
+
+    def _is_needless(self, step: AnyStep, before: str) -> bool:
+        if before in self.uses[step.id] or before not in self._place:
+            return False
+        mark = 1 << self._place[before]
+        others = self.graph[step.id] - {before}
+        return not any(self._above[each] & mark for each in others)
+
+    def _changed_between(self, first: str, second: str) -> bool:
+        return bool(self._below[first] & self._above[second] & self._acting)
+
+    def _found_out(self, step: AnyStep) -> bool:
+        return any(not isinstance(self.by_id.get(each), AskStep) for each in self.uses[step.id])
+
+    def _asked_before(self, step: AnyStep) -> bool:
+        return bool(self._above[step.id] & self._asking)
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.sequence)}
+
+    # Sets of steps as bits of one number: 10,000 steps take a few megabytes and milliseconds.
+    @cached_property
+    def _above(self) -> dict[str, int]:
+        above: dict[str, int] = {}
+        for name in self.sequence:
+            bits = 0
+            for need in self.graph[name]:
+                bits |= above[need] | 1 << self._place[need]
+            above[name] = bits
+        return above
+
+    @cached_property
+    def _below(self) -> dict[str, int]:
+        below, followers = dict[str, int](), dependents(self.graph)
+        for name in reversed(self.sequence):
+            bits = 0
+            for follower in followers[name]:
+                bits |= below[follower] | 1 << self._place[follower]
+            below[name] = bits
+        return below
+
+    @cached_property
+    def _acting(self) -> int:
+        ends = (step for step in self.steps if self._is_end(step))
+        return sum(1 << self._place[step.id] for step in ends if not isinstance(step, ReplyStep))
+
+    @cached_property
+    def _asking(self) -> int:
+        asks = (step for step in self.steps if isinstance(step, AskStep))
+        return sum(1 << self._place[step.id] for step in asks)
+
+
+def _sees_all(step: StepFields) -> bool:
+    """Whoever composes in words may look at whatever came before."""
+    return isinstance(step, (ReplyStep, AgentStep, PlanStep, AskStep))
+
+
+def _work(step: AnyStep) -> bytes | None:
+    """What a step does, as a key; None for steps that are never the same work."""
+    match step:
+        case ToolStep():
+            return _key("tool", step.tool, step.inputs)
+        case AgentStep():
+            return _key("agent", step.agent, {"task": step.task, "inputs": step.inputs})
+        case PlanStep():
+            return _key("plan", step.template, step.inputs)
+        case _:
+            return None
+
+
+def _key(kind: str, name: str, inputs: Json) -> bytes:
+    return canonical_json([kind, name, inputs])
+
+
+def _is_bounded(source: Shape | None) -> bool:
+    if source is None or not source.known:
+        return False
+    bounds = [form.get("maxItems") for form in source.forms]
+    return all(isinstance(each, int) and each <= _BOUNDED for each in bounds)

@@ -1,0 +1,235 @@
+"""Finds the existing name that an unknown name probably means."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from typing import Final
+
+from plansmith.plan.capability import Effect, Tools, ToolSpec, tool_spec
+from plansmith.plan.sentence import Sentence, joined
+from plansmith.planner.check.schemas import Shape, shape
+
+# Tools of earlier releases that a stored plan may still name, and what to use instead.
+DROPPED: Final = {
+    "tables.query": "tables.query is no longer there: use tables.sql with one SELECT, such as "
+    "SELECT region, sum(amount) AS total FROM sales GROUP BY region"
+}
+
+_COMPARED: Final = 40
+_LIKE: Final = 0.6
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
+_READING_WORDS: Final = """
+analyse analyze browse calc calculate check compare compute convert count describe detect determine
+estimate evaluate explain extract fetch filter find forecast get identify inspect list locate look
+lookup measure monitor predict preview query read retrieve search select show summarise summarize
+translate validate verify view
+"""
+_ACTING_WORDS: Final = """
+add and apply approve archive assign block book buy call cancel change clear close commit configure
+copy create delete deploy disable download drop edit enable exchange execute export file grant
+import insert install invite kill lock log make merge modify move open order pay place play post
+publish purchase push put register remove rename reply request reserve reset restart return run
+save schedule send set share sign start stop submit subscribe swap toggle transfer unlock update
+upload write
+"""
+_READING: Final = frozenset(_READING_WORDS.split())
+_ACTING: Final = frozenset(_ACTING_WORDS.split())
+_READING_ZH: Final = ("查", "获取", "搜索", "检索", "计算", "读取", "列出", "分析")
+
+
+def fold(name: str) -> str:
+    """The name without case and separators."""
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
+def words(name: str) -> list[str]:
+    """The words of a name in any of the usual spellings, in small letters."""
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+class Names:
+    """Known names. What costs time is done at the first unknown one, once."""
+
+    def __init__(self, known: Collection[str]) -> None:
+        self.known = known
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.known
+
+    def hint(self, name: str) -> str:
+        """What to use instead of this name: its successor, or the known names most like it."""
+        if name in DROPPED:
+            return DROPPED[name]
+        if not self.known:
+            return Sentence("hint.none_known")
+        near = self.near(name)
+        if near:
+            names = joined([Sentence("ps.quoted", text=each) for each in near], "text.or")
+            return Sentence("hint.mean", names=names)
+        some = sorted(self.known)[:8]
+        if len(self.known) <= 8:
+            return Sentence("hint.known", names=some)
+        return Sentence("hint.known_more", names=some, more=len(self.known) - 8)
+
+    def near(self, name: str) -> list[str]:
+        """Up to three names like this one, the likest first; one that differs by case alone."""
+        folded = fold(name)
+        if folded in self._folded:
+            return self._folded[folded][:1]
+        matcher = difflib.SequenceMatcher(b=folded)
+        scored: list[tuple[float, str]] = []
+        for each in self._similar(folded):
+            matcher.set_seq1(each)
+            ratio = matcher.ratio()
+            if ratio >= _LIKE:
+                scored.append((-ratio, each))
+        return [self._folded[each][0] for _, each in sorted(scored)[:3]]
+
+    def obvious(self, name: str) -> str | None:
+        """The one name that this can only be: another spelling of it, or a slip of the pen."""
+        folded = fold(name)
+        same = self._folded.get(folded, [])
+        if same or not folded:
+            return same[0] if len(same) == 1 else None
+        slips = [
+            each
+            for similar in self._similar(folded)
+            for each in self._folded[similar]
+            if is_slip(name, each)
+        ]
+        return slips[0] if len(slips) == 1 else None
+
+    @cached_property
+    def _folded(self) -> dict[str, list[str]]:
+        table: dict[str, list[str]] = {}
+        for name in self.known:
+            table.setdefault(fold(name), []).append(name)
+        return table
+
+    @cached_property
+    def _holders(self) -> dict[str, list[str]]:
+        """Which names hold a pair of letters."""
+        table: dict[str, list[str]] = {}
+        for name in self._folded:
+            for pair in _pairs(name):
+                table.setdefault(pair, []).append(name)
+        return table
+
+    def _similar(self, folded: str) -> list[str]:
+        """The few names that share most pairs of letters: worth a closer look."""
+        pairs = _pairs(folded)
+        shared: Counter[str] = Counter()
+        for pair in pairs:
+            shared.update(self._holders.get(pair, ()))
+        scored = [(-2 * count / (len(pairs) + len(each)), each) for each, count in shared.items()]
+        return [each for _, each in sorted(scored)[:_COMPARED]]
+
+
+def _pairs(folded: str) -> set[str]:
+    padded = f" {folded} "
+    return {padded[place : place + 2] for place in range(len(padded) - 1)}
+
+
+def is_slip(wrong: str, right: str) -> bool:
+    """Whether a name is another one mistyped, and not a different name that looks like it.
+
+    Numbers must agree, short words too; `unlock` is no slip for `lock`.
+    """
+    ours, theirs = words(wrong), words(right)
+    if re.findall(r"\d+", wrong) != re.findall(r"\d+", right):
+        return False
+    if len(ours) != len(theirs):
+        ours, theirs = [fold(wrong)], [fold(right)]
+    differing = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
+    return len(differing) <= 2 and all(_is_word_slip(*pair) for pair in differing)
+
+
+def _is_word_slip(wrong: str, right: str) -> bool:
+    short, same_start = min(len(wrong), len(right)), wrong[:1] == right[:1]
+    if short < 3 or (short < 5 and not same_start):
+        return False
+    allowed = 2 if short >= 8 and same_start else 1
+    return edits(wrong, right, allowed) <= allowed
+
+
+def edits(left: str, right: str, most: int) -> int:
+    """How many letters were added, left out, replaced or swapped; `most + 1` if more."""
+    if abs(len(left) - len(right)) > most:
+        return most + 1
+    before: list[int] = []
+    row = list(range(len(right) + 1))
+    for place, letter in enumerate(left, 1):
+        above, before, row = before, row, [place]
+        for at, other in enumerate(right, 1):
+            cost = min(row[-1] + 1, before[at] + 1, before[at - 1] + (letter != other))
+            swapped = place > 1 < at and letter == right[at - 2] and left[place - 2] == other
+            row.append(min(cost, above[at - 2] + 1) if swapped else cost)
+    return min(row[-1], most + 1)
+
+
+class Catalogue:
+    """Tools in any accepted form, ready to be looked up; cheap to make for 10,000 of them."""
+
+    @classmethod
+    def of(cls, tools: Tools | Catalogue) -> Catalogue:
+        """A catalogue of these tools; one that is there already knows its schemas by now."""
+        return tools if isinstance(tools, Catalogue) else cls(tools)
+
+    def __init__(self, tools: Tools) -> None:
+        if isinstance(tools, Mapping):
+            self._entries: dict[str, Mapping[str, object] | ToolSpec] = {
+                entry.name if isinstance(entry, ToolSpec) else name: entry
+                for name, entry in tools.items()
+            }
+        else:
+            self._entries = {spec.name: spec for spec in tools}
+        self.names = Names(self._entries.keys())
+        self._takes: dict[str, Shape] = {}
+        self._gives: dict[str, Shape] = {}
+
+    def get(self, name: str) -> ToolSpec | None:
+        """The tool of this name."""
+        entry = self._entries.get(name)
+        if entry is None or isinstance(entry, ToolSpec):
+            return entry
+        spec = self._entries[name] = tool_spec({**entry, "name": name})
+        return spec
+
+    def takes(self, spec: ToolSpec) -> Shape:
+        """The shape of a tool's arguments."""
+        if spec.name not in self._takes:
+            self._takes[spec.name] = shape(spec.input_schema, spec.input_schema)
+        return self._takes[spec.name]
+
+    def gives(self, spec: ToolSpec) -> Shape:
+        """The shape of a tool's output, where it is declared."""
+        if spec.name not in self._gives:
+            declared = spec.output_schema or {}
+            self._gives[spec.name] = shape(declared, declared)
+        return self._gives[spec.name]
+
+
+def reads(spec: ToolSpec) -> bool:
+    """Whether calling the tool only finds something out.
+
+    Most tools say nothing of their effect. For running that means `write`; for advice to a
+    reader the name is the better guide, as long as no word in it speaks of a change.
+    """
+    if "effect" in spec.model_fields_set:
+        return spec.effect is Effect.READ
+    if spec.search or spec.name.startswith(_READING_ZH):
+        return True
+    spoken = words(spec.name)
+    # Behind a leading verb most words are nouns: `get_order`, `check_file`.
+    if spoken[:1] and spoken[0] in _READING:
+        return "and" not in spoken
+    return bool(_READING.intersection(spoken)) and not _ACTING.intersection(spoken)
+
+
+def is_said(spec: ToolSpec) -> bool:
+    """Whether somebody has said what the tool does to the world."""
+    return "effect" in spec.model_fields_set

@@ -1,0 +1,127 @@
+"""Arguments with unfilled references: a value to validate, and its unknown places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from plansmith.plan.data import Json, Path, same
+from plansmith.plan.refs import FROM, LITERAL, Ref, pieces, ref_of
+
+# Never equal to each other or to anything a plan holds by chance.
+_MARK: Final = "\ue000blank "
+
+
+class Placeholders:
+    """Arguments with a mark in place of each reference.
+
+    A reference alone may become any value; a text with references in it becomes some text.
+    What stands in a `$literal` is taken as it is.
+    """
+
+    def __init__(self, template: Json) -> None:
+        self.refs: dict[Path, Ref] = {}
+        self.unknown: set[Path] = set()
+        self.texts: set[Path] = set()
+        self._around: set[Path] = set()
+        self._literals: set[Path] = set()
+        self.value = self._filled(template, ())
+
+    def is_placeholder(self, path: Path) -> bool:
+        """Whether the value at a path may be anything."""
+        return any(path[:end] in self.unknown for end in range(len(path) + 1))
+
+    def has_placeholders(self, path: Path) -> bool:
+        """Whether anything at or below a path is not known yet."""
+        return path in self._around or path in self.texts or self.is_placeholder(path)
+
+    def real(self, path: Path) -> Path:
+        """The path in the plan: a value in a `$literal` stands one key deeper there."""
+        for end in range(len(path) + 1):
+            if path[:end] in self._literals:
+                return (*path[:end], LITERAL, *path[end:])
+        return path
+
+    def could_be(self, value: Json, path: Path) -> bool:
+        """Whether what stands at a path may turn out to be this value."""
+        if path in self.unknown:
+            return True
+        if path in self.texts:
+            return isinstance(value, str)
+        mine = at(self.value, path)
+        if not self.has_placeholders(path):
+            return same(mine, value)
+        if isinstance(mine, dict) and isinstance(value, dict):
+            keys = mine.keys() == value.keys()
+            return keys and all(self.could_be(value[key], (*path, key)) for key in mine)
+        if isinstance(mine, list) and isinstance(value, list) and len(mine) == len(value):
+            return all(self.could_be(each, (*path, place)) for place, each in enumerate(value))
+        return False
+
+    def _filled(self, template: Json, path: Path) -> Json:
+        if isinstance(template, str):
+            return self._text(template, path)
+        if isinstance(template, list):
+            return [self._filled(each, (*path, place)) for place, each in enumerate(template)]
+        if not isinstance(template, dict):
+            return template
+        if FROM in template:
+            return self._blank(ref_of(template), path)
+        if len(template) == 1 and LITERAL in template:
+            self._literals.add(path)
+            return template[LITERAL]
+        return {key: self._filled(each, (*path, key)) for key, each in template.items()}
+
+    def _text(self, text: str, path: Path) -> Json:
+        if "{{" not in text:
+            return text
+        parts = pieces(text)
+        if len(parts) == 1 and isinstance(parts[0], Ref):
+            return self._blank(parts[0], path)
+        if any(isinstance(part, Ref) for part in parts):
+            self.texts.add(path)
+            return self._mark(path)
+        return "".join(part for part in parts if isinstance(part, str))
+
+    def _blank(self, ref: Ref | None, path: Path) -> Json:
+        self.unknown.add(path)
+        if ref is not None:
+            self.refs[path] = ref
+        return self._mark(path)
+
+    def _mark(self, path: Path) -> str:
+        self._around.update(path[:end] for end in range(len(path)))
+        return f"{_MARK}{len(self.unknown) + len(self.texts)}"
+
+
+def at(value: Json, path: Path) -> Json:
+    """The part of a value at a path."""
+    for key in path:
+        if isinstance(value, dict):
+            value = value[str(key)]
+        elif isinstance(value, list) and isinstance(key, int):
+            value = value[key]
+    return value
+
+
+def put(value: Json, path: Path, part: Json) -> Json:
+    """A copy of a value with another part at a path."""
+    if not path:
+        return part
+    key, rest = path[0], path[1:]
+    if isinstance(value, dict):
+        return {**value, str(key): put(value.get(str(key)), rest, part)}
+    if isinstance(value, list) and isinstance(key, int):
+        return [*value[:key], put(value[key], rest, part), *value[key + 1 :]]
+    return value
+
+
+def objects(value: Json, path: Path = ()) -> Iterator[tuple[Path, dict[str, Json]]]:
+    """Every object in a value, the outer ones first."""
+    if isinstance(value, dict):
+        yield path, value
+        for key, each in value.items():
+            yield from objects(each, (*path, key))
+    elif isinstance(value, list):
+        for place, each in enumerate(value):
+            yield from objects(each, (*path, place))

@@ -1,1 +1,0 @@
-"""What check, mend and lint are made of: names, schemas, flow, coercions, constraints."""

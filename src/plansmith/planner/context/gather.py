@@ -1,0 +1,216 @@
+"""Collects what the planner should know besides the request and the tools, as fenced data."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem
+from plansmith.plan.sentence import Sentence
+from plansmith.planner.context.background import HEADING, Search, investigate
+from plansmith.planner.context.fence import fence, indented
+from plansmith.planner.context.history import TITLE, Summariser, recall
+from plansmith.planner.context.locales import locale_of
+from plansmith.planner.context.profile import Profile
+from plansmith.planner.context.timeouts import Failed, with_timeout
+from plansmith.planner.context.token_budget import Count, Part, fit, rendered, rough_count
+from plansmith.ports import Clock, ContextBlock, ContextSource, Message, Usage
+
+_TIME: Final = "current time"
+_PREVIOUS: Final = "previous plan"
+_PROBLEMS: Final = "problems of the previous plan"
+_CHANGES: Final = "changes the person asks for"
+# Blocks that help to plan and are no source of values: the clock, and what was said of a plan.
+_NO_FACTS: Final = frozenset({_TIME, _PREVIOUS, _PROBLEMS, _CHANGES})
+_WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_LEAST_SHARE: Final = 24  # tokens; with less nothing useful can be said
+_MUST, _SHOULD, _MAY = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known before anyone is asked; the last three when a plan is revised."""
+
+    profile: Profile | None = None
+    timezone: str | None = None
+    history: Sequence[Message] = ()
+    previous: Plan | None = None
+    feedback: str = ""
+    problems: Sequence[Problem] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How many tokens the whole context may have, and how long each source may take."""
+
+    tokens: int = 6000
+    seconds: float = 15.0
+    count: Count = rough_count
+
+
+_NOTHING: Final = Known()
+_USUAL: Final = Limits()
+
+
+class Context(NamedTuple):
+    """What goes into the prompt, the language to plan in, and what was cut or failed."""
+
+    blocks: tuple[ContextBlock, ...]
+    text: str
+    notes: tuple[str, ...]
+    locale: str
+    usage: Usage = Usage()
+
+    @property
+    def facts(self) -> tuple[ContextBlock, ...]:
+        """What was found out and what is known of the person: values may come from it."""
+        return tuple(block for block in self.blocks if block.title not in _NO_FACTS)
+
+
+class _Gathered(NamedTuple):
+    """What one part of the context came to; `missing` names it when it failed."""
+
+    part: Part
+    notes: tuple[str, ...] = ()
+    missing: str = ""
+    usage: Usage = Usage()
+
+
+async def gather_context(
+    request: str,
+    *,
+    clock: Clock,
+    known: Known = _NOTHING,
+    sources: Sequence[ContextSource] = (),
+    search: Search | None = None,
+    summariser: Summariser | None = None,
+    limits: Limits = _USUAL,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Context:
+    """All of it, what is stable first; a source that fails or is late is told and left out."""
+    before, behind = _stable(known), _changing(known, clock)
+    asking = len(sources) + bool(search) + bool(known.history)
+    share = _share([*before, *behind], asking, limits)
+    tell(f"context: {asking} sources to ask, {share:,} tokens for each")
+    gathered = await asyncio.gather(
+        *(_ask(source, request, share, limits, clock) for source in sources),
+        _conversation(known, share, limits, summariser),
+        _background(request, search, share, limits, clock),
+    )
+    missing = [each.missing for each in gathered if each.missing]
+    parts = [*before, *(each.part for each in gathered), *behind]
+    fitted = fit(parts, tokens=limits.tokens, count=limits.count, missing=missing)
+    notes = (*(note for each in gathered for note in each.notes), *fitted.notes)
+    for note in notes:
+        tell(f"context: {note}")
+    language = known.profile.language if known.profile else ""
+    usage = next((each.usage for each in gathered if each.usage != Usage()), Usage())
+    return Context(fitted.blocks, fitted.text, notes, locale_of(request, language), usage)
+
+
+def _stable(known: Known) -> list[Part]:
+    """What stays the same from request to request."""
+    if known.profile is None:
+        return []
+    about, constraints = known.profile.about(), known.profile.constraints()
+    return [
+        *_parts("profile", about if known.profile != Profile() else "", _SHOULD),
+        *_parts("constraints of the profile", constraints, _MUST),
+    ]
+
+
+def _changing(known: Known, clock: Clock) -> list[Part]:
+    """What is new with each request or revision; the time, which never stands still, last."""
+    plan = plan_text(known.previous) if known.previous else ""
+    problems = "\n".join(f"- {indented(str(each))}" for each in known.problems)
+    return [
+        *_parts(_PREVIOUS, plan, _MUST),
+        *_parts(_PROBLEMS, problems, _MUST),
+        *_parts(_CHANGES, known.feedback, _MUST),
+        *_parts(_TIME, time_text(clock, known.timezone), _SHOULD),
+    ]
+
+
+def _parts(title: str, text: str, rank: int) -> Iterator[Part]:
+    if text.strip():
+        yield Part((ContextBlock(title, text),), rank)
+
+
+def plan_text(plan: Plan) -> str:
+    """A plan as JSON, one step a line."""
+    value = plan.to_json()
+    steps = value.pop("steps")
+    head = json.dumps(value, ensure_ascii=False)[:-1]
+    lines = (
+        [json.dumps(step, ensure_ascii=False) for step in steps] if isinstance(steps, list) else []
+    )
+    return f'{head}, "steps": [\n' + ",\n".join(lines) + "\n]}"
+
+
+def time_text(clock: Clock, timezone: str | None = None) -> str:
+    """The time as a planner reads it: with its offset, the day of the week and the zone."""
+    name = timezone or "UTC"
+    try:
+        now = clock.now().astimezone(ZoneInfo(name))
+    except (KeyError, ValueError, OSError):
+        hint = "use a name such as Europe/Oslo or Asia/Shanghai; the system's tzdata must be there"
+        raise Misconfigured(f"there is no time zone called {name!r}", hint=hint) from None
+    return f"{now.isoformat(timespec='seconds')} ({_WEEKDAYS[now.weekday()]}, {name})"
+
+
+def _share(parts: Sequence[Part], asking: int, limits: Limits) -> int:
+    """The tokens each of those who are asked may use, marks not counted."""
+    blocks = [block for part in parts for block in part.blocks]
+    marks = limits.count(fence(HEADING, "", "source")) if asking else 0
+    left = limits.tokens - limits.count(rendered(blocks))
+    return max(left // max(asking, 1) - marks, 0)
+
+
+async def _ask(
+    source: ContextSource, request: str, share: int, limits: Limits, clock: Clock
+) -> _Gathered:
+    name = type(source).__name__
+    if share < _LEAST_SHARE:
+        return _Gathered(Part(()), (f"no room is left for {name}: not asked",), name)
+    work = _blocks(source, request, share)
+    blocks = await with_timeout(work, seconds=limits.seconds, clock=clock)
+    if isinstance(blocks, Failed):
+        return _Gathered(Part(()), (f"{name} failed: {blocks.reason}",), f"{name}: no answer")
+    return _Gathered(Part(blocks, _MAY))
+
+
+async def _blocks(source: ContextSource, request: str, share: int) -> tuple[ContextBlock, ...]:
+    found = await source.gather(request, token_limit=share)
+    return tuple(block for block in found if block.text.strip())
+
+
+async def _conversation(
+    known: Known, share: int, limits: Limits, summariser: Summariser | None
+) -> _Gathered:
+    if not known.history:
+        return _Gathered(Part(()))
+    model = summariser if share >= _LEAST_SHARE else None
+    said = await recall(known.history, tokens=share, count=limits.count, summariser=model)
+    if not said.text:
+        number = len(known.history)
+        notes = (*said.notes, Sentence("context.no_room_history", count=number))
+        return _Gathered(Part(()), notes, TITLE, said.usage)
+    part = Part((ContextBlock(TITLE, said.text),), _MAY, newest_last=True)
+    return _Gathered(part, said.notes, usage=said.usage)
+
+
+async def _background(
+    request: str, search: Search | None, share: int, limits: Limits, clock: Clock
+) -> _Gathered:
+    if search is None:
+        return _Gathered(Part(()))
+    if share < _LEAST_SHARE:
+        return _Gathered(Part(()), ("no room is left for background investigation",), HEADING)
+    found = await investigate(request, search=search, clock=clock, tokens=share, count=limits.count)
+    return _Gathered(Part(found.blocks, _MAY), found.notes, HEADING if not found.blocks else "")

@@ -1,0 +1,133 @@
+"""Fits a conversation into a number of tokens: the newest whole, the oldest shortened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from plansmith.plan.sentence import Sentence
+from plansmith.planner.context.fence import fence, indented, label
+from plansmith.planner.context.timeouts import Failed, with_timeout
+from plansmith.planner.context.token_budget import Count, clipped
+from plansmith.planner.model_calls import ModelAnswer, read_answer, render
+from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
+
+TITLE: Final = "conversation so far"
+_SHARE_OF_OLDER: Final = 3  # a third of the room is for what does not fit whole
+_LONGEST_LINE: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Summariser:
+    """A model that says in short what was said before: one call, of which it reads so much."""
+
+    model: ChatModel
+    clock: Clock
+    seconds: float = 20.0
+    reads_tokens: int = 8000
+    prompts: Path | None = None
+
+
+class Recalled(NamedTuple):
+    """A conversation as text, and what was left out or failed on the way."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+    usage: Usage = Usage()
+
+
+async def recall(
+    history: Sequence[Message], *, tokens: int, count: Count, summariser: Summariser | None = None
+) -> Recalled:
+    """The conversation, oldest message first, in at most so many tokens."""
+    lines = [f"{label(message.role)}: {indented(message.text)}" for message in history]
+    whole = "\n".join(lines)
+    if count(whole) <= tokens:
+        return Recalled(whole)
+    for_older = tokens // _SHARE_OF_OLDER
+    newest = _newest(lines, tokens - for_older, count)
+    older = lines[: len(lines) - newest]
+    if not newest:
+        older, last = lines[:-1], lines[-1]
+        kept = [clipped(last, tokens=tokens - for_older, count=count)]
+        notes = [Sentence("context.newest_clipped")]
+    else:
+        kept, notes = lines[len(lines) - newest :], []
+    said = await _in_short(older, tokens=for_older, count=count, summariser=summariser)
+    text = "\n".join(part for part in [said.text, *kept] if part)
+    return Recalled(
+        clipped(text, tokens=tokens, count=count, keep_end=True), (*notes, *said.notes), said.usage
+    )
+
+
+def _newest(lines: Sequence[str], tokens: int, count: Count) -> int:
+    """How many of the last lines fit whole."""
+    number = 0
+    while number < len(lines) and count("\n".join(lines[-number - 1 :])) <= tokens:
+        number += 1
+    return number
+
+
+async def _in_short(
+    older: Sequence[str], *, tokens: int, count: Count, summariser: Summariser | None
+) -> Recalled:
+    if not older:
+        return Recalled("")
+    if summariser is None:
+        return _excerpts(older, tokens, count)
+    number, whole = _messages(len(older)), "\n".join(older)
+    read = clipped(whole, tokens=summariser.reads_tokens, count=count, keep_end=True)
+    heard = await _summary(read, tokens // 2, summariser)
+    if isinstance(heard, Failed):
+        excerpts = _excerpts(older, tokens, count)
+        failed = Sentence("context.no_summary", messages=number, reason=heard.reason)
+        return Recalled(excerpts.text, (failed, *excerpts.notes))
+    notes = [Sentence("context.summarised", messages=number, model=label(summariser.model.name))]
+    if read != whole:
+        notes.append(Sentence("context.summary_part", size=len(read)))
+    said = f"[{number}, in short] {indented(heard.text)}"
+    return Recalled(clipped(said, tokens=tokens, count=count), tuple(notes), heard.usage)
+
+
+async def _summary(text: str, words: int, summariser: Summariser) -> ModelAnswer | Failed:
+    prompt = render(
+        "summary",
+        folder=summariser.prompts,
+        words=str(max(words, 20)),
+        conversation=fence("conversation", text),
+    )
+    answer = read_answer(summariser.model.stream(Prompt([Message("user", prompt)])))
+    heard = await with_timeout(answer, seconds=summariser.seconds, clock=summariser.clock)
+    if isinstance(heard, Failed) or heard.text.strip():
+        return heard
+    return Failed("the model said nothing")
+
+
+def _excerpts(older: Sequence[str], tokens: int, count: Count) -> Recalled:
+    """The beginnings of as many of the later lines as fit, and how many there were."""
+    kept: list[str] = []
+
+    def text() -> str:
+        gone = len(older) - len(kept)
+        said = [f"[{_messages(gone)} left out]"] if gone else []
+        return "\n".join([*said, *kept])
+
+    for line in reversed(older):
+        first = " ".join(line.split())
+        short = first if len(first) <= _LONGEST_LINE else f"{first[:_LONGEST_LINE]}… [clipped]"
+        kept.insert(0, short)
+        if count(text()) > tokens:
+            kept.pop(0)
+            break
+    gone = len(older) - len(kept)
+    notes = [Sentence("context.left_out", messages=_messages(gone))] if gone else []
+    notes += [Sentence("context.clipped", messages=_messages(len(kept)))] if kept else []
+    return Recalled(text(), tuple(notes))
+
+
+def _messages(number: int) -> str:
+    if number == 1:
+        return Sentence("context.one_message")
+    return Sentence("context.messages", count=number)

@@ -1,0 +1,166 @@
+"""Detects the language of a request offline, by its scripts and its most common words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from plansmith.text import HAN
+
+DEFAULT: Final = "en"
+
+_LONGEST: Final = 20_000
+_TAG: Final = re.compile(r"([A-Za-z]{2,3})(?:[-_]([A-Za-z]{4}))?(?:[-_]([A-Za-z]{2}|[0-9]{3}))?")
+# Code, addresses and names of tools say nothing about the language they are spoken of in.
+_CODE: Final = re.compile(
+    r"```.*?(?:```|\Z)|`[^`\n]*`|\w+://[^\s\u3000-\u9fff]+|[\w.+-]+@[\w.-]+"
+    r"|[A-Za-z0-9]+(?:[_.:/\\-][A-Za-z0-9]+)+|\b[a-z]+[A-Z]\w*|<<\w+>>|\{\{.*?\}\}",
+    re.DOTALL | re.ASCII,
+)
+_SCRIPTS: Final[Mapping[str, re.Pattern[str]]] = {
+    "han": HAN,
+    "kana": re.compile("[\u3041-\u30fa\u31f0-\u31ff\uff66-\uff9d]"),
+    "ko": re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]"),
+    "cyrillic": re.compile("[\u0400-\u052f]+"),
+    "arabic": re.compile("[\u0620-\u064a\u066e-\u06d3\u0750-\u077f]+"),
+    "hi": re.compile("[\u0900-\u097f]+"),
+    "th": re.compile("[\u0e00-\u0e7f]"),
+    "he": re.compile("[\u05d0-\u05ea]+"),
+    "el": re.compile("[\u0370-\u03ff\u1f00-\u1fff]+"),
+    "latin": re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+(?:['’][A-Za-z]+)?"),
+}
+# How many words a match stands for: a word is a word, a character is less than one.
+_WEIGHTS: Final = {"han": 0.6, "kana": 0.6, "ko": 0.6, "th": 0.25}
+
+_TRADITIONAL: Final = frozenset(
+    "們個這來說對時會學國開關請幫為麼嗎還過發點經現見長門問間電話書車東語訊網處應實價買賣錢歲號灣"
+)
+_SIMPLIFIED: Final = frozenset(
+    "们个这来说对时会学国开关请帮为么吗还过发点经现见长门问间电话书车东语讯网处应实价买卖钱岁号湾"
+)
+_KANA_SHARE: Final = 0.15
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_COMMON: Final[Mapping[str, frozenset[str]]] = {
+    "en": _words(
+        "the an and or of to in on at for from with is are was be what which who when where how "
+        "why my me you your it this that these do does did can could please not if then i we "
+        "by about all any into there between"
+    ),
+    "de": _words(
+        "der die das den dem des ein eine einen einem einer und oder ist sind war nicht mit für "
+        "von vom zu zum zur im am auf aus bei bitte wie was wer wann wo ich mir mich wir uns alle "
+        "nach über kannst welche welcher wird werden heute morgen es sie sich dass"
+    ),
+    "fr": _words(
+        "le la les un une des du de et ou est sont pas ne que qui quel quelle dans pour avec sur "
+        "par au aux ce cette ces mon ma mes moi je nous vous il elle bonjour merci comment quand "
+        "où pourquoi tous toutes plus entre trouve trouver envoie les l'heure"
+    ),
+    "es": _words(
+        "el la los las un una unos unas de del y o es son no que qué quién cuál cómo cuándo dónde "
+        "para por con en al mi mis me yo nosotros usted hola gracias este esta estos todos todas "
+        "más entre hoy mañana busca buscar envía"
+    ),
+    "pt": _words(
+        "o os as um uma uns umas de do da dos das e ou é são não que quem qual como quando onde "
+        "para por com em no na nos nas ao meu minha eu você obrigado olá este esta todos todas "
+        "mais entre hoje amanhã"
+    ),
+    "it": _words(
+        "il lo la gli le un uno una di del della dei delle e o è sono non che chi quale come "
+        "quando dove per con in nel nella al alla mio mia io noi ciao grazie questo questa tutti "
+        "tutte più tra oggi domani"
+    ),
+    "nl": _words(
+        "de het een en of is zijn niet met voor van naar op uit bij wat wie wanneer waar hoe ik "
+        "mij mijn wij ons jij je alle deze dit dat kun kan graag vandaag morgen over tussen"
+    ),
+}
+_LETTERS: Final[Mapping[str, frozenset[str]]] = {
+    "de": frozenset("äöüß"),
+    "fr": frozenset("çœèêëîùû"),
+    "es": frozenset("ñ¿¡"),
+    "pt": frozenset("ãõ"),
+    "vi": frozenset("đơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ"),
+    "pl": frozenset("łąęśźż"),
+    "tr": frozenset("ğış"),
+}
+_VERBS: Final = _words(
+    "add ask book build buy calculate call check compare convert count create delete describe "
+    "download email explain fetch find fix generate get give help list look make open plan "
+    "read remind rename run save schedule search send show summarise summarize tell translate "
+    "update use write"
+)
+
+
+def locale_of(text: str, given: str = "") -> str:
+    """The language of a text as a tag such as `zh-CN` or `en`; a usable given tag is kept."""
+    return normal_tag(given) or _detected(text[:_LONGEST])
+
+
+def normal_tag(tag: str) -> str:
+    """A language tag in its usual letters, `zh_cn` as `zh-CN`; nothing when it is none."""
+    found = _TAG.fullmatch(tag.strip().partition(".")[0])
+    if found is None:
+        return ""
+    language, script, region = found.groups()
+    parts = (language.lower(), script and script.title(), region and region.upper())
+    return "-".join(part for part in parts if part)
+
+
+def _detected(text: str) -> str:
+    prose = _CODE.sub(" ", text)
+    weights = _weights(prose)
+    if not any(weights.values()):
+        prose, weights = text, _weights(text)
+    words = [word.lower() for word in _SCRIPTS["latin"].findall(prose)]
+    is_order = prose.lstrip()[:1].isascii() and bool(words) and words[0] in _VERBS
+    weights["latin"] += is_order
+    # A foreign sentence with English names in it is foreign, unless it is built in English.
+    if not is_order and _COMMON["en"].isdisjoint(words):
+        rest = {script: weight for script, weight in weights.items() if script != "latin"}
+        weights = rest if any(rest.values()) else weights
+    best = max(weights, key=weights.__getitem__)
+    return _of_script(best, prose) if weights[best] else DEFAULT
+
+
+def _weights(text: str) -> dict[str, float]:
+    found = {
+        name: len(pattern.findall(text)) * _WEIGHTS.get(name, 1.0)
+        for name, pattern in _SCRIPTS.items()
+    }
+    kana, han = found.pop("kana"), found.pop("han")
+    is_japanese = kana > 0 and kana >= _KANA_SHARE * (kana + han)
+    return found | {"ja" if is_japanese else "zh": han + kana}
+
+
+def _of_script(script: str, text: str) -> str:
+    match script:
+        case "zh":
+            traditional = sum(letter in _TRADITIONAL for letter in text)
+            simplified = sum(letter in _SIMPLIFIED for letter in text)
+            return "zh-TW" if traditional > simplified else "zh-CN"
+        case "latin":
+            return _of_words(text.lower())
+        case "cyrillic":
+            return "uk" if re.search("[іїєґ]", text.lower()) else "ru"
+        case "arabic":
+            return "fa" if re.search("[پچژگ]", text) else "ar"
+        case _:
+            return script
+
+
+def _of_words(text: str) -> str:
+    words = [word.replace("’", "'") for word in _SCRIPTS["latin"].findall(text)]
+    votes = dict.fromkeys([DEFAULT, *_COMMON, *_LETTERS], 0)
+    for language, common in _COMMON.items():
+        votes[language] += sum(word in common for word in words)
+    for language, letters in _LETTERS.items():
+        votes[language] += 2 * sum(letter in letters for letter in text)
+    return max(votes, key=votes.__getitem__)

@@ -1,0 +1,128 @@
+"""Profiles: for whom a plan is made, and the constraints that it has to keep."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, cast
+
+from pydantic import ValidationError
+
+from plansmith.dialects.text import read_text
+from plansmith.errors import Misconfigured
+from plansmith.plan.run_options import ProfileFields
+from plansmith.plan.sentence import did_you_mean
+from plansmith.planner.context.fence import indented
+
+_LARGEST: Final = 1_000_000
+_ADDED: Final = ("hard_constraints", "soft_constraints")
+_FIELDS_HINT: Final = (
+    "a profile has name, role, goals, tasks, backstory, language, tone, hard_constraints and "
+    "soft_constraints"
+)
+
+
+class Profile(ProfileFields):
+    """Who plans, for what and how."""
+
+    def merged(self, other: Profile) -> Profile:
+        """What the other says counts where it says something; constraints are added up."""
+        said: dict[str, object] = {
+            name: getattr(other, name)
+            for name, field in Profile.model_fields.items()
+            if getattr(other, name) != field.default
+        }
+        for name in _ADDED:
+            said[name] = tuple(dict.fromkeys(getattr(self, name) + getattr(other, name)))
+        return self.replace(**said)
+
+    def render(self) -> str:
+        """The whole profile as text, one fact a line."""
+        return "\n".join(part for part in (self.about(), self.constraints()) if part)
+
+    def about(self) -> str:
+        """The profile without its constraints."""
+        return "\n".join(self._about())
+
+    def _about(self) -> Iterator[str]:
+        for name in ("name", "role", "backstory", "language", "tone"):
+            value = cast("str", getattr(self, name))
+            if value.strip():
+                yield f"{name}: {indented(value)}"
+        yield from _entries("goals:", self.goals)
+        yield from _entries("tasks:", self.tasks)
+
+    def constraints(self) -> str:
+        """The constraints alone; nothing when there are none."""
+        hard = _entries("hard constraints, the plan keeps every one:", self.hard_constraints)
+        soft = _entries("soft constraints, kept where possible:", self.soft_constraints)
+        return "\n".join([*hard, *soft])
+
+
+def _entries(heading: str, texts: tuple[str, ...]) -> Iterator[str]:
+    if texts:
+        yield heading
+        yield from (f"- {indented(text)}" for text in texts)
+
+
+def read_profile(path: Path) -> Profile:
+    """A profile from a YAML, JSON or TOML file."""
+    value = _read(path)
+    if isinstance(value, dict) and value.keys() == {"profile"}:
+        value = cast("object", value["profile"])
+    if not isinstance(value, dict):
+        kind = type(value).__name__
+        raise Misconfigured(f"{path.name} holds a {kind}, not a profile", hint=_FIELDS_HINT)
+    try:
+        return Profile.model_validate(value)
+    except ValidationError as error:
+        raise _told(path, error) from None
+
+
+def _read(path: Path) -> object:
+    readers = {".toml": _toml, ".yaml": _text, ".yml": _text, ".json": _text}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        hint = "save it as .yaml, .json or .toml"
+        raise Misconfigured(f"{path.name!r} is no kind of file a profile is read from", hint=hint)
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
+    except OSError as error:
+        hint = "give the path of a file that exists and can be read"
+        raise Misconfigured(
+            f"cannot read the profile {path}: {error.strerror}", hint=hint
+        ) from None
+    if len(data) > _LARGEST:
+        hint = "keep to what a planner should know of a person, and give the rest as documents"
+        raise Misconfigured(f"the profile {path.name} is larger than a megabyte", hint=hint)
+    return reader(path, data)
+
+
+def _toml(path: Path, data: bytes) -> object:
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"{path.name} is not valid TOML: {error}", hint="mend it") from None
+
+
+def _text(path: Path, data: bytes) -> object:
+    reading = read_text(data)
+    for found in reading.problems:
+        raise Misconfigured(f"{path.name}: {found.message}", hint=found.hint)
+    return reading.value
+
+
+def _told(path: Path, error: ValidationError) -> Misconfigured:
+    first = error.errors(include_url=False)[0]
+    name = str(first["loc"][0]) if first["loc"] else ""
+    if first["type"] == "extra_forbidden":
+        hint = did_you_mean(name, Profile.model_fields, otherwise=_FIELDS_HINT)
+        return Misconfigured(f"{path.name}: a profile has no field {name!r}", hint=hint)
+    what = str(first["msg"]).removeprefix("Value error, ")
+    hint = f"write {name!r} as text" + (" or as a list of texts" if name in _LISTS else "")
+    return Misconfigured(f"{path.name}: {name!r} does not fit: {what}", hint=hint)
+
+
+_LISTS: Final = frozenset({"goals", "tasks", *_ADDED})

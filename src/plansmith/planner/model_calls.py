@@ -1,0 +1,138 @@
+"""Calls to models: fills prompt files, reads an answer to its end, records what was said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from plansmith.errors import Misconfigured, ModelFailed
+from plansmith.plan.data import Json
+from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta, Usage
+
+_PLACE = re.compile(r"<<([a-z_]+)>>")
+
+
+def render(name: str, *, folder: Path | None = None, **values: str) -> str:
+    """A prompt with its values put in, once: what a value says is never looked at again."""
+    text = prompt_text(name, folder)
+    wanted = places(text)
+    if wanted != values.keys():
+        missing, unused = sorted(wanted - values.keys()), sorted(values.keys() - wanted)
+        raise Misconfigured(
+            f"the prompt {name!r} does not fit its values: missing {missing}, unused {unused}",
+            hint="a prompt of your own needs exactly the places of the original",
+        )
+    return _PLACE.sub(lambda place: values[place.group(1)], text)
+
+
+def places(text: str) -> set[str]:
+    """The names of the values that a prompt needs."""
+    return set(_PLACE.findall(text))
+
+
+def prompt_text(name: str, folder: Path | None = None) -> str:
+    """The text of a prompt: from the user's folder when it is there, else our own."""
+    own = folder / f"{name}.md" if folder else None
+    if own is not None and own.is_file():
+        return own.read_text(encoding="utf-8")
+    return _shipped(name)
+
+
+@cache
+def _shipped(name: str) -> str:
+    file = files("plansmith.planner") / "prompts" / f"{name}.md"
+    if not file.is_file():
+        raise Misconfigured(f"there is no prompt called {name!r}", hint=f"known: {prompt_names()}")
+    return file.read_text(encoding="utf-8")
+
+
+def prompt_names() -> list[str]:
+    """The names of all prompts."""
+    entries = (files("plansmith.planner") / "prompts").iterdir()
+    return sorted(each.name.removesuffix(".md") for each in entries if each.name.endswith(".md"))
+
+
+class ModelAnswer(NamedTuple):
+    """A whole answer."""
+
+    text: str
+    usage: Usage
+
+
+async def read_answer(
+    stream: AsyncIterator[Delta], on_text: Callable[[str], None] = lambda _: None
+) -> ModelAnswer:
+    """Everything a model says; `on_text` hears each piece as it comes."""
+    pieces: list[str] = []
+    usage = Usage()
+    async with aclosing(cast("AsyncGenerator[Delta]", stream)) as deltas:
+        async for delta in deltas:
+            match delta:
+                case TextDelta(text) | ArgumentsDelta(text=text):
+                    pieces.append(text)
+                    on_text(text)
+                case ModelDone(usage=spent):
+                    usage = spent
+    return ModelAnswer("".join(pieces), usage)
+
+
+def total(*usages: Usage) -> Usage:
+    """Usages added up; the cost is unknown when one of them is."""
+    costs = [each.cost for each in usages if each.input_tokens or each.output_tokens]
+    known = [cost for cost in costs if cost is not None]
+    return Usage(
+        sum(each.input_tokens for each in usages),
+        sum(each.output_tokens for each in usages),
+        sum(each.cached_tokens for each in usages),
+        sum(known[1:], known[0]) if known and len(known) == len(costs) else None,
+    )
+
+
+class Transcript:
+    """The exchanges of one planning, in order."""
+
+    def __init__(self) -> None:
+        self.exchanges: list[dict[str, Json]] = []
+
+    def of(self, model: ChatModel) -> ChatModel:
+        """The model, listened to."""
+        return _Overheard(model, self.exchanges)
+
+
+class _Overheard:
+    def __init__(self, model: ChatModel, exchanges: list[dict[str, Json]]) -> None:
+        self._model = model
+        self._exchanges = exchanges
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        exchange: dict[str, Json] = {
+            "model": self.name,
+            "prompt": [{"role": each.role, "text": each.text} for each in prompt.messages],
+            "text": "",
+        }
+        self._exchanges.append(exchange)
+        said: list[str] = []
+        try:
+            async for delta in self._model.stream(prompt):
+                match delta:
+                    case TextDelta(text) | ArgumentsDelta(_, text):
+                        said.append(text)
+                    case ModelDone(usage, model):
+                        exchange["tokens"] = usage.input_tokens + usage.output_tokens
+                        # A model that is chosen when it is first asked has its name only now.
+                        exchange["model"] = model or self.name
+                yield delta
+        except ModelFailed as failure:
+            exchange["failure"] = failure.message
+            raise
+        finally:
+            exchange["text"] = "".join(said)

@@ -1,0 +1,1 @@
+"""Reads plans out of any text, however badly written."""

@@ -1,0 +1,143 @@
+"""Unquoted text in malformed JSON: where a bare word ends, and what it means."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from plansmith.plan.data import Json
+from plansmith.planner.parse.characters import (
+    BARE_KEY,
+    CALL,
+    CLOSERS,
+    GROUPED,
+    OPENERS,
+    QUOTED_KEY,
+    SIMPLE_CALL,
+    WORD_KEY,
+    after_gap,
+    bare_value,
+    clean,
+    number,
+    unescape,
+)
+from plansmith.planner.parse.quotes import Role
+
+_STOP = re.compile(r"[,，;\n\"“”{}\[\]｛｝［］():：`]|//|/\*|(?<=\s)#")
+_KEY_END = re.compile(r"[:：=,，\n\"'“”{}\[\]｛｝［］`]")
+# The first quote after a bare word, when it hangs on the word's end.
+_HANGING_QUOTE = re.compile(r"(?:[^\"\\\n]|\\.){1,400}(?<![\s,{\[:])\"")
+_COMMA = re.compile(",")
+_BALANCED: Final = {"{": "}", "[": "]", "(": ")"}
+_LONGEST_BRACKET: Final = 200
+_NUMBERS = re.compile(r"(?:-?\d[\d.eE+-]*\s+)+-?\d[\d.eE+-]*")
+_JSON_WORD = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """An unquoted value and where the text goes on; empty when a character was skipped."""
+
+    value: Json
+    end: int
+    flaws: int = 1
+    empty: bool = False
+
+
+def bare_word(text: str, start: int, end: int, role: Role, *, closing: bool) -> Word:
+    """The unquoted value at a place; `closing` says that a parenthesis may end it."""
+    found = SIMPLE_CALL.match(text, start, end)
+    if found:
+        return Word(_argument(found[1]), found.end())
+    grouped = GROUPED.match(text, start, end) if role is Role.VALUE else None
+    if grouped and not BARE_KEY.match(text, grouped[0].index(",") + start + 1, end):
+        return Word(number(grouped[0].replace(",", "")), grouped.end())
+    stop = _lost_opening(text, start, end, role) or _word_end(text, start, end, role, closing)
+    if stop == start:
+        return Word(None, start + 1, empty=True)
+    word = text[start:stop].strip()
+    first = word.split(maxsplit=1)[0] if word else ""
+    if len(first) < len(word) and _JSON_WORD.fullmatch(first):
+        keyed = role is Role.VALUE and WORD_KEY.match(text, start + len(first), end)
+        if keyed or (role is Role.ITEM and _NUMBERS.fullmatch(word)):
+            return Word(bare_value(first), start + len(first))
+    hanging = stop < end and text[stop] in '"“”' and not text[stop - 1].isspace()
+    return _meaning(word, stop + hanging, hanging=hanging)
+
+
+def _argument(word: str) -> Json:
+    if not word:
+        return None
+    return word[1:-1] if word[0] in "\"'" else bare_value(word)
+
+
+def _meaning(word: str, end: int, *, hanging: bool) -> Word:
+    value = unescape(word) if "\\" in word else bare_value(word)
+    if hanging and (value is None or isinstance(value, bool)):
+        value = word
+    if isinstance(value, str):
+        return Word(clean(value), end, flaws=2)
+    return Word(value, end, flaws=0 if _JSON_WORD.fullmatch(word) else 1)
+
+
+def call_around(text: str, start: int, end: int) -> int:
+    """Where the argument of a call around a container starts, else 0."""
+    found = CALL.match(text, start, end)
+    if not found:
+        return 0
+    follow = after_gap(text, found.end(), end)
+    return found.end() if follow < end and text[follow] in OPENERS else 0
+
+
+def _lost_opening(text: str, start: int, end: int, role: Role) -> int:
+    """Where a string ends that has a closing quote but no opening one, else 0."""
+    found = _HANGING_QUOTE.match(text, start, end)
+    if found is None or role is Role.ROOT or (role is Role.ITEM and "," in found[0]):
+        return 0
+    if any(found[0].count(close) > found[0].count(opener) for opener, close in _BALANCED.items()):
+        return 0
+    if any(QUOTED_KEY.match(text, start + comma.end()) for comma in _COMMA.finditer(found[0])):
+        return 0
+    follow = after_gap(text, found.end(), end)
+    if follow < end and text[follow] == ",":
+        goes_on = role is Role.ITEM or QUOTED_KEY.match(text, follow + 1, end) is not None
+    else:
+        goes_on = follow >= end or text[follow] in CLOSERS
+    return found.end() - 1 if goes_on else 0
+
+
+def _word_end(text: str, start: int, end: int, role: Role, closing: bool) -> int:  # noqa: FBT001
+    position = start
+    while True:
+        found = _STOP.search(text, position, end)
+        if not found:
+            return end
+        position = _passed(text, start, end, found, role)
+        if not position or (closing and found[0] == ")"):
+            return found.start()
+
+
+def _passed(text: str, start: int, end: int, found: re.Match[str], role: Role) -> int:
+    """Where a word goes on behind a sign that could end it, else 0."""
+    at, sign = found.start(), found[0]
+    if sign in _BALANCED and at > start:
+        close = text.find(_BALANCED[sign], at, min(end, at + _LONGEST_BRACKET))
+        glued = sign == "(" or text[at - 1].isalpha()
+        inside = text[at:close] if glued and close > 0 else "\n"
+        if "\n" not in inside and '"' not in inside:
+            return close + 1
+    if sign in ":：()" or (sign == "//" and text[at - 1] == ":"):
+        return found.end()
+    if sign == "，" and role is Role.VALUE:
+        keyed = QUOTED_KEY.match(text, at + 1, end) or BARE_KEY.match(text, at + 1, end)
+        return 0 if keyed else found.end()
+    return found.end() if sign == "`" and not text.startswith("```", at) else 0
+
+
+def bare_key(text: str, start: int, end: int) -> tuple[str, int]:
+    """The unquoted key at a place, and where the text goes on."""
+    found = _KEY_END.search(text, start, end)
+    stop = found.start() if found else end
+    hanging = start < stop < end and text[stop] in "\"'“”" and not text[stop - 1].isspace()
+    return clean(text[start:stop].strip()), stop + 1 if hanging else max(stop, start + 1)

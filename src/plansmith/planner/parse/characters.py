@@ -1,0 +1,222 @@
+"""Character classes of malformed JSON: quotes, white space, bare words and escapes."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from functools import cached_property
+from typing import Final
+
+from plansmith.plan.data import Json
+
+DOUBLE: Final = '"“”„‟″＂'
+SINGLE: Final = "'‘’‛`´＇"
+OPENING_QUOTES: Final = frozenset("\"“”„＂'‘’`´＇")
+OPENERS: Final = {"{": "{", "[": "[", "(": "(", "｛": "{", "［": "["}
+CLOSERS: Final = {"}": "{", "]": "[", ")": "(", "｝": "{", "］": "["}
+COMMAS: Final = frozenset(",，;；、")
+COLONS: Final = frozenset(":：=")
+
+_SPACE = r"[\s\x00-\x20\u200b-\u200f\u2060\ufeff]"
+GAP: Final = re.compile(
+    rf"(?:{_SPACE}+|//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|#(?![0-9a-fA-F]{{3,8}}\b)[^\n]*)*"
+)
+ELLIPSIS: Final = re.compile(r"\.\.\.+|…+")
+REGEX_LITERAL: Final = re.compile(r"/(?:[^/\\\n]|\\.){1,500}/[a-z]*")
+CALL: Final = re.compile(r"(?:new\s+)?[A-Za-z_$][\w$.]{0,80}\s*\(")
+SIMPLE_CALL: Final = re.compile(
+    r"""(?:new\s+)?[A-Za-z_$][\w$.]{0,80}\(\s*("[^"\\\n]*"|'[^'\\\n]*'|[-+.\w]*)\s*\)"""
+    r"(?=\s*(?:[,;}\])\n]|/[/*]|\Z))"
+)
+STRING_PREFIX: Final = re.compile(r"[fFrRbBuU]{1,2}(?=([\"'])[^\"'\n]*\1\s*[,}\])\n])")
+
+_QUOTED_KEY = (
+    r"\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[“”][^“”\n]{0,200}[“”\"]|[‘’`][^‘’`\n]{0,200}[‘’`']"
+)
+QUOTED_KEY: Final = re.compile(rf"{_SPACE}*\\?(?:{_QUOTED_KEY}){_SPACE}*(?:[:：]|=>?)")
+BARE_KEY: Final = re.compile(
+    rf"{_SPACE}*[\w$][\w$.-]{{0,80}}(?: [\w$.-]{{1,40}}){{0,2}}[\"']?{_SPACE}*(?:[:：](?!//)|=>?)"
+)
+WORD_KEY: Final = re.compile(rf"{_SPACE}*[\w$][\w$.-]{{0,80}}{_SPACE}*[:：](?!//)")
+QUOTED: Final = re.compile(_QUOTED_KEY)
+
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d*)?([eE][+-]?\d+)?|-?\.\d+([eE][+-]?\d+)?")
+_OPEN_EXPONENT = re.compile(r"(-?(?:0|[1-9]\d*)(?:\.\d*)?)[eE][+-]?|-")
+_UNDERSCORED = re.compile(r"-?\d[\d_]*(?:\.[\d_]*\d)?")
+GROUPED: Final = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?(?!,\d|[.\w])")
+_LITERALS: Final[dict[str, Json]] = {
+    "true": True,
+    "false": False,
+    "null": None,
+    "none": None,
+    "undefined": None,
+    "nan": None,
+    "infinity": None,
+    "-infinity": None,
+    "+infinity": None,
+    "-nan": None,
+}
+_CASED = frozenset({"undefined", "NaN", "-NaN", "Infinity", "-Infinity", "+Infinity"})
+_MAX_INT_DIGITS = 1000
+_ESCAPES: Final = {
+    "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "/": "/",
+}  # fmt: skip
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\s\S]|\Z)")
+_WORD = re.compile(r"[A-Za-z]+")
+_REGEX_CLASSES = frozenset("dDwWsSBAzZpPhHRXGkKNQECvxuU")
+_KEPT = frozenset(".()[]{}*+?^$|-%_&#~,;:!<>=@ ")
+# Commands whose first letter is also a JSON escape: "\theta" is no tab before "heta".
+_LATEX = frozenset([
+    "bar", "begin", "beta", "big", "bigg", "binom", "bmod", "boldsymbol", "bot", "boxed", "bullet",
+    "flat", "forall", "frac", "nabla", "neg", "neq", "ngeq", "nleq", "notin", "nu", "nsubseteq",
+    "rangle", "rceil", "rfloor", "rho", "right", "rightarrow", "tan", "tanh", "tau", "text",
+    "textbf", "textit", "tfrac", "therefore", "theta", "tilde", "times", "triangle",
+])  # fmt: skip
+SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_BIG_NUMBER = re.compile(r"[eE][+]?\d{3}|\d{309}")
+_CALL_COST: Final = 16
+
+
+def bare_value(word: str) -> Json:
+    """What an unquoted word means: a number, a literal, or its own text."""
+    lowered = word.lower()
+    if lowered in _LITERALS and (len(lowered) <= len("false") and lowered != "nan"):
+        return _LITERALS[lowered]
+    if word in _CASED:
+        return None
+    return number(word)
+
+
+def number(word: str) -> int | float | str:
+    """A finite number when the word is one, else the word itself."""
+    found = _NUMBER.fullmatch(word)
+    if found:
+        whole = "." not in word and "e" not in word and "E" not in word
+        if whole and len(word) <= _MAX_INT_DIGITS:
+            return int(word)
+        value = float(word)
+        return value if math.isfinite(value) else word
+    found = _OPEN_EXPONENT.fullmatch(word)
+    if found:
+        return number(found[1]) if found[1] else 0
+    if "_" in word and _UNDERSCORED.fullmatch(word):
+        return number(word.replace("_", ""))
+    return word
+
+
+def after_gap(text: str, position: int, end: int) -> int:
+    """The next place that is neither white space nor a comment."""
+    found = GAP.match(text, position, end)
+    return found.end() if found else position
+
+
+def closers_of(quote: str) -> str:
+    """The characters that may close a string which `quote` opened."""
+    if quote in "\"'":
+        return quote
+    return DOUBLE if quote in DOUBLE else SINGLE
+
+
+def unescape(raw: str) -> str:
+    """The text of a string's inside: JSON escapes resolved, foreign backslashes kept."""
+    if "\\" not in raw:
+        return clean(raw)
+    parts: list[str] = []
+    position = 0
+    for found in _ESCAPE.finditer(raw):
+        parts.append(raw[position : found.start()])
+        parts.append(_escaped(raw, found))
+        position = found.end()
+    parts.append(raw[position:])
+    return clean("".join(parts))
+
+
+def _escaped(raw: str, found: re.Match[str]) -> str:
+    code = found[1]
+    if not code:
+        return ""
+    if len(code) > 1:
+        return chr(int(code[1:], 16))
+    word = _WORD.match(raw, found.start() + 1)
+    if code in _ESCAPES:
+        return "\\" + code if word and word[0] in _LATEX else _ESCAPES[code]
+    if word:
+        keep = len(word[0]) > 1 or code in _REGEX_CLASSES
+        return "\\" + code if keep else code
+    return "\\" + code if code in _KEPT or code.isdigit() else code
+
+
+def clean(text: str) -> str:
+    """The text with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
+    if text.isascii() or not SURROGATE.search(text):
+        return text
+    joined = _PAIR.sub(
+        lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text
+    )
+    return SURROGATE.sub("\ufffd", joined)
+
+
+def _no_value(_word: str) -> None:
+    return None
+
+
+_PLAIN = json.JSONDecoder(parse_constant=_no_value)
+_GUARDED = json.JSONDecoder(parse_constant=_no_value, parse_float=number)
+
+
+class Source:
+    """A text, with how many of its characters may still be looked at more than once."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.budget = 8 * len(text) + 4096
+        self._patience = 64 * len(text) + 65536
+
+    @cached_property
+    def _decoder(self) -> json.JSONDecoder:
+        return _GUARDED if _BIG_NUMBER.search(self.text) else _PLAIN
+
+    def strict_at(self, start: int) -> tuple[Json, int] | None:
+        """The well-formed container at a place and its end, or nothing."""
+        if self._patience < 0:
+            return None
+        try:
+            value, end = self._decoder.raw_decode(self.text, start)
+        except json.JSONDecodeError as error:
+            # The error counts the lines before it; an unclosed string was searched to the end.
+            far = len(self.text) if error.msg.startswith("Unterminated") else error.pos
+            self._patience -= far + _CALL_COST
+            return None
+        except (ValueError, RecursionError):
+            self._patience -= len(self.text)
+            return None
+        return _scrubbed(value, self.text[start:end]), end
+
+    def whole(self) -> Json:
+        """The value of a text that is one JSON document; ValueError when it is not."""
+        return _scrubbed(self._decoder.decode(self.text), self.text)
+
+
+def _scrubbed(value: Json, text: str) -> Json:
+    """The value without lone surrogates, which could not be written as UTF-8."""
+    if "\\ud" not in text and "\\uD" not in text and (text.isascii() or not SURROGATE.search(text)):
+        return value
+    holder: list[Json] = [value]
+    stack: list[list[Json] | dict[str, Json]] = [holder]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            pairs = [(clean(key), _clean(child)) for key, child in node.items()]
+            node.clear()
+            node.update(pairs)
+        else:
+            node[:] = [_clean(child) for child in node]
+        children = node.values() if isinstance(node, dict) else node
+        stack.extend(child for child in children if isinstance(child, (dict, list)))
+    return holder[0]
+
+
+def _clean(value: Json) -> Json:
+    return clean(value) if isinstance(value, str) else value

@@ -1,0 +1,259 @@
+"""Brings steps written in other words into the plan language, and notes each change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from plansmith.dialects.openmanus import PRIMARY
+from plansmith.plan.capability import AgentSpec
+from plansmith.plan.data import Json, Path
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, problem
+from plansmith.plan.refs import FROM, LITERAL, PATH, STEP_ID, Ref, pieces
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import KINDS, STEP_TYPES, AgentStep, AnyStep, kind_of
+
+_ALIASES: Final = {
+    "type": "kind",
+    "step_id": "id",
+    "arguments": "inputs",
+    "args": "inputs",
+    "parameters": "inputs",
+    "tool_parameters": "inputs",
+    "tool_name": "tool",
+    "tool_to_use": "tool",
+    "agent_name": "agent",
+    "depends_on": "after",
+    "dependencies": "after",
+    "needs": "after",
+    "reason": "why",
+    "description": "why",
+    "query": "task",
+    "items": "over",
+    "step": "each",
+}
+_NAMED: Final = {"tool": "tool", "agent": "agent", "plan": "template"}
+_TEXTS: Final = {"reply": "instruction", "ask": "question", "agent": "task"}
+_PLAN_ALIASES: Final = {
+    "title": "goal",
+    "thought_process": "thought",
+    "has_enough_context": "enough_context",
+}
+_FOREIGN_REF: Final = re.compile(rf"\$\{{\s*({STEP_ID})((?:\.[\w-]+|\[\d+\])*)\s*\}}")
+_FIELDS: Final = frozenset(name for kind in STEP_TYPES for name in kind.model_fields)
+_NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+class Shape:
+    """Reads steps generously; `notes` has a problem for everything it changed or left out."""
+
+    def __init__(self) -> None:
+        self.notes: list[Problem] = []
+        self._renamed: dict[str, str] = {}
+        self._taken: set[str] = set()
+
+    def head(self, value: dict[str, Json]) -> dict[str, Json]:
+        """The fields of the plan itself."""
+        fields: dict[str, Json] = {}
+        for name, each in value.items():
+            known = _PLAN_ALIASES.get(name, name)
+            if known not in Plan.model_fields or known == "steps" or known in fields:
+                self._note(Sentence("ps.plan_field_out", name=name), path=(name,))
+            elif each is not None:
+                fields[known] = each
+        fields.pop("schema_version", None)
+        return fields
+
+    def step(self, value: Json, place: int) -> dict[str, Json] | None:
+        """One step in the plan language's own words, or None with a problem."""
+        if not isinstance(value, dict):
+            message = Sentence("ps.entry_no_step", place=place, text=repr(str(value)[:80]))
+            hint = Sentence("hint.as_object")
+            self.notes.append(problem("PS014", message, hint=hint, path=("steps", place - 1)))
+            return None
+        fields = self._known_fields(value, place)
+        fields["id"] = self._id(fields.get("id"), place)
+        kind = kind_of(fields)
+        if kind is not None and kind not in KINDS:
+            fields |= self._kind_from_fields(fields, kind)
+        if isinstance(fields.get("each"), dict):
+            fields["each"] = self._inner(fields["each"], place)
+        return fields
+
+    def settle(self, steps: list[dict[str, Json]]) -> list[Json]:
+        """The steps with their references in order, once all ids are known."""
+        ids = {str(step["id"]) for step in steps}
+        return [self._settled(step, ids) for step in steps]
+
+    def _known_fields(self, value: dict[str, Json], place: int) -> dict[str, Json]:
+        fields: dict[str, Json] = {}
+        kind = kind_of({_ALIASES.get(name, name): each for name, each in value.items()})
+        for name, each in value.items():
+            known = _field_name(name, kind, value)
+            if each is None:
+                continue
+            if known not in _FIELDS or known in fields:
+                message = Sentence("ps.step_field_out", name=name)
+                self._note(message, step=str(value.get("id", place)), path=(name,))
+            else:
+                fields[known] = each
+        return fields
+
+    def _kind_from_fields(self, fields: dict[str, Json], kind: str) -> dict[str, Json]:
+        """A kind we do not have: what the fields say counts more."""
+        told = kind_of({name: each for name, each in fields.items() if name != "kind"})
+        if told is None:
+            return {}
+        message = Sentence("ps.kind_read_as", kind=str(kind), known=told)
+        self._note(message, step=str(fields["id"]), path=("kind",))
+        return {"kind": told}
+
+    def _inner(self, value: Json, place: int) -> Json:
+        if not isinstance(value, dict):
+            return value
+        fields = self._known_fields(value, place)
+        if "id" in fields:
+            fields["id"] = self._id(fields["id"], place)
+        return fields
+
+    def _id(self, given: Json, place: int) -> str:
+        if given is None or isinstance(given, (dict, list, bool)):
+            name = self._free(f"s{place}")
+            self._note(Sentence("ps.no_id", place=place, name=name), step=name, path=("id",))
+            return name
+        text = str(given)
+        slug = _NOT_SLUG.sub("_", text).strip("_-")[:64] or f"s{place}"
+        if slug != text:
+            slug = self._free(slug)
+            self._note(Sentence("ps.id_written", given=text, name=slug), step=slug, path=("id",))
+        self._renamed.setdefault(text, slug)
+        self._taken.add(slug)
+        return slug
+
+    def _free(self, name: str) -> str:
+        free, number = name, 2
+        while free in self._taken:
+            free, number = f"{name}_{number}", number + 1
+        self._taken.add(free)
+        return free
+
+    def _settled(self, step: dict[str, Json], ids: set[str]) -> dict[str, Json]:
+        name = str(step["id"])
+        after = step.get("after")
+        if after is not None:
+            names = after if isinstance(after, list) else [after]
+            step["after"] = [self._renamed.get(str(each), str(each)) for each in names]
+        for field in ("inputs", "over", "task", "question", "instruction"):
+            if field in step:
+                step[field] = self._references(step[field], ids, name, (field,))
+        each = step.get("each")
+        if isinstance(each, dict):
+            step["each"] = self._settled({"id": f"{name}_each", **each}, ids | {"item"})
+        return step
+
+    def _references(self, value: Json, ids: set[str], step: str, path: Path) -> Json:
+        if isinstance(value, str):
+            return self._text(value, ids, step, path)
+        if isinstance(value, list):
+            return [
+                self._references(each, ids, step, (*path, place))
+                for place, each in enumerate(value)
+            ]
+        if not isinstance(value, dict) or LITERAL in value:
+            return value
+        if FROM in value:
+            return self._reference(value, step, path)
+        return {
+            name: self._references(each, ids, step, (*path, name)) for name, each in value.items()
+        }
+
+    def _reference(self, value: dict[str, Json], step: str, path: Path) -> Json:
+        """A reference with an id that was renamed, or with its path written as text."""
+        source, inside = value[FROM], value.get(PATH)
+        if isinstance(source, (int, str)) and not isinstance(source, bool):
+            found = pieces("{{" + str(source) + "}}")[0]
+            inner = found if isinstance(found, Ref) else Ref(str(source))
+            more = _path(inside) if isinstance(inside, (str, int)) else inside
+            keys = [*inner.path, *(more if isinstance(more, list) else [])]
+            made: dict[str, Json] = {FROM: self._renamed.get(inner.step, inner.step)}
+            made |= {PATH: [*keys]} if keys else {}
+            made |= {name: each for name, each in value.items() if name not in (FROM, PATH)}
+            if made != value and inside != []:
+                self._note(Sentence("ps.ref_rewritten"), step=step, path=path)
+            return made
+        return value
+
+    def _text(self, text: str, ids: set[str], step: str, path: Path) -> str:
+        """A text in which `${step.key}` means a reference, when there is such a step."""
+
+        def rewrite(match: re.Match[str]) -> str:
+            source = self._renamed.get(match[1], match[1])
+            return "{{" + source + match[2] + "}}" if source in ids else match[0]
+
+        written = _FOREIGN_REF.sub(rewrite, text)
+        if written != text:
+            self._note(Sentence("ps.ref_rewritten"), step=step, path=path)
+        parts = pieces(written)
+        if any(isinstance(part, Ref) and part.step in self._renamed for part in parts):
+            return "".join(self._renamed_ref(part) for part in parts)
+        return written
+
+    def _renamed_ref(self, part: str | Ref) -> str:
+        if isinstance(part, Ref):
+            return str(part._replace(step=self._renamed.get(part.step, part.step)))
+        return part.replace("{{", '{{"{{"}}')
+
+    def _note(self, message: str, *, step: str | None = None, path: Path = ()) -> None:
+        hint = Sentence("hint.look_meant")
+        self.notes.append(problem("PS013", message, hint=hint, step=step, path=path))
+
+
+class Assigned(NamedTuple):
+    """A plan whose steps all name somebody, and a note for each that did not."""
+
+    plan: Plan
+    problems: list[Problem]
+
+
+def assigned(plan: Plan, agents: Sequence[AgentSpec], *, tags: bool = False) -> Assigned:
+    """The plan with steps that name nobody given to the first agent there is.
+
+    Where names are `tags`, one that is no agent's says what kind of step it is, and stays a word.
+    """
+    usable = {each.name.lower(): each.name for each in agents if each.enabled and not each.hidden}
+    notes: list[Problem] = []
+    steps: list[AnyStep] = []
+    for step in plan.steps if usable else ():
+        given = step.agent if isinstance(step, AgentStep) else ""
+        nobody = given == PRIMARY or (tags and bool(given))
+        if not isinstance(step, AgentStep) or not nobody or given.lower() in usable:
+            steps.append(step)
+            continue
+        first = next(iter(usable.values()))
+        tag = "" if given == PRIMARY or f"[{given}]" in step.task else f"[{given}] "
+        steps.append(step.replace(agent=first, task=f"{tag}{step.task}"))
+        message, hint = Sentence("ps.no_agent_named", name=first), Sentence("hint.other_agent")
+        notes.append(problem("PS013", message, hint=hint, step=step.id, path=("agent",)))
+    return Assigned(plan.replace(steps=tuple(steps)) if notes else plan, notes)
+
+
+def _field_name(name: str, kind: str | None, value: dict[str, Json]) -> str:
+    """The field of the plan language that a field of this name stands for."""
+    if name in _FIELDS:
+        return name
+    if name == "name" and kind in _NAMED:
+        return _NAMED[kind]
+    if name in ("text", "content", "message") and kind in _TEXTS:
+        return _TEXTS[kind]
+    known = _ALIASES.get(name, name)
+    return name if known in value else known
+
+
+def _path(text: str | int) -> list[Json]:
+    """A path that was written as text, such as `items[0].title`."""
+    if isinstance(text, int):
+        return [text]
+    found = pieces("{{x." + text.removeprefix("$").removeprefix(".") + "}}")[0]
+    return [*found.path] if isinstance(found, Ref) else [text]

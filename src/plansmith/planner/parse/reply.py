@@ -1,0 +1,147 @@
+"""Reads a plan out of whatever a model wrote, with a note for everything read generously."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, cast
+
+from plansmith.dialects.dialect import dialect, recognise
+from plansmith.dialects.native import read
+from plansmith.errors import UnreadableText
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, problem
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import KINDS
+from plansmith.planner.parse.normalize import Shape
+from plansmith.planner.parse.read import read_json
+
+_WRAPPERS: Final = ("steps", "plan", "tasks", "execution_plan", "calls")
+_EXCERPT: Final = 200
+
+
+class Parsed(NamedTuple):
+    """What a text gave: a plan or none, and all that is to be said of the reading."""
+
+    plan: Plan | None
+    problems: list[Problem]
+
+
+def parse(text: str, *, goal: str = "", locale: str = "en", shape: str = "") -> Parsed:
+    """The plan in a text; `goal` and `locale` fill what the text leaves out.
+
+    `shape` is the dialect that the text was asked for in; others are recognised all the same.
+    """
+    try:
+        value = read_json(text, fits=plan_fit)
+    except UnreadableText as error:
+        return Parsed(None, [_no_plan(text, error.message)])
+    if shape and (made := _in_shape(shape, value, goal, locale)):
+        return made
+    return parse_value(value, goal=goal, locale=locale, text=text)
+
+
+def _in_shape(name: str, value: Json, goal: str, locale: str) -> Parsed | None:
+    """The plan in a value of another system's shape, if it is one."""
+    plan, problems = (reading := dialect(name).read(value)).plan, [*reading.problems]
+    if plan is None:
+        return None
+    told = {"goal": plan.goal or goal, "locale": locale if plan.locale == "en" else plan.locale}
+    return Parsed(plan.replace(**told), problems)
+
+
+def parse_value(value: Json, *, goal: str = "", locale: str = "en", text: str = "") -> Parsed:
+    """The plan in a value of any of the usual shapes."""
+    steps, head = _unwrap(value)
+    foreign = recognise(value) if not _speaks_ours(steps) else None
+    if foreign and (found := _in_shape(foreign, value, goal, locale)):
+        return found
+    if steps is None or (steps and not any(isinstance(step, dict) for step in steps)):
+        return Parsed(None, [_no_plan(text or str(value), "there is no list of steps in it")])
+    shape = Shape()
+    fields = shape.head(head)
+    made = [shape.step(step, place) for place, step in enumerate(steps, start=1)]
+    document: dict[str, Json] = {"goal": goal, "locale": locale}
+    document |= fields
+    document["steps"] = shape.settle([step for step in made if step is not None])
+    made_of = read(document)
+    if isinstance(made_of, Plan):
+        return Parsed(made_of, shape.notes)
+    return _without_bad_parts(document, made_of, shape.notes)
+
+
+def plan_fit(value: Json) -> float:
+    """How much a value looks like a plan: the share of steps among its parts, and their number."""
+    steps, head = _unwrap(value)
+    if not steps or not any(isinstance(step, dict) for step in steps):
+        return 1.0 if recognise(value) else 0.0
+    good = sum(_looks_like_step(step) for step in steps)
+    wrapped = value is not steps and isinstance(value, dict) and steps[0] is not value
+    return good / len(steps) + min(good, 50) / 100 + wrapped / 2 + ("goal" in head) / 4
+
+
+def _speaks_ours(steps: Sequence[Json] | None) -> bool:
+    """Whether steps are in our own words, whatever stands around them."""
+    return any(isinstance(step, dict) and step.get("kind") in KINDS for step in steps or ())
+
+
+_MARKS: Final = ("tool", "agent", "question", "instruction", "over", "template", "tool_to_use")
+
+
+def _looks_like_step(value: Json) -> bool:
+    if not isinstance(value, dict):
+        return False
+    kind = value.get("kind", value.get("type"))
+    return kind in KINDS or any(mark in value for mark in _MARKS) or {"id", "title"} <= value.keys()
+
+
+def _unwrap(value: Json) -> tuple[Sequence[Json] | None, dict[str, Json]]:
+    """The list of steps in a value, and the fields that stand beside it."""
+    head: dict[str, Json] = {}
+    for _ in range(4):
+        if isinstance(value, list):
+            return value, head
+        if not isinstance(value, dict):
+            return None, head
+        wrapper = next((key for key in _WRAPPERS if isinstance(value.get(key), (list, dict))), None)
+        if wrapper is None:
+            return ([value], head) if _looks_like_step(value) else (None, head)
+        head |= {key: each for key, each in value.items() if key != wrapper}
+        value = value[wrapper]
+    return None, head
+
+
+def _without_bad_parts(
+    document: dict[str, Json], found: list[Problem], notes: list[Problem]
+) -> Parsed:
+    """What is left when the parts that cannot be read are taken out, each with its problem."""
+    steps = cast("list[dict[str, Json]]", document["steps"])
+    bad_steps = {each.step for each in found if each.step is not None}
+    bad_fields = {each.path[0] for each in found if each.step is None and each.path} - {"steps"}
+    kept: list[Json] = [step for step in steps if step["id"] not in bad_steps]
+    head = {name: each for name, each in document.items() if name not in bad_fields}
+    plan = read(head | {"steps": kept})
+    dropped = [
+        problem(
+            "PS014",
+            Sentence("ps.step_left_out", name=name),
+            hint=Sentence("hint.write_step_again"),
+            step=name,
+        )
+        for name in sorted(map(str, bad_steps))
+    ]
+    left_out = [
+        problem(
+            "PS013", Sentence("ps.left_out", problem=each.message), hint=each.hint, path=each.path
+        )
+        for each in found
+        if each.path[:1] and each.path[0] in bad_fields
+    ]
+    rest = [each for each in found if each.step is not None]
+    return Parsed(plan if isinstance(plan, Plan) else None, [*notes, *left_out, *rest, *dropped])
+
+
+def _no_plan(text: str, why: str) -> Problem:
+    excerpt = " ".join(text.split())[:_EXCERPT]
+    hint = Sentence("hint.one_object", example='{"goal": …, "steps": […]}')
+    return problem("PS001", Sentence("ps.no_plan_read", reason=why, text=excerpt), hint=hint)

@@ -1,0 +1,256 @@
+"""What planning starts from and ends with: request, settings, dependencies, outcome and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+from pydantic import Field
+
+from plansmith.plan.capability import AgentSpec, ToolSpec
+from plansmith.plan.data import Flag, Json, Number, Record, Whole
+from plansmith.plan.estimate import Estimate
+from plansmith.plan.plan import Plan
+from plansmith.plan.planning_events import PlanningFigures
+from plansmith.plan.problem import Problem
+from plansmith.plan.run_options import Mode, RunBudget, RunOptions, SaidBefore, read_options
+from plansmith.planner.context.background import Search
+from plansmith.planner.context.profile import Profile
+from plansmith.planner.context.token_budget import Count, rough_count
+from plansmith.planner.estimate import Cost
+from plansmith.planner.fallback import Fallback
+from plansmith.planner.shortlist.pick import Pick, SemanticRanker
+from plansmith.planner.triage import Decision
+from plansmith.ports import ChatModel, Clock, ContextSource, Message, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMetrics:
+    """How planning one request went."""
+
+    parsed: bool = False
+    parsed_at_once: bool = False
+    enough_context: bool = False
+    degraded: bool = False
+    steps: int = 0
+    repairs: int = 0
+    iterations: int = 1
+    usage: Usage = field(default_factory=Usage)
+    seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    def to_json(self) -> dict[str, Json]:
+        """The metrics as plain JSON."""
+        return {
+            "parsed": self.parsed,
+            "parsed_at_once": self.parsed_at_once,
+            "enough_context": self.enough_context,
+            "degraded": self.degraded,
+            "steps": self.steps,
+            "repairs": self.repairs,
+            "iterations": self.iterations,
+            "input_tokens": self.usage.input_tokens,
+            "output_tokens": self.usage.output_tokens,
+            "cached_tokens": self.usage.cached_tokens,
+            "cost_usd": None if self.usage.cost is None else str(self.usage.cost),
+            "seconds": {name: round(each, 3) for name, each in self.seconds.items()},
+        }
+
+    @classmethod
+    def of(cls, figures: PlanningFigures) -> PlanMetrics:
+        """The metrics of a journal."""
+        cost = None if figures.cost_usd is None else Decimal(figures.cost_usd)
+        tokens = figures.input_tokens, figures.output_tokens
+        return cls(
+            parsed=figures.parsed,
+            parsed_at_once=figures.parsed_at_once,
+            enough_context=figures.enough_context,
+            degraded=figures.degraded,
+            steps=figures.steps,
+            repairs=figures.repairs,
+            iterations=figures.iterations,
+            usage=Usage(*tokens, cached_tokens=figures.cached_tokens, cost=cost),
+            seconds=figures.seconds,
+        )
+
+
+class MetricTotals:
+    """Metrics of many requests, as shares and means."""
+
+    def __init__(self) -> None:
+        self._all: list[PlanMetrics] = []
+
+    def add(self, metrics: PlanMetrics) -> None:
+        """Count one more request."""
+        self._all.append(metrics)
+
+    def to_json(self) -> dict[str, Json]:
+        """What deer-go's authors want to know: parse success, steps, iterations, latency."""
+        count = len(self._all)
+        if not count:
+            return {"requests": 0}
+        plans = [each for each in self._all if each.parsed]
+        costs = [each.usage.cost for each in self._all]
+        known = [cost for cost in costs if cost is not None]
+        return {
+            "requests": count,
+            "parse_success": len(plans) / count,
+            "parsed_at_once": sum(each.parsed_at_once for each in self._all) / count,
+            "enough_context": sum(each.enough_context for each in plans) / max(1, len(plans)),
+            "degraded": sum(each.degraded for each in self._all) / count,
+            "mean_steps": sum(each.steps for each in plans) / max(1, len(plans)),
+            "mean_iterations": sum(each.iterations for each in self._all) / count,
+            "mean_repairs": sum(each.repairs for each in self._all) / count,
+            "mean_seconds": sum(sum(each.seconds.values()) for each in self._all) / count,
+            "tokens": sum(each.usage.input_tokens + each.usage.output_tokens for each in self._all),
+            "cost_usd": str(sum(known, Decimal(0))) if known else None,
+            "requests_of_unknown_cost": len(costs) - len(known),
+        }
+
+
+class PlannerSettings(Record):
+    """How plans are made."""
+
+    top_k: Whole = Field(default=6, ge=1, description="tools and agents offered to the model")
+    max_steps: Whole = Field(default=12, ge=1, description="more steps than this are an error")
+    repairs: Whole = Field(default=2, ge=0, description="rounds in which the model mends its plan")
+    fallback: Fallback = Field(default=Fallback.REPLY, description="what stands in without a plan")
+    ask_for_missing: Flag = Field(default=True, description="ask the person for missing arguments")
+    semantic: Flag = Field(default=False, description="rank tools by meaning too, with MiniLM")
+    triage: Flag = Field(default=True, description="answer small talk and simple facts at once")
+    background_search: Flag = Field(default=False, description="search before planning")
+    context_tokens: Whole = Field(default=6000, ge=0, description="limit of the context")
+    source_seconds: Number = Field(default=10.0, gt=0, description="time limit of a source")
+    timezone: str = Field(default="UTC", description="the person's time zone")
+    prompts: Path | None = Field(default=None, description="folder with prompts of your own")
+
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What a person wants, and what belongs to it."""
+
+    text: str
+    locale: str = ""
+    target: str | None = None
+    profile: Profile | None = None
+    history: Sequence[Message] = ()
+    previous: Plan | None = None
+    feedback: str = ""
+    top_k: int | None = None
+    max_steps: int | None = None
+    budget: RunBudget | Mapping[str, Json] | None = None
+    mode: Mode = ""
+    dialect: str = ""
+
+    def options(self) -> RunOptions:
+        """What a person gave beside the request, as a journal keeps it."""
+        given: dict[str, object] = {
+            "locale": self.locale,
+            "target": self.target,
+            "top_k": self.top_k,
+            "profile": self.profile,
+            "history": [SaidBefore(each.role, each.text) for each in self.history],
+            "max_steps": self.max_steps,
+            "budget": self.budget,
+            "mode": self.mode,
+            "dialect": self.dialect,
+        }
+        return read_options({name: value for name, value in given.items() if value})
+
+    @classmethod
+    def of(cls, text: str, options: RunOptions) -> PlanRequest:
+        """The request of a journal."""
+        profile = options.profile
+        return cls(
+            text,
+            locale=options.locale,
+            target=options.target or None,
+            profile=Profile.model_validate(profile.to_json()) if profile else None,
+            history=tuple(Message(*each) for each in options.history),
+            top_k=options.top_k,
+            max_steps=options.max_steps,
+            budget=options.budget,
+            mode=options.mode,
+            dialect=options.dialect,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerDeps:
+    """All that planning may use; the same for every request."""
+
+    plan_model: ChatModel
+    clock: Clock
+    triage_model: ChatModel | None = None
+    tools: Sequence[ToolSpec] = ()
+    agents: Sequence[AgentSpec] = ()
+    templates: Sequence[str] = ()
+    sources: Sequence[ContextSource] = ()
+    search: Search | None = None
+    ranker: SemanticRanker | None = None
+    settings: PlannerSettings = field(default_factory=PlannerSettings)
+    past: Mapping[str, Sequence[Cost]] = field(default_factory=dict[str, Sequence[Cost]])
+    price_per_million: Decimal | None = None
+    count: Count = rough_count
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What came of a request.
+
+    `draft` is the plan that could not be used when `plan` is only its stand-in.
+    """
+
+    decision: Decision
+    reason: str = ""
+    answer: str = ""
+    locale: str = "en"
+    plan: Plan | None = None
+    draft: Plan | None = None
+    problems: tuple[Problem, ...] = ()
+    picks: tuple[Pick, ...] = ()
+    text: str = ""
+    estimate: Estimate | None = None
+    metrics: PlanMetrics = field(default_factory=PlanMetrics)
+    exchanges: tuple[dict[str, Json], ...] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """All of it as plain JSON."""
+        return {
+            "decision": self.decision.value,
+            "reason": self.reason,
+            "answer": self.answer,
+            "locale": self.locale,
+            "plan": self.plan.to_json() if self.plan else None,
+            "hash": self.plan.hash if self.plan else None,
+            "draft": self.draft.to_json() if self.draft else None,
+            "problems": [each.to_json() | {"name": each.name} for each in self.problems],
+            "picks": [{"name": each.name, "reason": each.reason} for each in self.picks],
+            "estimate": self.estimate.to_json() if self.estimate else None,
+            "metrics": self.metrics.to_json(),
+        }
+
+
+class Watch:
+    """Tells of each stage as it begins, and keeps the time it took."""
+
+    def __init__(self, clock: Clock, tell: Tell) -> None:
+        self._clock = clock
+        self._tell = tell
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, stage: str, about: str) -> Generator[None]:
+        """Time one stage."""
+        self._tell(f"{stage}: {about}")
+        start = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            spent = self._clock.monotonic() - start
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + spent

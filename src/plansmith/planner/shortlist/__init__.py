@@ -1,0 +1,1 @@
+"""Picks the tools and agents for a request."""

@@ -1,0 +1,188 @@
+"""Picks the few tools and agents that a request needs, and says why each was picked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final, Protocol
+
+from plansmith.planner.shortlist.card import Kind
+from plansmith.planner.shortlist.index import Catalogue, CatalogueIndex, IndexCache
+from plansmith.planner.shortlist.lexical import LexicalIndex, Request, read_request
+from plansmith.planner.shortlist.synonyms import is_everyday
+from plansmith.planner.shortlist.words import FILLER, STOP
+
+_LONGEST_NAME: Final = 10
+_WORDS_SHOWN: Final = 3
+_NEAR: Final = 0.5
+_NO_REASON: Final = "fills the list, nothing in the request matches"
+# What meaning weighs beside words: little when words answer all of a request, more else.
+_MEANING: Final = 0.3
+_MEANING_IN_DOUBT: Final = 1.0
+_SHELF: Final = IndexCache()
+
+
+class SemanticRanker(Protocol):
+    """Anything that says how near in meaning texts are to a request, e.g. by embeddings."""
+
+    def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """One number a text, larger is nearer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A tool or agent on the shortlist."""
+
+    name: str
+    score: float
+    reason: str
+    kind: Kind
+
+
+def shortlist(
+    query: str,
+    tools: Catalogue,
+    k: int = 6,
+    *,
+    ranker: SemanticRanker | None = None,
+    cache: Path | str | None = None,
+) -> list[Pick]:
+    """The k tools and agents a request needs most, best first; names it mentions come first."""
+    _check_count(k)
+    request = read_request(query)
+    with _SHELF.lock:
+        index = _SHELF.index(tools, Path(cache) if cache is not None else None)
+        named = frozenset(_named(request, index.lexical))
+        worth = index.lexical.worth(request)
+        scores = index.lexical.scores(request, worth, k)
+        semantic = _semantic(ranker, (query, *request.parts), index)
+        doubt = 1 - index.lexical.coverage(request, scores)
+        total = _fused(_fractions(scores), semantic, _MEANING + _MEANING_IN_DOUBT * doubt)
+        return [
+            Pick(
+                name=index.slots[slot].name,
+                score=round(total.get(slot, 0.0) + (slot in named), 4),
+                reason="; ".join(
+                    _reasons(
+                        index.lexical.matches(slot, request, worth),
+                        request,
+                        named=slot in named,
+                        near=semantic.get(slot, 0.0) > _NEAR,
+                    )
+                )
+                or _NO_REASON,
+                kind=index.slots[slot].kind,
+            )
+            for slot in _best(total, named, index, k)
+        ]
+
+
+def _check_count(k: object) -> None:
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        msg = f"k must be a positive whole number, not {k!r}"
+        raise ValueError(msg)
+
+
+def _best(
+    total: Mapping[int, float], named: frozenset[int], index: CatalogueIndex, k: int
+) -> list[int]:
+    """The best slots; ties, and places nothing matched for, go by the catalogue's order."""
+    places = index.places
+    ranked = sorted(
+        total.keys() | named,
+        key=lambda slot: (slot not in named, -total.get(slot, 0.0), places[slot]),
+    )
+    if len(ranked) < k:
+        taken = set(ranked)
+        ranked.extend(islice((slot for slot in index.slots if slot not in taken), k - len(ranked)))
+    return ranked[:k]
+
+
+def _named(request: Request, lexical: LexicalIndex) -> Iterator[int]:
+    """The slots whose name the request spells out, in any of its usual spellings."""
+    words = request.words
+    for start, first in enumerate(words):
+        if not lexical.opens_a_name(first):
+            continue
+        for end in range(start + 1, min(start + _LONGEST_NAME, len(words)) + 1):
+            phrase = " ".join(words[start:end])
+            full = lexical.named(phrase)
+            quoted = phrase in request.quoted
+            if full and (quoted or _is_telling(words[start:end])):
+                yield from full
+            # Plain words in a row, such as "get user", need not mean `crm.get_user`.
+            if quoted:
+                yield from lexical.named_without_namespace(phrase)
+
+
+def _is_telling(words: Sequence[str]) -> bool:
+    """Whether words in a row can only be meant as a name, should there be one like it."""
+    if len(words) == 1:
+        return not is_everyday(words[0])
+    return not all(word in STOP or word in FILLER for word in words)
+
+
+def _fractions(scores: Mapping[int, float]) -> dict[int, float]:
+    most = max(scores.values(), default=0.0)
+    return {slot: score / most for slot, score in scores.items()} if most > 0 else {}
+
+
+def _semantic(
+    ranker: SemanticRanker | None, asked: Sequence[str], index: CatalogueIndex
+) -> dict[int, float]:
+    """Nearness to the whole request and to one part of it, 0 the average card, 1 the nearest."""
+    if ranker is None or not index.slots:
+        return {}
+    texts = list(index.texts.values())
+    whole, *parts = (_sound(ranker.scores(each, texts), len(texts)) for each in asked)
+    if parts:
+        nearest = (max(scores) for scores in zip(*parts, strict=True))
+        whole = [one + other for one, other in zip(whole, nearest, strict=True)]
+    usual = math.fsum(whole) / len(whole)
+    spread = max(whole) - usual
+    if spread <= 0:
+        return {}
+    near = zip(index.texts, whole, strict=True)
+    return {slot: (score - usual) / spread for slot, score in near if score > usual}
+
+
+def _sound(given: Sequence[float], count: int) -> list[float]:
+    if len(given) != count:
+        msg = f"the ranker gave {len(given)} scores for {count} texts"
+        raise ValueError(msg)
+    return [float(score) if math.isfinite(score) else 0.0 for score in given]
+
+
+def _fused(
+    lexical: Mapping[int, float], semantic: Mapping[int, float], meaning: float
+) -> dict[int, float]:
+    """Both views as one number from 0 to 1."""
+    if not semantic:
+        return dict(lexical)
+    return {
+        slot: (lexical.get(slot, 0.0) + meaning * semantic.get(slot, 0.0)) / (1 + meaning)
+        for slot in lexical.keys() | semantic.keys()
+    }
+
+
+def _reasons(
+    matches: Sequence[tuple[str, str]], request: Request, *, named: bool, near: bool
+) -> Iterator[str]:
+    """Why a card was picked, in a few words for a person."""
+    if named:
+        yield "named in the request"
+    shown = [(t, held) for t, held in matches[:_WORDS_SHOWN] if t in request.surface]
+    same = [request.surface[term] for term, held in shown if term == held]
+    if same:
+        yield f"matches {', '.join(same)}"
+    related = [f"{request.surface[term]} ~ {held}" for term, held in shown if term != held]
+    if related:
+        yield f"related: {', '.join(related)}"
+    if matches and not shown:
+        yield "fits this kind of request"
+    if near:
+        yield "similar meaning"

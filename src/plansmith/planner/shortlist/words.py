@@ -1,0 +1,152 @@
+"""Turns text into index terms: splits identifiers, stems English, pairs Chinese characters."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+from plansmith.text import CJK_RANGE
+
+_RUNS: Final = re.compile(rf"[{CJK_RANGE}]+|[^\W\d_{CJK_RANGE}]+|\d+")
+# The plural of an acronym, as in "PDFs", is one word.
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])")
+_VOWELS: Final = frozenset("aeiouy")
+_LONGEST_NUMBER: Final = 4
+
+_STOP: Final = """
+    a about above after again against all also am an and any are aren as at be been before being
+    below between both but by can could d did do does doing don down during each else few for from
+    further had has have having he hello her here hers hey hi him his how i if in into is isn it
+    its itself just let ll m me more most my myself no nor not now of off on once only or other
+    ought our ours ourselves out over own please re s same she should so some such t than thank
+    thanks that the their them then there these they this those through to too under until up us
+    ve very was wasn we were what when where which who whom why will with would you your yours
+    com etc example http https html io net org www
+    的 了 吗 呢 吧 我 你 您 他 她 它 们 是 在 和 与 及 或 也 都 就 要 请 帮 想 给 把 被 让
+    这 那 个 一
+"""
+_FILLER: Final = """
+    able assist assistance could find get give help info information interested kindly know like
+    look looking make may might must need provide show specific tell use using want would
+"""
+STOP: Final = frozenset(_STOP.split())
+FILLER: Final = frozenset(_FILLER.split())
+# Chinese writes no spaces: particles and pronouns are where one word surely ends.
+_PARTICLES: Final = re.compile(f"[{''.join(sorted(w for w in STOP if not w.isascii()))}]")
+
+_SUFFIXES: Final = (
+    ("ational", "ate"), ("tional", "tion"), ("ization", "ize"), ("isation", "ize"),
+    ("fulness", "ful"), ("ousness", "ous"), ("iveness", "ive"), ("ation", "ate"), ("ator", "ate"),
+    ("ibility", "ible"), ("ability", "able"),
+)  # fmt: skip
+_ENDINGS: Final = (
+    "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ism", "ate", "ity", "ous",
+    "ive", "ize", "ise", "ion", "er", "or", "al", "ic",
+)  # fmt: skip
+
+# Stems that the rules below would get wrong.
+_IRREGULAR: Final = {
+    "news": "news", "analysis": "analyz", "analyses": "analyz", "analyse": "analyz",
+    "analytics": "analyz", "bought": "buy", "sold": "sell", "sent": "send", "paid": "pay",
+    "people": "person", "children": "child", "flew": "fly", "ate": "eat", "wrote": "writ",
+    "written": "writ", "writing": "writ",
+}  # fmt: skip
+
+
+def is_cjk(term: str) -> bool:
+    """Whether a term is written in Chinese, Japanese or Korean script."""
+    return term[:1] > "\u2fff"
+
+
+def split(text: str) -> list[str]:
+    """The lower-case words of a text; a Chinese run gives its characters and their pairs."""
+    plain = _CAMEL.sub(" ", unicodedata.normalize("NFKC", text))
+    found: list[str] = []
+    for run in _RUNS.findall(plain):
+        if is_cjk(run):
+            for part in _PARTICLES.split(run):
+                found.extend(part)
+                found.extend(part[at : at + 2] for at in range(len(part) - 1))
+        elif run[0].isdecimal():
+            if len(run) <= _LONGEST_NUMBER:
+                found.append(run)
+        elif len(run) > 1:
+            found.append(run.lower())
+    return found
+
+
+def spelling(text: str) -> list[str]:
+    """The words and single Chinese characters of a text in order, for comparing names."""
+    plain = _CAMEL.sub(" ", unicodedata.normalize("NFKC", text)).lower()
+    found: list[str] = []
+    for run in _RUNS.findall(plain):
+        if is_cjk(run):
+            found.extend(run)
+        else:
+            found.append(run)
+    return found
+
+
+def terms(text: str) -> Iterator[tuple[str, str]]:
+    """Each word that carries meaning, with the term it is indexed under."""
+    for word in split(text):
+        if word not in STOP:
+            yield word, stem(word)
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """The word without its English inflection and commonest derivations."""
+    if len(word) < 4 or not word.isascii() or not word.isalpha():
+        return word
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    root = _without_tense(_singular(word))
+    for ending, kept in _SUFFIXES:
+        if root.endswith(ending) and len(root) - len(ending) >= 2:
+            root = root[: -len(ending)] + kept
+            break
+    return _bare(_without_ending(root))
+
+
+def _singular(word: str) -> str:
+    if word.endswith("ies"):
+        return word[:-3] + ("y" if len(word) > 4 else "ie")
+    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
+
+def _without_tense(word: str) -> str:
+    for ending in ("ing", "ed"):
+        root = word.removesuffix(ending)
+        if root == word or len(root) < 3 or _VOWELS.isdisjoint(root):
+            continue
+        if root.endswith(("at", "bl", "iz")):
+            return root + "e"
+        return _undoubled(root)
+    return word
+
+
+def _undoubled(root: str) -> str:
+    doubled = len(root) > 3 and root[-1] == root[-2] and root[-1] not in "lsz"
+    return root[:-1] if doubled else root
+
+
+def _without_ending(word: str) -> str:
+    for ending in _ENDINGS:
+        root = word.removesuffix(ending)
+        fits = root != word and len(root) >= 4
+        if fits and (ending != "ion" or root[-1] in "st"):
+            return _undoubled(root)
+    return word
+
+
+def _bare(word: str) -> str:
+    root = word[:-1] if len(word) > 4 and word.endswith("e") else word
+    return root[:-1] + "i" if len(root) > 3 and root.endswith("y") else root

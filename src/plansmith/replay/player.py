@@ -1,0 +1,353 @@
+"""Plays a recorded run back offline and compares it event by event."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from plansmith.engine.call import Callees
+from plansmith.errors import PlansmithError, Refused
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.plan.fold import fold
+from plansmith.plan.next_move import MakePlan, next_move
+from plansmith.plan.run import StepState, StepStatus
+from plansmith.replay.replayed_runs import taped_runs
+from plansmith.replay.tape import Ended, Tape, outcome_of, spend
+from plansmith.runs.service import RunService
+from plansmith.runs.undo import versions
+
+_QUIET: Final = 20  # turns of the event loop in which nothing stirs: then all waits for the tape
+_DIED: Final = "the process ended during the call"
+_CREATED: Final = ("request", "locale", "options", "origin", "folder")
+_ENDS: Final = (e.StepDone, e.StepFailed, e.StepUnknown, e.QuestionAsked)
+_SAYS: Final = (e.StepProgressed, e.StepAdvised)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """How far a replay agreed with the record; the first events that differ, if any do.
+
+    `replayed` is None where the replay came to an end that the record does not have.
+    """
+
+    run: str
+    events: int
+    same: int
+    recorded: e.Event | None = None
+    replayed: e.Event | None = None
+
+    @property
+    def identical(self) -> bool:
+        """Whether every event came out byte for byte."""
+        return self.same == self.events
+
+    def to_json(self) -> dict[str, Json]:
+        """The outcome as plain JSON."""
+        return {
+            "run": self.run,
+            "identical": self.identical,
+            "events": self.events,
+            "same": self.same,
+            "recorded": self.recorded.to_json() if self.recorded else None,
+            "replayed": self.replayed.to_json() if self.replayed else None,
+        }
+
+
+class HasRuns(Protocol):
+    """A Plansmith, or whatever else has the service for runs."""
+
+    @property
+    def runs(self) -> RunService:
+        """The service for runs."""
+        ...
+
+
+async def replay(run_id: str, smith: HasRuns) -> Replayed:
+    """Play a run back with the settings and the tools' descriptions of this Plansmith.
+
+    Nothing is called, asked or written: what tools, models and persons said is on record.
+    """
+    runs = smith.runs
+    tape = await Tape.load(runs.store, run_id)
+    if not tape.events:
+        raise Refused(f"there is no run {run_id!r}", hint="plansmith runs lists all runs")
+    player = _Player(tape, runs, await runs.intake.callees())
+    try:
+        await player.play()
+    finally:
+        await player.stop()
+    return Replayed(run_id, len(tape.events), tape.position, tape.next, tape.other)
+
+
+class _Player:
+    """Turns the tape: does what persons did, and lets calls end when they ended."""
+
+    def __init__(self, tape: Tape, runs: RunService, callees: Callees) -> None:
+        self._tape = tape
+        self._runs = runs
+        self._callees = callees
+        self._run = tape.events[0].run
+        self._again = taped_runs(tape, runs, callees)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._running: asyncio.Task[None] | None = None
+        self._pausing = 0
+
+    async def play(self) -> None:
+        """Until the tape is at its end, or the replay has left it."""
+        while self._tape.next is not None and self._tape.other is None:
+            stirred = self._tape.stirred
+            self._turn(self._tape.next)
+            await self._settle()
+            if self._tape.stirred == stirred:
+                return
+
+    async def stop(self) -> None:
+        """Leave nothing behind."""
+        self._tape.let_go()
+        await self._again.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _settle(self) -> None:
+        """Wait until everything waits for the tape: nothing here takes time of its own."""
+        seen, quiet = -1, 0
+        while quiet < _QUIET:
+            await asyncio.sleep(0)
+            quiet = quiet + 1 if seen == self._tape.stirred else 0
+            seen = self._tape.stirred
+
+    def _turn(self, event: e.Event) -> None:
+        """Do what makes the next event happen."""
+        body = event.body
+        name = getattr(body, "step", None)
+        if event.number == 1:
+            self._go(self._begin(event))
+        elif self._died(event):
+            self._restart()
+        elif self._is_active and isinstance(body, e.CancelAsked):
+            self._cancel(event)
+        elif self._is_active and self._pause():
+            pass
+        elif event.by.speaks:
+            self._go(self._decide(event))
+        elif self._is_active and (name in self._tape.calls or name in self._tape.sleepers):
+            self._release()
+        elif not self._is_active:
+            self._running = self._go(self._carry_on())
+
+    @property
+    def _is_active(self) -> bool:
+        return self._running is not None and not self._running.done()
+
+    def _go(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
+        async def guarded() -> None:
+            # The end of the tape, and a verb that is refused, show in the events.
+            try:
+                await work
+            except (Ended, PlansmithError):
+                return
+
+        task = asyncio.create_task(guarded())
+        self._tasks.add(task)
+        return task
+
+    async def _begin(self, event: e.Event) -> None:
+        """How the run came to be: with a plan, or with a request that was planned."""
+        assert isinstance(event.body, e.RunCreated)  # noqa: S101 - `fold` accepts no other
+        second = self._tape.events[1].body if len(self._tape.events) > 1 else None
+        if isinstance(second, e.PlanProposed):
+            kept = [b for b in self._bodies(2) if isinstance(b, e.StepReused)]
+            asked = [b for b in self._bodies(2) if isinstance(b, e.ReviewAsked)]
+            await self._again.create(
+                **_fields(event.body),
+                plan=second.plan,
+                by=event.by,
+                kept=kept,
+                about={"origin": second.origin},
+                reviewed=asked if second.origin == "rerun" else None,
+            )
+            return
+        journal = await self._again.create(**_fields(event.body), by=event.by)
+        await self._again.planner.plan(journal)
+
+    def _bodies(self, start: int) -> Iterator[e.AnyBody]:
+        """What follows in the same moment."""
+        at = self._tape.events[start - 1].at
+        for event in self._tape.events[start:]:
+            if event.at != at:
+                return
+            yield event.body
+
+    async def _carry_on(self) -> None:
+        """Go on with the run, as a process does that finds it."""
+        journal = await self._again.journals.load(self._run)
+        match next_move(fold(self._tape.events[: self._tape.position])):
+            case MakePlan(changed=True):
+                await self._again.reviser.change(journal)
+            case MakePlan():
+                await self._again.planner.plan(journal)
+            case _:
+                await self._again.run(self._run)
+
+    async def _decide(self, event: e.Event) -> None:
+        """A person's verb, by the first event it leaves."""
+        by, again, run = event.by, self._again, self._run
+        match event.body:
+            case e.PlanApproved(hash=digest):
+                await again.decide(run, approve=digest, by=by)
+            case e.PlanRejected():
+                await again.decide(run, reject=True, by=by)
+            case e.ChangesAsked(text=text):
+                await again.editing.request_changes(run, text, by=by)
+            case e.PlanProposed(restores=number) if number:
+                found = versions(self._tape.events[: event.number - 1]).before
+                goes_back = found is not None and found.number == number
+                edits = again.editing
+                await (edits.undo if goes_back else edits.redo)(run, by=by)
+            case e.PlanProposed(plan=plan):
+                await again.editing.edit(run, plan, by=by)
+            case e.QuestionAnswered(question=question, answer=answer):
+                await again.planned(await again.answer(run, question, answer, by=by))
+            case _:
+                await self._steer(event)
+
+    async def _steer(self, event: e.Event) -> None:
+        match event.body:
+            case e.RunPaused(reason=reason):
+                await self._again.stopping.pause(self._run, by=event.by, reason=reason)
+            case e.RunResumed():
+                await self._again.stopping.resume(self._run, by=event.by)
+            case e.CancelAsked(reason=reason):
+                await self._again.stopping.cancel(self._run, by=event.by, reason=reason)
+            case e.StepSkipped(step=step):
+                await self._again.stopping.skip(self._run, step, by=event.by)
+            case e.QuestionWithdrawn():  # of a step that is left out next
+                await self._steer(self._tape.events[event.number])
+            case _:
+                return
+
+    def _died(self, event: e.Event) -> bool:
+        """Whether the process that conducted the run is dead by now."""
+        match event.body:
+            case e.StepFailed(error=said, step=step) | e.StepUnknown(reason=said, step=step):
+                return self._is_active and said == _DIED and step in self._tape.calls
+            case _:
+                return False
+
+    def _restart(self) -> None:
+        """Another process finds the run as it was left."""
+        self._tape.let_go()
+        self._tape.stirred += 1
+        if self._running is not None:
+            self._running.cancel()
+        left, self._again = self._again, taped_runs(self._tape, self._runs, self._callees)
+        self._go(left.close())
+        self._running = self._go(self._carry_on())
+
+    def _cancel(self, event: e.Event) -> None:
+        """Cancel; what calls had said by then is written after it."""
+        reason = event.body.reason if isinstance(event.body, e.CancelAsked) else ""
+        self._go(self._again.stopping.cancel(self._run, by=event.by, reason=reason))
+        for later in self._tape.events[self._tape.position + 1 :]:
+            if not isinstance(later.body, _SAYS):
+                return
+            self._say(later.body)
+
+    def _pause(self) -> bool:
+        """Pause as early as the record shows nothing new started; true if that is now."""
+        for event in self._tape.events[self._tape.position :]:
+            if isinstance(event.body, e.RunPaused) and event.by.speaks:
+                if event.number == self._pausing:
+                    return False
+                self._pausing = event.number
+                self._tape.stirred += 1
+                self._go(
+                    self._again.stopping.pause(self._run, by=event.by, reason=event.body.reason)
+                )
+                return True
+            if not isinstance(event.body, (*_ENDS, *_SAYS)) or event.by.speaks:
+                return False
+        return False
+
+    def _release(self) -> None:
+        """Let the calls end that ended next, all that were written in one go."""
+        said, ends = self._next_ends()
+        for body in said:
+            self._say(body)
+        woken = self._woken()
+        for step in woken:
+            self._tape.sleepers.pop(step).set_result(None)
+        self._tape.failing += [
+            event.body.step
+            for event in ends
+            if isinstance(event.body, e.StepFailed) and event.body.again
+        ]
+        # The runner looks last at what woke it up: at the first outcome, if it was nothing else.
+        for event in ends if said or woken else [*ends[-1:], *ends[:-1]]:
+            self._end(event)
+
+    def _next_ends(self) -> tuple[list[e.StepProgressed | e.StepAdvised], list[e.Event]]:
+        """What calls say next, and the ends up to the first event that begins something."""
+        first = self._tape.events[self._tape.position]
+        states = fold(self._tape.events[: self._tape.position]).steps
+        said: list[e.StepProgressed | e.StepAdvised] = []
+        ends: list[e.Event] = []
+        for event in self._tape.events[self._tape.position :]:
+            body = event.body
+            if event.at != first.at or event.by.speaks:
+                break
+            if isinstance(body, _SAYS) and not ends:
+                said.append(body)
+            elif not isinstance(body, _ENDS):
+                break
+            elif body.step in self._tape.calls and self._ends_call(body):
+                ends.append(event)
+            elif body.step is None or not _is_whole(states, body.step):
+                break
+        return said, ends
+
+    def _say(self, body: e.StepProgressed | e.StepAdvised) -> None:
+        pending = self._tape.calls.get(body.step)
+        if pending is not None and isinstance(body, e.StepProgressed):
+            pending.call.progress(body.text)
+        elif pending is not None and isinstance(body, e.StepAdvised):
+            pending.call.advise(body.advice, body.reason)
+
+    def _ends_call(self, body: e.AnyBody) -> bool:
+        step = getattr(body, "step", "")
+        return outcome_of(body, self._tape, step) is not None
+
+    def _end(self, event: e.Event) -> None:
+        step = str(getattr(event.body, "step", ""))
+        pending = self._tape.calls.pop(step)
+        outcome = outcome_of(event.body, self._tape, step)
+        assert outcome is not None  # noqa: S101 - chosen for having one
+        spend(pending.call, [event], step)
+        pending.future.set_result(outcome)
+
+    def _woken(self) -> list[str]:
+        """The steps that waited and are started again next, after what ends now."""
+        first = self._tape.events[self._tape.position]
+        woken: list[str] = []
+        starting = False
+        for event in self._tape.events[self._tape.position :]:
+            starting = starting or isinstance(event.body, e.StepStarted)
+            if event.at != first.at or (starting and not isinstance(event.body, e.StepStarted)):
+                break
+            if isinstance(event.body, e.StepStarted) and event.body.step in self._tape.sleepers:
+                woken.append(event.body.step)
+        return woken
+
+
+def _fields(created: e.RunCreated) -> dict[str, Any]:
+    return {name: getattr(created, name) for name in _CREATED}
+
+
+def _is_whole(states: Mapping[str, StepState], name: str) -> bool:
+    """Whether a step is one that ends with its parts, and so without a call of its own."""
+    state = states.get(name)
+    return state is not None and state.status is StepStatus.RUNNING and not state.inputs

@@ -1,0 +1,1 @@
+"""Reports: what came of a run, proven by its journal."""

@@ -1,0 +1,290 @@
+"""Builds the report of a run from its journal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from plansmith.engine.journal import load_results, whole_run
+from plansmith.engine.requested import missing_in
+from plansmith.errors import JournalDamaged, Refused
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.plan.fold import fold
+from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded
+from plansmith.plan.refs import RESERVED
+from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.sentence import in_language
+from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
+from plansmith.ports import PlanStore
+from plansmith.report.data import Answer, Evidence, Failure, Report, Took, times_of
+from plansmith.report.history import check_claims, decisions, deviations, early_reads
+from plansmith.report.markdown import to_markdown
+from plansmith.report.words import Words, words_for
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A step that would have changed something: how it stands; of its parts, how many are done."""
+
+    step: str
+    status: str
+    title: str = ""
+    parts: tuple[int, int] = (0, 0)
+
+
+def missing(run: Run, events: Sequence[e.Event]) -> tuple[Missing, ...]:
+    """The steps of the plan that would have changed something and are not done."""
+    return tuple(_undone(run, events))
+
+
+def _undone(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
+    proposed = [each.body for each in events if isinstance(each.body, e.PlanProposed)]
+    acts = {name for body in proposed for name in body.acts}
+    for step in run.plan.steps if run.plan else ():
+        state = run.steps.get(step.id)
+        if step.disabled or state is None or state.status is StepStatus.DONE:
+            continue
+        parts = [each for name, each in run.steps.items() if name.startswith(f"{step.id}/")]
+        unsure = any(map(_is_unsure, [state, *parts]))
+        if step.id in acts or state.status is StepStatus.UNKNOWN:
+            status = StepStatus.UNKNOWN if unsure else state.status
+            done = sum(each.status is StepStatus.DONE for each in parts)
+            yield Missing(step.id, status.value, step.title, (done, len(parts)))
+
+
+def _is_unsure(state: StepState) -> bool:
+    """Whether nobody knows how a call ended; one that was stopped in its midst may have acted."""
+    stopped = state.status is StepStatus.CANCELLED and bool(state.inputs)
+    return stopped or state.status is StepStatus.UNKNOWN
+
+
+def head(run: Run, status: RunStatus, lacks: Sequence[Missing], words: Words) -> tuple[str, ...]:
+    """The first lines of a report: what is missing before anything else, in plain words."""
+    if run.plan is None and status is RunStatus.FAILED:
+        # Reads may have been made while the plan was still being written.
+        return (words["status_no_plan_read" if run.prefetches else "status_no_plan"],)
+    taken = [state for state in run.steps.values() if state.reused_from]
+    lines = [words[f"status_{status.value}"]]
+    if taken and status is RunStatus.DONE:
+        total = sum(not step.disabled for step in run.plan.steps) if run.plan else 0
+        lines = [words["status_done_continued"].format(done=len(taken), total=total)]
+    sure = [each for each in lacks if each.status != StepStatus.UNKNOWN.value]
+    unsure = [each for each in lacks if each.status == StepStatus.UNKNOWN.value]
+    locale = words["locale"]
+    told = [words["dropped"].format(call=in_language(call, locale)) for call in run.dropped]
+    deeds = (in_language(each, locale) for each in missing_in(run.problems))
+    told += [words["left_out"].format(deed=deed) for deed in deeds]
+    told += [words["not_known"].format(step=_named(each)) for each in unsure]
+    if sure:
+        each = ", ".join(f"{_named(one)} ({_state(one, words)})" for one in sure)
+        told.append(words["not_done"].format(steps=each))
+    if status is RunStatus.CANCELLED or not told:
+        return (*lines, *told)
+    # What is missing comes first, and nothing that it belies comes after it.
+    belied = status is RunStatus.DONE or (status is RunStatus.FAILED and unsure)
+    return (*told, *(() if belied else lines))
+
+
+def _state(each: Missing, words: Words) -> str:
+    done, total = each.parts
+    state = words[f"is_{each.status}"]
+    return f"{state}; {words['parts_done'].format(done=done, total=total)}" if done else state
+
+
+def _named(each: Missing) -> str:
+    return f"{each.step} — {each.title}" if each.title else each.step
+
+
+LONGEST_ANSWER: Final = 200_000
+ITEMS: Final = 5
+_LONGEST: Final = 2_000
+_SHORTEST: Final = 80
+_ALL_RESULTS: Final = 200_000
+_PRICED: Final = (
+    e.StepDone,
+    e.StepFailed,
+    e.Triaged,
+    e.PlanProposed,
+    PrefetchEnded,
+    PlanningFailed,
+)
+
+
+def report(
+    run: Run, status: RunStatus, results: Mapping[str, Json], events: Sequence[e.Event] = ()
+) -> str:
+    """The report as Markdown, in the run's language: what a run keeps."""
+    return to_markdown(make_report(run, status, results, events))
+
+
+async def load_report(store: PlanStore, run_id: str) -> Report:
+    """The report of a run that is over, from what the store has of it."""
+    try:
+        events = await store.events(run_id)
+        run = fold(events) if events else None
+    except JournalDamaged as damage:
+        hint = f"plansmith repair {run_id} goes on from the last good event"
+        raise Refused(f"run {run_id} is damaged: {damage}", hint=hint) from None
+    if run is None:
+        raise Refused(f"there is no run {run_id!r}", hint="plansmith runs lists all runs")
+    if not run.status.over:
+        hint = "a report is made when a run is over; plansmith show tells how it stands"
+        raise Refused(f"run {run_id} is {run.status}", hint=hint)
+    run = await whole_run(store, run)
+    return make_report(run, run.status, await load_results(store, run), events)
+
+
+def make_report(
+    run: Run, status: RunStatus, results: Mapping[str, Json], events: Sequence[e.Event] = ()
+) -> Report:
+    """The report of a run that has ended, or is about to, with this status."""
+    plan = run.plan
+    locale = plan.locale if plan else run.locale
+    words = words_for(locale)
+    answer, notes = _answer(run, status, results, words)
+    lacks = missing(run, events)
+    if plan and plan.degraded:
+        notes = (words["degraded"].format(reason=plan.degraded), *notes)
+    return Report(
+        run=run.id,
+        title=_goal(run) or run.request or words["report"],
+        request=run.request,
+        locale=locale,
+        status=status.value,
+        head=head(run, status, lacks, words),
+        made_by=_made_by(events),
+        plan=run.running_hash or (plan.hash if plan else ""),
+        answer=answer,
+        missing=tuple(in_language(each, locale) for each in missing_in(run.problems)),
+        notes=notes,
+        evidence=_evidence(run, results),
+        deviations=(*early_reads(run, words), *deviations(events, words)),
+        assumptions=plan.assumptions if plan else (),
+        failures=tuple(
+            Failure(name, state.status.value, in_language(state.error, locale))
+            for name, state in run.steps.items()
+            if state.status is not StepStatus.DONE
+        ),
+        decisions=tuple(decisions(events, words)),
+        took=_took(run, events),
+        dropped=tuple(in_language(each, locale) for each in run.dropped),
+    )
+
+
+def _goal(run: Run) -> str:
+    """The goal of the plan that a person agreed to: a revision does not change it silently."""
+    plan = run.covered.plan if run.covered else run.plan
+    return plan.goal if plan else ""
+
+
+def _made_by(events: Sequence[e.Event]) -> str:
+    """Who made the plan that stands, in the journal's word."""
+    made = [each.body.origin for each in events if isinstance(each.body, e.PlanProposed)]
+    return made[-1] if made else ""
+
+
+def _answer(
+    run: Run, status: RunStatus, results: Mapping[str, Json], words: Words
+) -> tuple[Answer, tuple[str, ...]]:
+    """The last reply that was composed, checked claim by claim."""
+    if status is RunStatus.ANSWERED:
+        return Answer(run.report or in_language(run.reason, words["locale"])), ()
+    replies = [step for step in run.plan.steps if isinstance(step, ReplyStep)] if run.plan else []
+    made = [step for step in replies if step.id in results]
+    if run.plan is None:
+        return Answer(), (in_language(run.reason, words["locale"]),) if run.reason else ()
+    if not made:
+        return Answer(), (words["nothing"] if replies else words["no_reply"],)
+    step = made[-1]
+    text = str(results[step.id])
+    seen = step.needs() - RESERVED
+    checked = check_claims(text[:LONGEST_ANSWER], run, seen)
+    notes = [words[f"cites_{flaw}"].format(step=name) for name, flaw in checked.wrong]
+    if checked.uncited:
+        notes.append(words["uncited"].format(count=checked.uncited))
+    if len(text) > LONGEST_ANSWER:
+        notes.append(words["clipped"].format(size=f"{len(text):,}"))
+    sources = tuple(name for name in run.steps if name in seen)
+    return Answer(checked.text, checked.claims, sources), tuple(notes)
+
+
+def _evidence(run: Run, results: Mapping[str, Json]) -> tuple[Evidence, ...]:
+    done = [
+        (name, state)
+        for name, state in run.steps.items()
+        if state.status is StepStatus.DONE and not _is_told_by_its_whole(name, run)
+    ]
+    room = max(_SHORTEST, min(_LONGEST, _ALL_RESULTS // max(len(done), 1)))
+    return tuple(_shown(run, name, state, results.get(name), room) for name, state in done)
+
+
+def _is_told_by_its_whole(name: str, run: Run) -> bool:
+    """Parts of a map or plan step are in the result of the step, if that is done."""
+    whole = run.steps.get(name.rpartition("/")[0])
+    return whole is not None and whole.status is StepStatus.DONE
+
+
+def _shown(run: Run, name: str, state: StepState, value: Json, room: int) -> Evidence:
+    whole = _text(value)
+    text = whole if len(whole) <= room else _text(_shortened(value))
+    step = run.plan.by_id.get(name) if run.plan else None
+    return Evidence(
+        step=name,
+        title=step.title if step else "",
+        callee=_callee(step),
+        result=state.result_hash,
+        shown=text[:room],
+        size=len(whole),
+        clipped=len(whole) > room,
+        at=state.finished_at,
+        taken_from=state.reused_from,
+        early=bool(state.prefetched),
+    )
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
+
+
+def _shortened(value: Json) -> Json:
+    """A value whose long lists show their beginning, so that what stands beside them is seen."""
+    if isinstance(value, dict):
+        return {key: _shortened(child) for key, child in value.items()}
+    if not isinstance(value, list):
+        return value
+    more = [f"… {len(value) - ITEMS:,} more"] if len(value) > ITEMS else []
+    return [*(_shortened(child) for child in value[:ITEMS]), *more]
+
+
+def _callee(step: AnyStep | None) -> str:
+    match step:
+        case ToolStep():
+            return step.tool
+        case AgentStep():
+            return step.agent
+        case None:
+            return ""
+        case _:
+            return step.kind
+
+
+def _took(run: Run, events: Sequence[e.Event]) -> Took:
+    bodies = [event.body for event in events]
+    priced = [each for each in bodies if isinstance(each, _PRICED)]
+    unknown = any(each.tokens and not each.cost for each in priced)
+    tokens: int | None = run.tokens
+    agents = run.plan.steps if run.plan else ()
+    if not tokens and any(isinstance(step, AgentStep) for step in agents):
+        tokens = None
+    times = times_of(events)
+    return Took(
+        calls=run.calls or sum(state.attempts for state in run.steps.values()),
+        tokens=tokens,
+        money=None if unknown and not run.money else run.money,
+        some_unknown=unknown or tokens is None,
+        seconds=times.working if events else None,
+        times=times,
+    )

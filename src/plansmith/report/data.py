@@ -1,0 +1,230 @@
+"""The data of a report: steps, results, figures and times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.report.history import Claim, Entry
+from plansmith.report.words import Words, words_for
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds of planning, of running, and of waiting for a person's word."""
+
+    planning: float = 0.0
+    running: float = 0.0
+    waiting: float = 0.0
+
+    @property
+    def working(self) -> float:
+        """All but the waiting."""
+        return self.planning + self.running
+
+
+def times_of(events: Iterable[e.Event]) -> Times:
+    """Each stretch between two events counts for what the run was doing then."""
+    spent = {"planning": 0.0, "running": 0.0, "waiting": 0.0}
+    state, last = _State(), None
+    for event in events:
+        if last is not None:
+            spent[state.doing] += max(0.0, (event.at - last.at).total_seconds())
+        state.take(event.body)
+        last = event
+    return Times(**spent)
+
+
+_ENDS = (e.StepDone, e.StepFailed, e.StepSkipped, e.StepCancelled, e.StepUnknown, e.StepReset)
+
+
+@dataclass(slots=True)
+class _State:
+    """What a run is doing, as far as it matters for its times."""
+
+    phase: str = "planning"
+    paused: bool = False
+    calls: set[str] = field(default_factory=set[str])
+    questions: set[str] = field(default_factory=set[str])
+
+    @property
+    def doing(self) -> str:
+        if self.calls:
+            return "running"
+        return "waiting" if self.paused or self.questions else self.phase
+
+    def take(self, body: e.AnyBody) -> None:
+        match body:
+            case e.ChangesAsked() | e.ReplanStarted():
+                self.phase = "planning"
+            case e.PlanProposed() | e.ReviewAsked():
+                self.phase = "waiting"
+            case e.RunStarted():
+                self.phase = "running"
+            case e.RunPaused() | e.RunRepaired():
+                self.paused = True
+            case e.RunResumed():
+                self.paused = False
+            case _:
+                self._take_step(body)
+
+    def _take_step(self, body: e.AnyBody) -> None:
+        match body:
+            case e.StepStarted(step=step, inputs=inputs) if inputs:
+                self.calls.add(step)
+            case e.QuestionAsked(question=question, step=step):
+                self.questions.add(question)
+                self.calls.discard(step or "")
+            case e.QuestionAnswered(question=question) | e.QuestionWithdrawn(question=question):
+                self.questions.discard(question)
+            case _ if isinstance(body, _ENDS):
+                self.calls.discard(body.step)
+            case _:
+                pass
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the person gets to read first, with its claims and the steps it was made from."""
+
+    text: str = ""
+    claims: tuple[Claim, ...] = ()
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a finished step gave; `shown` is its result as text, clipped when it is long."""
+
+    step: str
+    title: str
+    callee: str
+    result: str
+    shown: str
+    size: int
+    clipped: bool
+    at: datetime | None
+    taken_from: str = ""
+    early: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A step that is not done, and why."""
+
+    step: str
+    status: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """What a run took; None is unknown, and `some_unknown` says that `money` is not all.
+
+    `seconds` is planning and running; waiting for a person is told apart, in `times`.
+    """
+
+    calls: int
+    tokens: int | None
+    money: Decimal | None
+    some_unknown: bool
+    seconds: float | None
+    times: Times = field(default_factory=Times)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that is told of a run, in the order it is told."""
+
+    run: str
+    title: str
+    request: str
+    locale: str
+    status: str
+    head: tuple[str, ...]
+    made_by: str
+    plan: str
+    answer: Answer
+    missing: tuple[str, ...]
+    notes: tuple[str, ...]
+    evidence: tuple[Evidence, ...]
+    deviations: tuple[Entry, ...]
+    assumptions: tuple[str, ...]
+    failures: tuple[Failure, ...]
+    decisions: tuple[Entry, ...]
+    took: Took
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> Words:
+        """The words of the report's language."""
+        return words_for(self.locale)
+
+    def to_json(self) -> dict[str, Json]:
+        """The report as plain JSON; a long result is clipped, and has its hash."""
+        return {
+            "run": self.run,
+            "title": self.title,
+            "request": self.request,
+            "locale": self.locale,
+            "status": self.status,
+            "dropped": list(self.dropped),
+            "head": list(self.head),
+            "made_by": self.made_by,
+            "plan": self.plan,
+            "answer": {
+                "text": self.answer.text,
+                "claims": [
+                    {"text": each.text, "steps": list(each.steps)} for each in self.answer.claims
+                ],
+                "sources": list(self.answer.sources),
+            },
+            "missing": list(self.missing),
+            "notes": list(self.notes),
+            "evidence": [_evidence_json(each) for each in self.evidence],
+            "deviations": [_entry_json(each) for each in self.deviations],
+            "assumptions": list(self.assumptions),
+            "failures": [
+                {"step": each.step, "status": each.status, "reason": each.reason}
+                for each in self.failures
+            ],
+            "decisions": [_entry_json(each) for each in self.decisions],
+            "took": _took_json(self.took),
+        }
+
+
+def _took_json(took: Took) -> dict[str, Json]:
+    return {
+        "calls": took.calls,
+        "tokens": took.tokens,
+        "money_usd": None if took.money is None else str(took.money),
+        "some_prices_unknown": took.some_unknown,
+        "seconds": took.seconds,
+        "planning_seconds": took.times.planning,
+        "running_seconds": took.times.running,
+        "waiting_seconds": took.times.waiting,
+    }
+
+
+def _evidence_json(each: Evidence) -> Json:
+    return {
+        "step": each.step,
+        "title": each.title,
+        "callee": each.callee,
+        "result": each.shown,
+        "result_hash": each.result,
+        "characters": each.size,
+        "clipped": each.clipped,
+        "at": each.at.isoformat() if each.at else None,
+        "taken_from": each.taken_from or None,
+        "read_early": each.early,
+    }
+
+
+def _entry_json(entry: Entry) -> Json:
+    at = entry.at.isoformat() if entry.at else None
+    return {"text": entry.text, "step": entry.step, "by": entry.by, "at": at}

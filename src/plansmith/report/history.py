@@ -1,0 +1,264 @@
+"""The changes and decisions of a run, and which step proves each statement of a report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from plansmith.engine.provenance import ALLOW
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.plan.diff import diff_plans
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import value_text
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import in_language
+from plansmith.report.words import Words
+from plansmith.text import clip
+
+_MOST_NAMED: Final = 8
+_LONGEST: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something worth telling: what, of which step, by whom and when."""
+
+    text: str
+    step: str = ""
+    by: str = ""
+    at: datetime | None = None
+
+
+def deviations(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
+    """All that went differently from the first plan run straight through."""
+    plan: Plan | None = None
+    for event in events:
+        if isinstance(event.body, e.PlanProposed):
+            if plan is not None:
+                yield _entry(event, _revision(event, event.body.plan, plan, words))
+            plan = event.body.plan
+        elif told := _told(event, words):
+            yield told
+    yield from _retries(events, words)
+    for step in plan.steps if plan else ():
+        if step.disabled:
+            yield Entry(words["switched_off"], step.id)
+
+
+def early_reads(run: Run, words: Words) -> Iterator[Entry]:
+    """What was read before the plan was complete, and whether a step used it."""
+    for each in run.prefetches.values():
+        key = "read_early" if each.step else "read_early_unused"
+        text = words[key].format(tool=each.tool)
+        told = f"{text}: {_short(each.error)}" if each.error else text
+        yield Entry(told, each.step, "", each.started_at)
+
+
+def _retries(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
+    failed: dict[str, tuple[int, str]] = {}
+    for event in events:
+        if isinstance(event.body, e.StepFailed) and event.body.again:
+            count, _ = failed.get(event.body.step, (0, ""))
+            failed[event.body.step] = count + 1, event.body.error
+    for step, (count, reason) in failed.items():
+        yield Entry(
+            words["retried"].format(
+                count=count + 1, reason=_short(in_language(reason, words["locale"]))
+            ),
+            step,
+        )
+
+
+def decisions(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
+    """Who approved, rejected or answered what, and when."""
+    asked: dict[str, e.QuestionAsked] = {}
+    approved = ""
+    for event in events:
+        who = _who(event, words)
+        match event.body:
+            case e.QuestionAsked() as body:
+                asked[body.question] = body
+            case e.PlanApproved() as body:
+                approved = body.hash
+                yield _entry(event, words["approved"].format(who=who, hash=body.hash[:12]))
+            case e.PlanRejected() as body:
+                reason = _short(body.reason) or words["no_reason"]
+                yield _entry(event, words["rejected"].format(who=who, reason=reason))
+            case e.QuestionAnswered() as body:
+                yield _entry(event, _answered(body, asked.get(body.question), who, words))
+            case e.RunStarted() as body if body.hash != approved and not body.reason:
+                yield _entry(event, words["not_asked"].format(hash=body.hash[:12]))
+            case _:
+                pass
+
+
+def _answered(
+    body: e.QuestionAnswered, asked: e.QuestionAsked | None, who: str, words: Words
+) -> str:
+    """An answer with whose question it was: one of the plan must not pass for Plansmith's."""
+    kind = asked.asks if asked else ""
+    key = {"step": "answered_step", "call": "answered_call"}.get(kind, "answered")
+    if kind == "consent" and asked and asked.callee:
+        key = "allowed" if body.answer == ALLOW else "refused"
+    return words["no_answer" if body.no_answer else key].format(
+        who=who,
+        question=_short(in_language(asked.text, words["locale"]) if asked else body.question),
+        answer=_answer(body.answer),
+        callee=asked and (asked.callee or asked.step),
+        sources=", ".join(asked.sources) if asked else "",
+    )
+
+
+def _told(event: e.Event, words: Words) -> Entry | None:
+    """The line of an event that is a deviation by itself."""
+    match event.body:
+        case e.ReplanStarted(cause=detail) | e.ChangesAsked(text=detail):
+            step = ""
+        case e.StepReused(step=step, run=detail):
+            done = event.body.done_at or event.at
+            return Entry(words[event.body.type].format(reason=detail), step, "", done)
+        case e.StepReset(step=step, reason=detail) | e.StepUnknown(step=step, reason=detail):
+            pass
+        case e.StepAdvised(step=step, reason=detail):
+            pass
+        case e.RunPaused(reason=detail) | e.CancelAsked(reason=detail):
+            step = ""
+        case _:
+            return None
+    key: str = event.body.type
+    if isinstance(event.body, e.StepAdvised):
+        key = f"{key}_{event.body.advice}"
+    reason = _short(in_language(detail, words["locale"])) or words["no_reason"]
+    return _entry(event, words[key].format(who=_who(event, words), reason=reason), step)
+
+
+def _revision(event: e.Event, after: Plan, before: Plan, words: Words) -> str:
+    diff = diff_plans(before, after)
+    groups = {
+        "added": [each.step.id for each in diff.added],
+        "removed": [each.step.id for each in diff.removed],
+        "changed": [each.id for each in diff.changed],
+        "moved": [each.id for each in diff.moved],
+    }
+    parts = [words[key].format(steps=_few(names)) for key, names in groups.items() if names]
+    changes = "; ".join(parts) or words["reworded"]
+    key = "edited" if event.by.kind == "person" else "revised"
+    return words[key].format(who=_who(event, words), changes=changes)
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" (+{len(names) - _MOST_NAMED})" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
+
+
+def _entry(event: e.Event, text: str, step: str = "") -> Entry:
+    # A program's name alone could be taken for a person's.
+    who = f"program {event.by.name}" if event.by.kind == "program" else event.by.name
+    return Entry(text, step, who, event.at)
+
+
+def _who(event: e.Event, words: Words) -> str:
+    if event.by.kind == "person":
+        return event.by.name or words["someone"]
+    if event.by.kind == "program":
+        return (
+            words["named_program"].format(name=event.by.name) if event.by.name else words["program"]
+        )
+    return event.by.name or words[event.by.kind]
+
+
+def _answer(value: Json) -> str:
+    return _short(value_text(value))
+
+
+def _short(text: str) -> str:
+    return clip(" ".join(text.split()), _LONGEST)
+
+
+CITATION: Final = re.compile(r"\[step:\s*([^\[\]\n]{1,400})\]")
+Flaw = Literal["unknown", "undone", "unseen"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A passage, without its citations, and the finished steps it rests on."""
+
+    text: str
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An answer whose citations all hold, its claims, and those citations that did not."""
+
+    text: str
+    claims: tuple[Claim, ...]
+    wrong: tuple[tuple[str, Flaw], ...] = ()
+
+    @property
+    def uncited(self) -> int:
+        """How many passages name no step, if any passage does."""
+        cited = sum(bool(claim.steps) for claim in self.claims)
+        return len(self.claims) - cited if cited or self.wrong else 0
+
+
+def check_claims(text: str, run: Run, seen: Collection[str]) -> Checked:
+    """An answer without citations of steps that do not exist, did not finish or were not seen."""
+    wrong: dict[str, Flaw] = {}
+
+    def kept(found: re.Match[str]) -> str:
+        good: list[str] = []
+        for name in _names(found[1]):
+            flaw = _flaw(name, run, seen)
+            if flaw is None:
+                good.append(name)
+            else:
+                wrong.setdefault(name, flaw)
+        return "".join(f"[step:{name}]" for name in good)
+
+    checked = CITATION.sub(kept, text)
+    claims = tuple(_claim(each) for each in _passages(checked) if _says_something(each))
+    return Checked(checked, claims, tuple(wrong.items()))
+
+
+def _passages(text: str) -> list[str]:
+    """The lines of a text; a table is one passage, and what stands below a bullet belongs to it."""
+    passages: list[str] = []
+    before = ""
+    for line in text.splitlines():
+        in_table = line.startswith("|") and before.startswith("|")
+        below = line.startswith(" ") and before.lstrip().startswith("- ")
+        if passages and (in_table or below):
+            passages[-1] += f"\n{line}"
+        else:
+            passages.append(line)
+        before = line
+    return passages
+
+
+def _names(cited: str) -> list[str]:
+    parts = (part.strip().removeprefix("step:").strip() for part in cited.split(","))
+    return [part for part in parts if part]
+
+
+def _flaw(name: str, run: Run, seen: Collection[str]) -> Flaw | None:
+    if name not in run.steps:
+        return "unknown"
+    if run.steps[name].status is not StepStatus.DONE:
+        return "undone"
+    return None if name.partition("/")[0] in seen else "unseen"
+
+
+def _claim(line: str) -> Claim:
+    steps = dict.fromkeys(name for found in CITATION.findall(line) for name in _names(found))
+    return Claim(" ".join(CITATION.sub("", line).split()), tuple(steps))
+
+
+def _says_something(line: str) -> bool:
+    """Whether a line is a statement: not a title, not a ruler, not empty."""
+    bare = CITATION.sub("", line).strip()
+    return any(letter.isalnum() for letter in bare) and not bare.startswith("#")

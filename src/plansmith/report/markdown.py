@@ -1,0 +1,243 @@
+"""Writes a report as Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+from markdown_it.token import Token
+
+from plansmith.report.data import Evidence, Report, Took
+from plansmith.report.history import Entry
+from plansmith.report.prose import read_prose
+from plansmith.report.words import Words
+from plansmith.text import visible
+
+_ESCAPED: Final = re.compile(r"[\\`*\[\]~|]|(?<!\w)_|_(?!\w)|!(?=\[)")
+_LINE_START: Final = re.compile(
+    r"^(\s*)(#{1,6}(?=\s|$)|[-+](?=\s|$)|[=>-](?=[=>\s-]*$)|>)", re.MULTILINE
+)
+_NUMBERED: Final = re.compile(r"^(\s*\d{1,9})([.)])(?=\s|$)", re.MULTILINE)
+_TICKS: Final = re.compile(r"`+")
+_MARKS: Final = {"strong": "**", "em": "*"}
+
+
+def to_markdown(report: Report) -> str:
+    """The report as Markdown; what is in it can be shown anywhere and does nothing."""
+    return "\n".join(_lines(report)).strip() + "\n"
+
+
+def plain(text: str) -> str:
+    """A text that reads as itself wherever Markdown is read: no markup, no HTML, no links."""
+    if text.isascii() and text.isalnum():
+        return text
+    shown = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    escaped = _ESCAPED.sub(lambda found: f"\\{found[0]}", shown)
+    return _NUMBERED.sub(r"\1\\\2", _LINE_START.sub(r"\1\\\2", escaped))
+
+
+def line(text: str) -> str:
+    """The same, on one line."""
+    return plain(" ".join(visible(text).split()))
+
+
+def coded(text: str) -> str:
+    """A text between as many backticks as it takes."""
+    shown = " ".join(visible(text).split())
+    ticks = "`" * (max((len(run) for run in _TICKS.findall(shown)), default=0) + 1)
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{ticks}{pad}{shown}{pad}{ticks}" if shown else ""
+
+
+def listing(text: str) -> str:
+    """Lines as they are, behind a fence that they cannot close."""
+    shown = visible(text)
+    longest = max((len(run) for run in _TICKS.findall(shown)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{shown}\n{fence}"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    words = report.words
+    yield f"# {line(report.title)}"
+    yield from (part for told in report.head for part in ("", line(told)))
+    if report.request and report.request != report.title:
+        yield from ("", f"{words['request']}: {line(report.request)}")
+    yield from ("", f"## {words['answer']}", "")
+    prose = _Prose()
+    for token in read_prose(report.answer.text):
+        prose.take(token)
+    yield from (part for block in prose.blocks for part in (block, ""))
+    if report.answer.sources:
+        named = ", ".join(coded(name) for name in report.answer.sources)
+        yield from (f"{words['sources']}: {named}", "")
+    yield from (f"> {line(note)}" for note in report.notes)
+    if report.evidence:
+        yield from ("", f"## {words['evidence']}")
+        for each in report.evidence:
+            yield from _evidence(each, words)
+    yield from _section(words["deviations"], [_entry(each) for each in report.deviations])
+    yield from _section(words["assumptions"], [line(each) for each in report.assumptions])
+    failures = [
+        f"{coded(each.step)} {words[f'is_{each.status}']}"
+        + (f": {line(each.reason)}" if each.reason else "")
+        for each in report.failures
+    ]
+    yield from _section(words["failures"], failures)
+    yield from _section(words["decisions"], [_entry(each) for each in report.decisions])
+    yield from _section(words["cost"], list(took_lines(report.took, words)))
+    made = f" · {words[f'made_{report.made_by}']}" if report.made_by else ""
+    yield ""
+    yield f"{words['run']} {coded(report.run)} · {words['plan']} {report.plan[:12]}{made}"
+
+
+def _section(title: str, entries: Sequence[str]) -> Iterator[str]:
+    if entries:
+        yield from ("", f"## {title}", "")
+        yield from (f"- {entry}" for entry in entries)
+
+
+def _evidence(each: Evidence, words: Words) -> Iterator[str]:
+    title = f" — {line(each.title)}" if each.title else ""
+    callee = f" ({coded(each.callee)})" if each.callee else ""
+    yield from ("", f"**{line(each.step)}**{title}{callee}", "")
+    if each.taken_from:
+        yield from (f"{line(taken_over(each, words))}", "")
+    yield listing(each.shown)
+    if each.clipped:
+        yield from ("", words["clipped"].format(size=f"{each.size:,}"))
+
+
+def _entry(entry: Entry) -> str:
+    step = f"{coded(entry.step)}: " if entry.step else ""
+    at = f" ({when(entry.at)})" if entry.at else ""
+    return f"{step}{line(entry.text)}{at}"
+
+
+def taken_over(each: Evidence, words: Words) -> str:
+    """That a result was made in an earlier run, in which and when."""
+    at = when(each.at) if each.at else words["unknown"]
+    return words["taken_over"].format(run=each.taken_from, at=at)
+
+
+def when(at: datetime) -> str:
+    """A moment as people read it, to the second, in UTC."""
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def took_lines(took: Took, words: Words) -> Iterator[str]:
+    """What a run took, one line each; what nobody knows is called unknown."""
+    unknown = words["unknown"]
+    tokens = unknown if took.tokens is None else f"{took.tokens:,}"
+    money = unknown if took.money is None else f"${took.money}"
+    if took.money and took.some_unknown:
+        money = words["at_least"].format(amount=money)
+    elif took.some_unknown:
+        money = unknown
+    seconds = unknown if took.seconds is None else f"{took.seconds:.1f} s"
+    if took.times.planning and took.times.running:
+        parts = {"planning": took.times.planning, "running": took.times.running}
+        shown = {name: f"{each:.1f} s" for name, each in parts.items()}
+        seconds += f" ({words['times'].format(**shown)})"
+    for key, value in (("calls", f"{took.calls:,}"), ("tokens", tokens)):
+        yield f"{words[key]}: {value}"
+    for key, value in (("money", money), ("time", seconds)):
+        yield f"{words[key]}: {value}"
+    if took.times.waiting >= 0.05:
+        yield f"{words['waited']}: {took.times.waiting:.1f} s"
+
+
+class _Prose:
+    """Writes the tokens of prose as Markdown again."""
+
+    def __init__(self) -> None:
+        self.blocks: list[str] = []
+        self._edges: list[str] = []  # what stands before each line: of quotes and lists
+        self._counts: list[int | None] = []
+        self._mark = self._heading = ""
+        self._rows: list[list[str]] | None = None
+
+    def take(self, token: Token) -> None:
+        """Write one token of a block."""
+        kind = token.type.removesuffix("_open")
+        if kind == "inline":
+            text = _spans(token.children or ())
+            if self._rows is not None:
+                self._rows[-1].append(_one_line(text))
+            else:
+                self._put(f"{self._heading} {_one_line(text)}" if self._heading else text)
+        elif kind == "heading":
+            self._heading = "#" * int(token.tag[1:])
+        elif kind == "heading_close":
+            self._heading = ""
+        elif kind == "fence":
+            self._put(listing(token.content.removesuffix("\n")))
+        elif kind == "hr":
+            self._put("***")
+        else:
+            self._nest(kind, token)
+
+    def _nest(self, kind: str, token: Token) -> None:
+        match kind:
+            case "blockquote":
+                self._edges.append("> ")
+            case "bullet_list" | "ordered_list":
+                start = int(token.attrs.get("start", 1))
+                self._counts.append(None if kind == "bullet_list" else start)
+            case "list_item":
+                count = self._counts[-1]
+                self._mark = "- " if count is None else f"{count}. "
+                self._counts[-1] = None if count is None else count + 1
+                self._edges.append(" " * len(self._mark))
+            case "list_item_close" | "blockquote_close":
+                self._edges.pop()
+                self._mark = ""
+            case "bullet_list_close" | "ordered_list_close":
+                self._counts.pop()
+            case _:
+                self._table(kind)
+
+    def _table(self, kind: str) -> None:
+        if kind == "table":
+            self._rows = []
+        elif kind == "tr" and self._rows is not None:
+            self._rows.append([])
+        elif kind == "table_close" and self._rows:
+            lines = [f"| {' | '.join(row)} |" for row in self._rows]
+            rule = f"|{' --- |' * len(self._rows[0])}"
+            self._rows = None
+            self._put("\n".join([lines[0], rule, *lines[1:]]))
+
+    def _put(self, text: str) -> None:
+        edge = "".join(self._edges)
+        first = edge[: len(edge) - len(self._mark)] + self._mark
+        self._mark = ""
+        self.blocks.append(first + text.replace("\n", f"\n{edge}"))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _spans(tokens: Sequence[Token]) -> str:
+    return "".join(_span(token) for token in tokens)
+
+
+def _span(token: Token) -> str:
+    match token.type:
+        case "text":
+            return plain(token.content)
+        case "code_inline":
+            return coded(token.content).replace("|", "\\|")
+        case "softbreak" | "hardbreak":
+            return "\n"
+        case "link_open":
+            return "["
+        case "link_close":
+            return f"](<{token.meta['href']}>)"
+        case "cite":
+            return f"[{coded(token.content)}]"
+        case _:
+            return _MARKS.get(token.tag, "")

@@ -1,1 +1,0 @@
-"""From an approved plan to results: scheduled, called, journaled, recovered (floor 5)."""

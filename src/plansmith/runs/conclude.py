@@ -1,0 +1,142 @@
+"""Decides how a run ends, and writes its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Final
+
+from plansmith.engine.journal import Journal
+from plansmith.engine.requested import missing_in
+from plansmith.plan import events as e
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.fold import fold
+from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.sentence import Sentence, joined
+from plansmith.report.build import report
+
+_OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING, StepStatus.ASKING})
+_SHOWN: Final = 5
+
+
+def verdict(run: Run, *, acting: Collection[str] = ()) -> RunStatus:
+    """The status a run ends with: `done` means that everything approved that acts has happened.
+
+    `acting` are the steps of the plan that change something.
+    """
+    if run.cancel_asked:
+        return RunStatus.CANCELLED
+    active = {step.id for step in run.plan.steps if not step.disabled} if run.plan else set[str]()
+    missing = {name for name in active if run.steps[name].status is not StepStatus.DONE}
+    some = any(step.status is StepStatus.DONE for step in run.steps.values())
+    needless = {name for name in missing if run.steps[name].status is StepStatus.SKIPPED}
+    met = _is_met(run) and some and missing == needless and not missing & set(acting)
+    if not run.dropped and (met or not missing):
+        return RunStatus.PARTLY_DONE if missing_in(run.problems) else RunStatus.DONE
+    if some:
+        return RunStatus.PARTLY_DONE
+    by_person = {name for name in missing if run.steps[name].error_kind == "person"}
+    return RunStatus.CANCELLED if missing and missing == needless & by_person else RunStatus.FAILED
+
+
+def _is_met(run: Run) -> bool:
+    """Whether a step has said that the goal is met, so that the rest need not run."""
+    return run.advice is not None and run.advice.advice == "finish"
+
+
+def left_over(run: Run, is_read: Callable[[str], bool]) -> Iterator[e.AnyBody]:
+    """The steps that will never end by themselves, each with the reason.
+
+    A call that was made and did not end may have taken effect, however the run ends.
+    """
+    disabled = {step.id for step in run.plan.steps if step.disabled} if run.plan else set[str]()
+    calls = set(run.calls_open)
+    for name, step in run.steps.items():
+        if step.status not in _OPEN:
+            continue
+        if step.unsure or (name in calls and not is_read(name)):
+            yield e.StepUnknown(step=name, reason=Sentence("step.not_seen"))
+        elif run.cancel_asked:
+            yield e.StepCancelled(step=name, reason=Sentence("step.cancelled"))
+        elif name in disabled:
+            yield e.StepSkipped(step=name, reason=Sentence("step.off"))
+        elif _is_met(run):
+            yield e.StepSkipped(step=name, reason=Sentence("step.goal_met"))
+        elif _is_of_another_plan(name, run):
+            yield e.StepSkipped(step=name, reason=Sentence("step.revised_away"))
+        else:
+            yield e.StepSkipped(step=name, reason=Sentence("step.need_failed"))
+
+
+def _is_of_another_plan(name: str, run: Run) -> bool:
+    """Whether a part belongs to a step that is done without it."""
+    whole = run.steps.get(name.rpartition("/")[0])
+    return whole is not None and whole.status is StepStatus.DONE
+
+
+def reason_for(run: Run, status: RunStatus, events: Sequence[e.Event]) -> str:
+    """Why a run ended as it did, in the order of what matters most."""
+    told: list[str] = []
+    asked = [event for event in events if isinstance(event.body, e.CancelAsked)]
+    if status is RunStatus.CANCELLED and asked:
+        told.append(_cancelled_by(asked[-1]))
+    if names := _named(run, StepStatus.UNKNOWN):
+        told.append(Sentence("end.unknown", steps=_first(names)))
+    if (names := _named(run, StepStatus.FAILED)) and not run.cancel_asked:
+        told.append(Sentence("end.failed", steps=_first(names)))
+    skipped = _named(run, StepStatus.SKIPPED)
+    if names := [name for name in skipped if run.steps[name].error_kind == "person"]:
+        told.append(Sentence("end.left_out", steps=_first(names)))
+    return joined(told)
+
+
+def _first(names: list[str]) -> list[str] | Sentence:
+    """The first few of many names."""
+    return names if len(names) <= _SHOWN else Sentence("text.and_more", names=names[:_SHOWN])
+
+
+def _named(run: Run, status: StepStatus) -> list[str]:
+    return [name for name, step in run.steps.items() if step.status is status]
+
+
+def _cancelled_by(event: e.Event) -> str:
+    whose = {"person": Sentence("who.person"), "program": Sentence("who.program")}
+    name = event.by.name or whose.get(event.by.kind, "")
+    text = Sentence("end.cancelled_by", who=name) if name else Sentence("end.cancelled")
+    reason = event.body.reason if isinstance(event.body, e.CancelAsked) else ""
+    return Sentence("text.with_reason", text=text, reason=reason) if reason else text
+
+
+async def conclude(
+    journal: Journal,
+    results: Mapping[str, Json],
+    *,
+    is_read: Callable[[str], bool],
+    acting: Collection[str] = (),
+    reason: str = "",
+) -> Run:
+    """End a run that has nothing left to do: skip the rest, report, close.
+
+    `is_read` tells of a step, by its name, whether its call changes nothing.
+    """
+    over = Sentence("step.run_over")
+    rest: list[e.AnyBody] = [
+        e.QuestionWithdrawn(question=name, reason=over) for name in journal.run.questions
+    ]
+    rest += left_over(journal.run, is_read)
+    ends = journal.following(*rest)
+    run, events = fold(ends, journal.run), [*journal.events, *ends]
+    status = verdict(run, acting=acting)
+    text = report(run, status, results, events)
+    reason = reason or reason_for(run, status, events)
+    reason = reason or (Sentence("end.dropped", calls=[*run.dropped]) if run.dropped else "")
+    reason = reason or joined(missing_in(run.problems))
+    # In one append: a crash in between would leave steps that are unknown, and nobody asked.
+    await journal.append(
+        *rest,
+        e.ReportStarted(),
+        e.ReportMade(result=content_hash(text)),
+        e.RunFinished(status=status.value, reason=reason),  # type: ignore[arg-type]
+        values=[text],
+        at=ends[0].at if ends else None,  # the report tells how long each took until then
+    )
+    return journal.run

@@ -1,0 +1,161 @@
+"""Finds calls of a run that were made already, so that no change of plan repeats them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+from plansmith.engine.units import (
+    Unit,
+    map_units,
+    named_unit,
+    plan_units,
+    resolved,
+    template_units,
+)
+from plansmith.errors import ReferenceFailed
+from plansmith.plan import events as e
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import MAX_NESTING, AgentStep, AnyStep, MapStep, PlanStep, ToolStep
+from plansmith.review.calls import PlanCalls
+from plansmith.runs.replan import LEFT_OUT, is_in_doubt
+
+_MOST_ITEMS: Final = 1000
+Made = tuple[str, str]
+
+
+def repeated_calls(  # noqa: PLR0913 - all but the first two by name
+    run: Run,
+    events: Iterable[e.Event],
+    *,
+    before: PlanCalls,
+    after: PlanCalls,
+    revision: Plan,
+    results: Mapping[str, Json],
+    templates: Mapping[str, Plan],
+    approved: PlanCalls | None = None,
+    names: bool = False,
+) -> tuple[str, ...]:
+    """What a revision would call once more, in a step that has not made the call itself.
+
+    `before`, `after` and `approved` are the calls of the plan before, of the revision, and of
+    the plan that a person agreed to last: who approved two equal calls wants both. A call counts
+    by its arguments where these are known by now, else by how it is declared. A step that made
+    another call under its name counts unless `names`.
+    """
+    assert run.plan is not None  # noqa: S101
+    old = {call.place: call.key for call in before.acting}
+    begun = {
+        place
+        for name, state in run.steps.items()
+        if state.status is StepStatus.DONE or state.made or is_in_doubt(state)
+        if (place := _place(run.plan, name, templates)) in old
+    }
+    keys = {old[place] for place in begun}
+    wanted = {(call.place, call.key) for call in approved.acting} if approved else set[Made]()
+    made = set(_made(events, templates))
+    would = _resolved_calls(revision, results, templates)
+    return tuple(
+        Sentence("review.repeats", call=call.text)
+        for call in after.acting
+        if (call.place, call.key) not in wanted
+        if call.place not in begun or (old[call.place] != call.key and not names)
+        if call.key in keys or would.get(call.place, set[Made]()) & made
+    )
+
+
+def calls_left_out(run: Run, *, before: PlanCalls, after: PlanCalls) -> tuple[str, ...]:
+    """What a revision would call in another step, and a person left out of the plan before.
+
+    A step that a person left out stays out under its own name.
+    """
+    assert run.plan is not None  # noqa: S101
+    out = {
+        _place(run.plan, name, run.templates)
+        for name, state in run.steps.items()
+        if (state.status, state.error_kind) == LEFT_OUT
+    }
+    keys = {call.key for call in before.acting if _is_in(call.place, out)}
+    return tuple(
+        Sentence("review.left_out", call=call.text)
+        for call in after.acting
+        if call.key in keys and not _is_in(call.place, out)
+    )
+
+
+def _is_in(place: str, wholes: Collection[str]) -> bool:
+    return any(place == whole or place.startswith(f"{whole}/") for whole in wholes if whole)
+
+
+def _made(events: Iterable[e.Event], templates: Mapping[str, Plan]) -> Iterator[Made]:
+    """Every call that took effect, or of which nobody can say that it did not."""
+    plan: Plan | None = None
+    known = dict(templates)
+    under_way: dict[str, Made] = {}
+    for event in events:
+        match event.body:
+            case e.PlanProposed(plan=plan, templates=more):
+                known |= more
+            case e.StepStarted(step=name, inputs=inputs) if inputs and plan is not None:
+                unit = named_unit(plan, name, known)
+                under_way[name] = (unit.callee if unit else "", inputs)
+            case e.StepDone(step=name) if name in under_way:
+                yield under_way.pop(name)
+            case e.StepFailed(step=name):
+                under_way.pop(name, None)
+            case _:
+                pass
+    yield from under_way.values()
+
+
+def _place(plan: Plan, name: str, templates: Mapping[str, Plan]) -> str:
+    """Where a plan has the step of a part: `map/3` is the inner step of `map`."""
+    first, *rest = name.split("/")
+    step: AnyStep | None = plan.by_id.get(first)
+    place = first
+    for part in rest:
+        match step:
+            case MapStep(each=each):
+                step, part = each, each.id  # noqa: PLW2901 - the name of the part in the plan
+            case PlanStep(template=template) if template in templates:
+                step = templates[template].by_id.get(part)
+            case _:
+                return ""
+        place = f"{place}/{part}"
+    return place
+
+
+def _resolved_calls(
+    plan: Plan, results: Mapping[str, Json], templates: Mapping[str, Plan]
+) -> dict[str, set[Made]]:
+    """The calls of a plan whose arguments are known by now, by their place."""
+    found: dict[str, set[Made]] = {}
+    way = [(unit, unit.name) for unit in plan_units(plan).values()]
+    while way:
+        unit, place = way.pop()
+        try:
+            inputs = resolved(unit, results)
+            parts = list(islice(_parts(unit, inputs, templates), _MOST_ITEMS))
+        except ReferenceFailed:
+            continue
+        if isinstance(unit.step, (ToolStep, AgentStep)):
+            found.setdefault(place, set()).add((unit.callee, content_hash(inputs)))
+        way += [(part, f"{place}/{part.step.id}") for part in parts]
+    return found
+
+
+def _parts(unit: Unit, inputs: Mapping[str, Json], templates: Mapping[str, Plan]) -> Iterator[Unit]:
+    """The parts of a unit that has some."""
+    if unit.depth >= MAX_NESTING:
+        return
+    match unit.step:
+        case MapStep():
+            yield from map_units(unit, inputs["over"], {}).values()
+        case PlanStep(template=name) if name in templates:
+            yield from template_units(unit, templates[name], inputs).values()
+        case _:
+            return

@@ -1,0 +1,42 @@
+"""The options of Plansmith, by name and type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import TypedDict
+
+from plansmith.engine.timings import CallTimings
+from plansmith.plan.limits import BudgetLimits, Limits
+from plansmith.plan.plan import Plan
+from plansmith.plan.run_options import Team
+from plansmith.planner.request import Tell
+from plansmith.planner.shortlist.pick import SemanticRanker
+from plansmith.ports import ChatModel, ContextSource, Secrets
+from plansmith.review.policy import ReviewPolicy
+from plansmith.runs.replan import Rounds
+
+
+class Options(TypedDict, total=False):
+    """All of them may be left out."""
+
+    triage_model: ChatModel | None
+    report_model: ChatModel | None
+    context: Sequence[ContextSource]
+    ranker: SemanticRanker | None
+    templates: Mapping[str, Plan]
+    policy: ReviewPolicy
+    ask_also: Callable[[Plan], Sequence[str]]
+    limits: Limits
+    rounds: Rounds
+    budget: BudgetLimits
+    shared_budget: BudgetLimits
+    price_per_million: Decimal | None
+    tell: Tell
+    past: CallTimings
+    secrets: Secrets
+    ids: Callable[[], str]
+    folder: Path | str
+    team: Team | None
+    shared_store: bool

@@ -1,0 +1,249 @@
+"""What still counts of a run when its plan is replaced, and whether a run goes in circles."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, cast
+
+from plansmith.engine.budget import RunLimits, limit_question
+from plansmith.engine.units import named_unit, plan_units, resolved
+from plansmith.errors import ReferenceFailed
+from plansmith.plan import events as e
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.events import AnyBody, LimitName, QuestionAsked, StepReset
+from plansmith.plan.graph import downstream, needs
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, problem
+from plansmith.plan.rename import rename_steps
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import ToolStep
+from plansmith.runs.rerun import affected, taken_back, unknown_steps
+
+_WHY = {
+    "tool": "the tool failed",
+    "time": "it took too long",
+    "reference": "a value it needs was not there",
+    "result": "its result was not usable",
+    "person": "a person says it did not happen",
+    "": "it did not finish",
+}
+_AGAIN = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
+LEFT_OUT = (StepStatus.SKIPPED, "person")
+
+
+class Cause(NamedTuple):
+    """Why a run gets a new plan; with a limit, why a person is asked before it does."""
+
+    kind: Literal["failure", "advice", "person", "iteration"]
+    text: str
+    limit: LimitName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """How a further round of planning is taken up, once all steps of a plan have run.
+
+    `join` gives the plan of the next round out of the plan before and the new one. With
+    `end_at_limit` a run that has had all its rounds ends, and asks for no more.
+    """
+
+    end_at_limit: bool = False
+    join: Callable[[Plan, Plan], Plan] | None = None
+
+
+class Kept(NamedTuple):
+    """A new plan with the finished steps in it, and what was not taken over."""
+
+    plan: Plan
+    problems: list[Problem]
+
+
+def cause_to_revise(run: Run, limits: RunLimits) -> Cause | None:
+    """Why the plan of a run that came to rest should change, or nothing.
+
+    A fire of a schedule runs the plan that was approved for it and no other.
+    """
+    if run.cancel_asked or run.closing or run.plan is None or run.origin.kind == "schedule":
+        return None
+    advised = run.advice is not None and run.advice.advice == "replan"
+    failed = failed_steps(run)
+    if (advised or failed) and limits.max_replans:
+        full = run.replans >= limits.max_replans + run.grants.get("replans", 0)
+        text = Sentence("cause.failed", steps=failed) if failed else Sentence("cause.advice")
+        return Cause("failure" if failed else "advice", text, "replans" if full else None)
+    if failed or run.advice is not None or limits.max_iterations < 2 or run.plan.enough_context:
+        return None
+    full = run.iterations + 1 >= limits.max_iterations + run.grants.get("iterations", 0)
+    return Cause("iteration", Sentence("cause.iteration"), "iterations" if full else None)
+
+
+def ask_about(run: Run, cause: Cause) -> QuestionAsked:
+    """The question of a limit on new plans."""
+    if cause.limit == "replans":
+        text = Sentence("question.replans", count=run.replans, reason=cause.text)
+    else:
+        text = Sentence("question.iterations", count=run.iterations + 1, reason=cause.text)
+    return limit_question(run, cause.limit or "iterations", text)
+
+
+def failed_steps(run: Run) -> list[str]:
+    """The steps of the plan that failed."""
+    return [
+        name
+        for name, step in run.steps.items()
+        if step.status is StepStatus.FAILED and "/" not in name
+    ]
+
+
+def account(run: Run, specs: Mapping[str, ToolSpec]) -> str:
+    """How each step ended, in our own words: nothing that a tool has said.
+
+    Of results only the fields that the tool's own schema declares are named.
+    """
+    return "\n".join(
+        json.dumps(_line(name, run, specs), ensure_ascii=False)
+        for name in run.steps
+        if "/" not in name
+    )
+
+
+def _line(name: str, run: Run, specs: Mapping[str, ToolSpec]) -> dict[str, Json]:
+    state = run.steps[name]
+    line: dict[str, Json] = {"step": name, "status": state.status.value}
+    if state.status in _AGAIN:
+        line["why"] = _WHY[state.error_kind]
+    step = run.plan.by_id.get(name) if run.plan else None
+    spec = specs.get(step.tool) if isinstance(step, ToolStep) else None
+    if state.status is StepStatus.DONE and spec is not None and spec.output_schema is not None:
+        fields = cast("Mapping[str, Json]", spec.output_schema.get("properties") or {})
+        line["gives"] = [*sorted(fields)]
+    return line
+
+
+def is_in_doubt(state: StepState) -> bool:
+    """Whether a call is in flight, or nobody knows whether it took effect."""
+    in_flight = state.status is StepStatus.RUNNING and bool(state.inputs)
+    return in_flight or state.status is StepStatus.UNKNOWN
+
+
+def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
+    """The new plan with every finished step exactly as it was: done is done.
+
+    So is a step that is in flight, or of which nobody knows whether it took effect. A planner
+    that changes one is told so by a problem; in a new iteration it means another step of the
+    same name, which gets a name of its own.
+    """
+    if run.plan is None:
+        return Kept(answer, [])
+    # What may have taken effect stays, too, until a person has said whether it did.
+    doubts = {name.split("/")[0] for name, state in run.steps.items() if is_in_doubt(state)}
+    doubts |= unknown_steps(run).keys()
+    done = [
+        step
+        for step in run.plan.steps
+        if run.steps[step.id].status is StepStatus.DONE or step.id in doubts
+    ]
+    names = {step.id for step in done}
+    other = [s.id for s in answer.steps if s.id in names and s != run.plan.by_id[s.id]]
+    problems: list[Problem] = []
+    if iterating:
+        # What uses a step that is another one now is another one itself.
+        behind = downstream(needs(answer), other)
+        other += [name for name in answer.by_id if name in behind & names and name not in other]
+        answer = rename_steps(answer, _fresh(other, {*names, *answer.by_id}))
+    else:
+        text = Sentence("ps.step_finished")
+        problems = [problem("PS312", text, step=name) for name in other]
+    rest = [step for step in answer.steps if step.id not in names]
+    revision = run.plan.revision + 1
+    return Kept(answer.replace(steps=(*done, *rest), id=run.plan.id, revision=revision), problems)
+
+
+def _fresh(names: Sequence[str], taken: set[str]) -> dict[str, str]:
+    """New names for some steps, none of which is taken."""
+    fresh: dict[str, str] = {}
+    for name in names:
+        number = 2
+        while f"{name[:58]}_{number}" in taken:
+            number += 1
+        fresh[name] = f"{name[:58]}_{number}"
+        taken.add(fresh[name])
+    return fresh
+
+
+def resets(run: Run, plan: Plan) -> Iterator[AnyBody]:
+    """What a new plan takes back: failed steps wait again, questions of changed ones close.
+
+    Parts of a changed step wait again, too, and take over what the very same call gave before.
+    What a person left out stays out.
+    """
+    yield from taken_back(run, plan)
+    others = affected(run, plan)
+    for name, step in run.steps.items():
+        root = name.split("/")[0]
+        if root not in plan.by_id or (step.status, step.error_kind) == LEFT_OUT:
+            continue
+        is_part = name != root and root in others
+        if step.status in _AGAIN or (is_part and step.status is StepStatus.DONE):
+            yield StepReset(step=name, reason=Sentence("step.plan_revised"))
+
+
+TIMES: Final = 2
+_Call = tuple[str, str]
+
+
+def loop_in(
+    events: Iterable[e.Event],
+    plan: Plan,
+    *,
+    results: Mapping[str, Json],
+    statuses: Mapping[str, StepStatus],
+    templates: Mapping[str, Plan],
+) -> str:
+    """Why a new plan would only repeat what has been tried, or nothing.
+
+    A step counts when its call, with these very arguments, has ended in the same way twice.
+    """
+    tried = _outcomes(events, templates)
+    for name, unit in plan_units(plan).items():
+        if statuses.get(name) is StepStatus.DONE:
+            continue
+        try:
+            call = unit.callee, content_hash(resolved(unit, results))
+        except ReferenceFailed:
+            continue
+        times = max(tried.get(call, Counter()).values(), default=0)
+        if times >= TIMES:
+            return Sentence("end.circle", callee=unit.callee, count=times)
+    return ""
+
+
+def _outcomes(
+    events: Iterable[e.Event], templates: Mapping[str, Plan]
+) -> dict[_Call, Counter[str]]:
+    """How often each call ended in each way; a map's parts count once a plan."""
+    plan: Plan | None = None
+    made: dict[str, _Call] = {}
+    seen: set[tuple[int, _Call]] = set()
+    tried: dict[_Call, Counter[str]] = {}
+    revision = 0
+    for event in events:
+        body = event.body
+        if isinstance(body, e.PlanProposed):
+            plan, revision = body.plan, revision + 1
+        elif isinstance(body, e.StepStarted) and plan is not None and body.inputs:
+            unit = named_unit(plan, body.step, templates)
+            made[body.step] = (unit.callee if unit else "", body.inputs)
+        elif isinstance(body, (e.StepDone, e.StepFailed)) and body.step in made:
+            call = made[body.step]
+            again = isinstance(body, e.StepFailed) and body.again
+            if not again and (revision, call) not in seen:
+                seen.add((revision, call))
+                outcome = body.result if isinstance(body, e.StepDone) else body.error
+                tried.setdefault(call, Counter())[outcome] += 1
+    return tried

@@ -1,0 +1,119 @@
+"""Words a reply step with a model, in the language of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from plansmith.errors import ModelFailed, ToolBusy
+from plansmith.plan.data import Json
+from plansmith.plan.refs import Ref, pieces, value_text
+from plansmith.plan.steps import ReplyStyle
+from plansmith.planner.context.fence import fence
+from plansmith.planner.context.token_budget import Count, Part, clipped, fit, rough_count
+from plansmith.planner.model_calls import read_answer, render
+from plansmith.ports import Call, ChatModel, ContextBlock, Message, Prompt, ReplyBrief
+from plansmith.report.words import words_for
+
+ROOM: Final = 24_000
+_TRIES: Final = 2
+_SMALL: Final = 200
+_CITE: Final = (
+    "Put the step that a statement rests on behind it, in this form: [step:ID]. "
+    "These are the steps there are: {names}."
+)
+_AS_RESULTS: Final = "\n\nShow the results themselves, as tables and lists."
+
+
+class Composer:
+    """Words replies within a number of tokens; what does not fit is clipped, with a note.
+
+    Without a model, or when it fails, a reply is its instruction with the results filled in.
+    """
+
+    def __init__(
+        self,
+        model: ChatModel | None,
+        *,
+        locale: str = "en",
+        prompts: Path | None = None,
+        tokens: int = ROOM,
+        count: Count = rough_count,
+    ) -> None:
+        self._model = model
+        self._locale = locale
+        self._prompts = prompts
+        self._tokens = tokens
+        self._count = count
+
+    async def __call__(
+        self,
+        instruction: str,
+        call: Call,
+        results: Mapping[str, Json] | None = None,
+        style: ReplyStyle = "worded",
+    ) -> str:
+        """The text of one reply.
+
+        `results` are the values of the references in the instruction, by how it writes them;
+        without them it is an instruction in which all is filled in already.
+        """
+        given = results or {}
+        if self._model is None:
+            return filled(instruction, given)
+        told = self._told(instruction, given) + (_AS_RESULTS if style == "results" else "")
+        text = render("reply", folder=self._prompts, locale=self._locale, instruction=told)
+        brief = ReplyBrief(instruction, given, style, self._locale)
+        try:
+            heard = await read_answer(
+                self._model.stream(Prompt([Message("user", text)], brief=brief))
+            )
+        except ModelFailed as failure:
+            return self._plainly(filled(instruction, given), failure.message)
+        call.spend(heard.usage)
+        if heard.text.strip():
+            return heard.text.strip()
+        if call.attempt < _TRIES:
+            raise ToolBusy("the model said nothing")
+        return self._plainly(filled(instruction, given), "it said nothing")
+
+    def _told(self, instruction: str, results: Mapping[str, Json]) -> str:
+        """What the model works from: the instruction first, then each result in equal shares."""
+        if not results:
+            whole = clipped(instruction, tokens=self._tokens, count=self._count)
+            return fence("what to say, and the results", whole)
+        # A small value reads best where it is meant; a large one would bury the instruction.
+        small = {name: each for name, each in results.items() if len(value_text(each)) <= _SMALL}
+        task = filled(instruction, small)
+        short = clipped(task, tokens=self._tokens // 2, count=self._count)
+        names = ", ".join(dict.fromkeys(_step_of(name) for name in results))
+        head = f"{fence('what to say', short)}\n\n{_CITE.format(names=names)}\n\n"
+        parts = [
+            Part((ContextBlock(f"result {name}", value_text(value), _step_of(name)),))
+            for name, value in results.items()
+        ]
+        left = self._tokens - self._count(head) - 1
+        fitted = fit(parts, tokens=max(left, 0), count=self._count)
+        return head + (fitted.text or "; ".join(fitted.notes))
+
+    def _plainly(self, instruction: str, reason: str) -> str:
+        return f"{words_for(self._locale)['plainly'].format(reason=reason)}\n\n{instruction}"
+
+
+def filled(instruction: str, results: Mapping[str, Json]) -> str:
+    """The instruction with known references replaced; what is put in is never looked at again."""
+    if not results:
+        return instruction
+    return "".join(
+        value_text(results[str(piece)])
+        if isinstance(piece, Ref) and str(piece) in results
+        else str(piece)
+        for piece in pieces(instruction)
+    )
+
+
+def _step_of(name: str) -> str:
+    """The step that a reference such as `{{oslo.weather[0]}}` speaks of."""
+    bare = name.strip("{} ")
+    return bare.partition(".")[0].partition("[")[0]

@@ -1,0 +1,21 @@
+"""The MCP server over standard input and output."""
+
+from __future__ import annotations
+
+from plansmith.config import Settings
+from plansmith.server.ops.logs import Log
+from plansmith.server.protocols.mcp import make_mcp
+from plansmith.server.serve import make_state
+
+
+async def run_stdio(settings: Settings) -> None:
+    """Serve until the input ends; runs that are under way then can be taken up later."""
+    log = Log()
+    log.take_over()
+    server_state = make_state(settings, log=log)
+    try:
+        await make_mcp(server_state).run_stdio_async()
+    finally:
+        await server_state.conducting.close()
+        await server_state.teams.close()
+        await server_state.smith.close()

@@ -1,0 +1,1 @@
+"""MCP and A2A servers."""

@@ -1,0 +1,228 @@
+"""The MCP server: plans and runs as tools for other programs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from importlib.metadata import version
+from typing import Annotated, Any, Final, ParamSpec
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import ToolAnnotations
+from pydantic import Field
+from starlette.routing import BaseRoute
+
+from plansmith.compat.openmanus.tool import PlanningTool
+from plansmith.dialects.native import read_plan
+from plansmith.errors import PlansmithError
+from plansmith.plan.data import Json
+from plansmith.plan.events import Actor
+from plansmith.plan.plan import Plan
+from plansmith.report.build import load_report
+from plansmith.report.markdown import to_markdown
+from plansmith.server.auth import grant_of
+from plansmith.server.errors import HttpProblem, problem_json
+from plansmith.server.protocols.programs import ProgramAccess, program
+from plansmith.server.serialize import effects_view, run_view
+from plansmith.server.state import ServerState
+
+_ABOUT: Final = (
+    "Plansmith turns a request into a checked plan and runs it. plan_create plans, run_start "
+    "starts, run_status and run_result tell what came of it. A plan that changes something in "
+    "the world waits until a person has approved it; no tool here can do that."
+)
+_LONGEST_WAIT: Final = 60.0
+_READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_BEGINS: Final = ToolAnnotations(read_only_hint=False, destructive_hint=False)
+P = ParamSpec("P")
+Ctx = Context[Any, Any]
+Run = Annotated[str, Field(description="the id of a run")]
+Wait = Annotated[float, Field(description="seconds to wait for it", ge=0, le=_LONGEST_WAIT)]
+
+
+def make_mcp(server_state: ServerState) -> MCPServer[Any]:
+    """The server with its tools."""
+    server: MCPServer[Any] = MCPServer(
+        "plansmith", title="Plansmith", instructions=_ABOUT, version=version("plansmith")
+    )
+    intake = _Desk(server_state)
+    reads: list[Any] = [
+        intake.plan_show,
+        intake.plan_validate,
+        intake.run_status,
+        intake.run_result,
+    ]
+    begins: list[Any] = [intake.plan_create, intake.run_start, intake.run_answer, intake.planning]
+    for tool in reads:
+        server.add_tool(_told(tool), annotations=_READS)
+    for tool in begins:
+        server.add_tool(_told(tool), annotations=_BEGINS)
+    return server
+
+
+def mcp_routes(server_state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequence[Any]]:
+    """The routes of `/mcp`, and what they hold open while the server runs."""
+    del base
+    server = make_mcp(server_state)
+    # Hosts, origins, tokens and sizes are the gate's matter.
+    free = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    app = server.streamable_http_app(transport_security=free)
+    return app.routes, [server.session_manager.run]
+
+
+def _told(tool: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
+    """The tool, with our own errors as answers that say what to do."""
+
+    @functools.wraps(tool)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+        try:
+            return await tool(*args, **kwargs)
+        except PlansmithError as error:
+            raise ToolError(str(error)) from None
+        except HttpProblem as problem:
+            raise ToolError(problem.detail) from None
+
+    return call
+
+
+def _client(ctx: Ctx) -> Actor:
+    """Who calls: the token's name over HTTP; over pipes, what the program calls itself."""
+    request = ctx.request_context.request
+    if request is not None:
+        return program("MCP", grant_of(request.scope).name)
+    told = ctx.request_context.session.client_params
+    return program("MCP", told.client_info.name if told else "")
+
+
+class _Desk:
+    def __init__(self, server_state: ServerState) -> None:
+        self._office = server_state
+        self._planning: dict[str, PlanningTool] = {}
+
+    def _delegate(self, ctx: Ctx) -> ProgramAccess:
+        return ProgramAccess(self._office, _client(ctx))
+
+    def _planning_of(self, ctx: Ctx) -> PlanningTool:
+        """The plans of a client in words; which one is active is its own."""
+        who, smith = _client(ctx), self._office.smith
+        made = PlanningTool(store=smith.store, clock=smith.runs.journals.clock, by=who)
+        return self._planning.setdefault(who.name, made)
+
+    async def plan_create(
+        self,
+        ctx: Ctx,
+        request: Annotated[str, Field(description="what is wanted, in words", min_length=1)],
+        wait_s: Wait = 30.0,
+    ) -> dict[str, Any]:
+        """Make a checked plan for a request. Nothing is run; run_start does that."""
+        intake = self._delegate(ctx)
+        run_id = await intake.plan(request)
+        await intake.at_rest(run_id, seconds=wait_s)
+        return await self.plan_show(ctx, run_id)
+
+    async def plan_show(self, ctx: Ctx, run: Run) -> dict[str, Any]:
+        """The plan of a run, with its problems, its estimate and what it does to the world."""
+        await self._office.journal(run)
+        view = await run_view(self._office.smith, run)
+        shown = {name: view[name] for name in ("plan", "problems", "estimate", "effects")}
+        return await self._delegate(ctx).status(run) | shown
+
+    async def plan_validate(
+        self, plan: Annotated[dict[str, Any], Field(description="a plan as JSON")]
+    ) -> dict[str, Any]:
+        """Say what is wrong with a plan, given today's tools; nothing is kept."""
+        found = read_plan(plan)
+        if not isinstance(found, Plan):
+            return {"usable": False, "hash": None, "problems": [*map(problem_json, found)]}
+        smith = self._office.smith
+        problems = await smith.check(found)
+        return {
+            "usable": not any(each.severity == "error" for each in problems),
+            "hash": found.hash,
+            "problems": [problem_json(each) for each in problems],
+            "effects": await effects_view(smith, found, await smith.runs.intake.contents(found)),
+        }
+
+    async def run_start(
+        self,
+        ctx: Ctx,
+        run: Annotated[str, Field(description="a run that plan_create made")] = "",
+        plan: Annotated[dict[str, Any] | None, Field(description="or a plan as JSON")] = None,
+        template: Annotated[str, Field(description="or the name of a template")] = "",
+        parameters: Annotated[dict[str, Json] | None, Field(description="of the template")] = None,
+    ) -> dict[str, Any]:
+        """Start a run and return its handle at once; a plan that acts waits for a person."""
+        if plan is not None:
+            run = await self._delegate(ctx).submit(_read(plan))
+        elif template:
+            run = await self._delegate(ctx).use(template, parameters or {})
+        elif run:
+            await self._delegate(ctx).start(run)
+        else:
+            raise ToolError("give a run, a plan or a template")
+        return await self._delegate(ctx).status(run)
+
+    async def run_status(self, ctx: Ctx, run: Run, wait_s: Wait = 0.0) -> dict[str, Any]:
+        """Where a run stands, and which questions wait for an answer."""
+        await self._delegate(ctx).at_rest(run, seconds=wait_s)
+        return await self._delegate(ctx).status(run)
+
+    async def run_result(self, ctx: Ctx, run: Run, wait_s: Wait = 0.0) -> dict[str, Any]:
+        """What came of a run: its report, and the result of each step."""
+        found = await self._delegate(ctx).at_rest(run, seconds=wait_s)
+        told = await self._delegate(ctx).status(run)
+        if not found.status.over:
+            return told | {"report": None, "results": None}
+        view: dict[str, Any] = await run_view(self._office.smith, run)
+        results = {name: step["result"] for name, step in view["steps"].items()}
+        report = to_markdown(await load_report(self._office.smith.store, run))
+        return told | {"report": report, "results": results}
+
+    async def run_answer(
+        self,
+        ctx: Ctx,
+        run: Run,
+        question: Annotated[str, Field(description="its name, as run_status tells it")],
+        answer: Annotated[Json, Field(description="the answer, of the form that was asked for")],
+    ) -> dict[str, Any]:
+        """Answer a question of a run. Approvals and permissions are not questions for programs."""
+        await self._delegate(ctx).answer(run, question, answer)
+        return await self._delegate(ctx).status(run)
+
+    async def planning(
+        self,
+        ctx: Ctx,
+        command: Annotated[
+            str,
+            Field(description="create, update, list, get, set_active, mark_step or delete"),
+        ],
+        plan_id: str | None = None,
+        title: str | None = None,
+        steps: list[str] | None = None,
+        step_index: int | None = None,
+        step_status: str | None = None,
+        step_notes: str | None = None,
+    ) -> str:
+        """Keep a plan of steps in words, and mark by yourself how far you are; it runs nothing."""
+        given = {
+            "plan_id": plan_id,
+            "title": title,
+            "steps": steps,
+            "step_index": step_index,
+            "step_status": step_status,
+            "step_notes": step_notes,
+        }
+        said = {name: value for name, value in given.items() if value is not None}
+        result = await self._planning_of(ctx).execute(command=command, **said)
+        if result.error:
+            raise ToolError(result.error)
+        return result.output
+
+
+def _read(value: dict[str, Any]) -> Plan:
+    found = read_plan(value)
+    if not isinstance(found, Plan):
+        raise ToolError("; ".join(map(str, found[:5])))
+    return found

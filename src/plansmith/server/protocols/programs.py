@@ -1,0 +1,132 @@
+"""What a program may do with runs over MCP and A2A: everything but decide for a person."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final, cast
+
+from plansmith.engine.answers import ONLY_PERSONS, answerable
+from plansmith.errors import Refused, StaleDecision
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.plan.next_move import goes_on
+from plansmith.plan.origin import Origin
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run
+from plansmith.plan.run_options import RunOptions
+from plansmith.plan.sentence import language_of
+from plansmith.planner.request import PlanRequest
+from plansmith.server.errors import in_reader_language
+from plansmith.server.serialize import awaits_review, moment, question_view
+from plansmith.server.state import ServerState
+
+_GOES_ON: Final = RunOptions(mode="read_only")
+_OWN: Final = Origin()
+_LONGEST_NAME: Final = 80
+
+
+def program(door: str, name: str) -> e.Actor:
+    """The actor of a client at a door, such as `MCP client nightly`; names may be anything."""
+    plain = "".join(each for each in " ".join(name.split()) if each.isprintable())
+    return e.Actor(kind="program", name=f"{door} client {plain[:_LONGEST_NAME]}".rstrip())
+
+
+class ProgramAccess:
+    """Acts for a program. Approvals, permissions and limits are a person's: there is no verb."""
+
+    def __init__(self, server_state: ServerState, who: e.Actor) -> None:
+        self.server_state = server_state
+        self.who = who
+
+    async def plan(
+        self, request: str, *, run_id: str = "", origin: Origin = _OWN, runs_on: bool = False
+    ) -> str:
+        """A run that is planned in the background; one that `runs_on` is run if it only reads."""
+        wanted = PlanRequest(request, mode="read_only" if runs_on else "")
+        journal = await self.server_state.smith.runs.create(
+            request, options=wanted.options(), origin=origin, run_id=run_id, by=self.who
+        )
+        self.server_state.conducting.go_on(journal.id)
+        return journal.id
+
+    async def submit(self, plan: Plan, *, run_id: str = "", origin: Origin = _OWN) -> str:
+        """A run of a ready plan: checked, reviewed where it acts, and begun where it only reads."""
+        journal = await self.server_state.smith.runs.create(
+            plan=plan,
+            options=_GOES_ON,
+            origin=origin,
+            run_id=run_id,
+            about={"origin": "template"} if origin.kind == "template" else None,
+            by=self.who,
+        )
+        self.server_state.conducting.go_on(journal.id)
+        return journal.id
+
+    async def use(self, name: str, inputs: Mapping[str, Json], *, run_id: str = "") -> str:
+        """A run of a template."""
+        book = self.server_state.smith.templates
+        plan, template = await book.plan(name, inputs), await book.get(name)
+        origin = Origin(kind="template", id=template.full_name)
+        return await self.submit(plan, run_id=run_id, origin=origin)
+
+    async def start(self, run_id: str) -> None:
+        """Begin a run whose plan is approved, or needs no approval; any other one waits."""
+        run = await self.server_state.run(run_id)
+        if run.status.over:
+            raise Refused(f"run {run_id} is over: {run.status}")
+        if awaits_review(run):
+            return  # a person was asked, whatever the plan does: the status says so
+        self.server_state.conducting.go_on(run_id)
+
+    async def answer(self, run_id: str, question: str, value: Json) -> None:
+        """Answer what a plan or the planner asks; what only a person may decide is refused."""
+        run = await self.server_state.run(run_id)
+        if question not in run.questions:
+            raise StaleDecision(f"run {run_id} has no open question {question!r}")
+        server_state = await self.server_state.for_run(run_id)
+        await server_state.smith.runs.answer(run_id, question, value, by=self.who)
+        self.server_state.conducting.go_on(run_id)
+
+    async def answerable(self, run: Run) -> dict[str, e.QuestionAsked]:
+        """The open questions that are for programs."""
+        if not run.questions:
+            return {}
+        server_state = await self.server_state.for_run(run.id, acts=False)
+        known = await server_state.smith.runs.intake.known(run.plan, run.templates)
+        return answerable(run, known)
+
+    async def cancel(self, run_id: str) -> None:
+        """Stop a run."""
+        await self.server_state.journal(run_id)
+        await self.server_state.conducting.halt_planning(run_id)
+        server_state = await self.server_state.for_run(run_id, acts=False)
+        await server_state.smith.cancel(run_id, by=self.who)
+
+    async def at_rest(self, run_id: str, *, seconds: float | None = None) -> Run:
+        """The run once it is over or waits for someone, or as it stands when the time is up."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while goes_on(run := await self.server_state.run(run_id)):
+                    last = run.last.number if run.last else 0
+                    await self.server_state.smith.store.wait(run_id, after=last)
+        return await self.server_state.run(run_id)
+
+    async def status(self, run_id: str) -> dict[str, Any]:
+        """Where a run stands, and what it waits for."""
+        run = await self.server_state.run(run_id)
+        waits = awaits_review(run)
+        free = await self.answerable(run)
+        status: dict[str, Any] = {
+            "run": run.id,
+            "status": run.status.value,
+            "request": run.request,
+            "reason": run.reason,
+            "hash": run.plan.hash if run.plan else None,
+            "steps": {name: state.status.value for name, state in run.steps.items()},
+            "questions": [question_view(each) for each in free.values()],
+            "for_a_person": ONLY_PERSONS if waits or len(free) < len(run.questions) else "",
+            "updated_at": moment(run.updated_at),
+        }
+        return cast("dict[str, Any]", in_reader_language(status, language_of(run.locale)))

@@ -1,0 +1,193 @@
+"""Tells who made each argument of a plan: person, request, model, rules, template, program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from plansmith.app import Plansmith
+from plansmith.errors import PlansmithError
+from plansmith.plan import events as e
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json, same
+from plansmith.plan.origin import Origin
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import FROM, find
+from plansmith.plan.steps import AnyStep, MapStep, ToolStep
+from plansmith.templates.book import keeps_templates
+
+PERSON: Final = "person"
+REQUEST: Final = "request"
+PROGRAM: Final = "program"
+PARAMETER: Final = "parameter"
+EARLIER: Final = "rerun"
+DEFAULT: Final = "default"
+_SHORTEST: Final = 2
+_DEEPEST: Final = 20
+_MAKERS: Final = ("model", "rules")
+Leaves = dict[str, Json]
+Origins = dict[str, dict[str, str]]
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of a plan's arguments before its next version."""
+
+    leaves: dict[str, Leaves] = field(default_factory=dict[str, Leaves])
+    marks: Origins = field(default_factory=Origins)
+
+
+async def run_origins(
+    smith: Plansmith, events: Sequence[e.Event], tools: Mapping[str, ToolSpec]
+) -> Origins:
+    """The origins in a run's plan; one that came from an earlier run keeps those it had there."""
+    return (await _known_of(smith, events, tools, 0)).marks
+
+
+def origins(
+    events: Sequence[e.Event], tools: Mapping[str, ToolSpec], before: Known | None = None
+) -> Origins:
+    """The origin of every argument of the current plan, by step and place.
+
+    `before` is what is known of the plan that the first one was taken from.
+    """
+    return _known(events, tools, before or Known()).marks
+
+
+def _known(events: Sequence[e.Event], tools: Mapping[str, ToolSpec], known: Known) -> Known:
+    said = {REQUEST: "", PROGRAM: ""}
+    for event in events:
+        speaker = PROGRAM if event.by.kind == "program" else REQUEST
+        match event.body:
+            case e.RunCreated(request=text) | e.ChangesAsked(text=text):
+                said[speaker] += f"\n{text.casefold()}"
+            case e.QuestionAnswered(answer=answer) if answer is not None:
+                said[speaker] += f"\n{_text(answer)}"
+            case e.PlanProposed(plan=plan):
+                known = _next(plan, known, _maker(event, event.body, known), said, tools)
+            case _:
+                pass
+    return known
+
+
+def _maker(event: e.Event, body: e.PlanProposed, known: Known) -> str:
+    """Whose the values are that are new in a plan."""
+    hand = PROGRAM if event.by.kind == "program" else PERSON
+    match body.origin:
+        case "person":
+            return hand
+        case "rerun":  # what differs from the earlier plan was changed when it was repeated
+            return hand if known.leaves else EARLIER
+        case "template":
+            return PARAMETER if known.leaves else "template"
+        case _:
+            return body.origin
+
+
+async def _known_of(
+    smith: Plansmith, events: Sequence[e.Event], tools: Mapping[str, ToolSpec], depth: int
+) -> Known:
+    created = events[0].body if events else None
+    first = next((each.body for each in events if isinstance(each.body, e.PlanProposed)), None)
+    before = Known()
+    if isinstance(created, e.RunCreated) and first is not None and depth < _DEEPEST:
+        if first.origin == "rerun":
+            before = await _earlier(smith, created.origin, tools, depth + 1)
+        elif first.origin == "template":
+            before = await _template(smith, created.origin, tools)
+    return _known(events, tools, before)
+
+
+async def _earlier(
+    smith: Plansmith, origin: Origin, tools: Mapping[str, ToolSpec], depth: int
+) -> Known:
+    """What is known of the plan of the run that this one repeats, if that is still there."""
+    events = await smith.store.events(origin.id) if origin.kind == "run" else ()
+    wanted = [each for each in events if not origin.event or each.number <= origin.event]
+    return await _known_of(smith, wanted, tools, depth)
+
+
+async def _template(smith: Plansmith, origin: Origin, tools: Mapping[str, ToolSpec]) -> Known:
+    """The template's own words: what differs from them was put in as a parameter."""
+    if origin.kind != "template" or not keeps_templates(smith.store):
+        return Known()
+    try:
+        template = await smith.templates.get(origin.id)
+    except PlansmithError:
+        return Known()
+    return _next(template.plan, Known(), "template", {}, tools)
+
+
+def plan_origins(plan: Plan, known: Plan | None, origins_: Origins) -> Origins:
+    """The origins in a plan that a person is editing: what differs is the person's."""
+    before = {step.id: dict(_leaves(step)) for step in known.steps} if known else {}
+    return _next(plan, Known(before, origins_), PERSON, {}, {}).marks
+
+
+def _next(
+    plan: Plan,
+    known: Known,
+    maker: str,
+    said: Mapping[str, str],
+    tools: Mapping[str, ToolSpec],
+) -> Known:
+    """What is as it was keeps its origin; what is new has one of its own."""
+    leaves = {step.id: dict(_leaves(step)) for step in plan.steps}
+    marks: Origins = {}
+    for step in plan.steps:
+        old, before = known.leaves.get(step.id, {}), known.marks.get(step.id, {})
+        marks[step.id] = {
+            place: before[place]
+            if place in before and place in old and same(old[place], value)
+            else _origin(value, said, maker, _default(step, place, tools))
+            for place, value in leaves[step.id].items()
+        }
+    return Known(leaves, marks)
+
+
+def _origin(value: Json, said: Mapping[str, str], maker: str, default: Json) -> str:
+    refs = [found.ref for found in find(value) if found.ref is not None]
+    if refs:
+        return f"step:{refs[0].step}"
+    if maker not in _MAKERS:
+        return maker
+    text = _text(value)
+    speaker = next((who for who, words in said.items() if text in words), "")
+    if len(text) >= _SHORTEST and speaker:
+        return speaker
+    return DEFAULT if default is not None and same(default, value) else maker
+
+
+def _default(step: AnyStep, place: str, tools: Mapping[str, ToolSpec]) -> Json:
+    """What the tool itself would take for this argument."""
+    inner = step.each if isinstance(step, MapStep) else step
+    if not isinstance(inner, ToolStep) or inner.tool not in tools:
+        return None
+    name = place.removeprefix("each.").removeprefix("inputs.")
+    schema = cast("dict[str, dict[str, dict[str, Json]]]", tools[inner.tool].input_schema)
+    form = (schema.get("properties") or {}).get(name)
+    return form.get("default") if isinstance(form, dict) else None
+
+
+def _leaves(step: AnyStep) -> Iterator[tuple[str, Json]]:
+    """Every value of a step that stands for itself: texts, numbers, references."""
+    for path, template in step.templates():
+        yield from _walk(".".join(map(str, path)), template)
+
+
+def _walk(place: str, value: Json) -> Iterator[tuple[str, Json]]:
+    if isinstance(value, dict) and FROM not in value and value:
+        for key, child in value.items():
+            yield from _walk(f"{place}.{key}", child)
+    elif isinstance(value, list) and value:
+        for index, child in enumerate(value):
+            yield from _walk(f"{place}.{index}", child)
+    else:
+        yield place, value
+
+
+def _text(value: Json) -> str:
+    whole = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return whole.casefold()

@@ -1,0 +1,79 @@
+"""Routes of health: alive, ready, version, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.metadata import version
+from typing import Final
+
+from starlette.responses import JSONResponse, PlainTextResponse
+
+from plansmith.errors import PlansmithError
+from plansmith.server.errors import HttpProblem, not_found
+from plansmith.server.middleware import page_response
+from plansmith.server.openapi import Answer, Ask, Nothing
+from plansmith.server.openapi import openapi as describe
+from plansmith.server.ops.metrics import MEDIA_TYPE
+
+_STORE_S: Final = 2.0
+
+
+async def alive(ask: Ask, _: Nothing) -> Answer:
+    """The process answers."""
+    del ask
+    return {"status": "ok"}
+
+
+async def ready(ask: Ask, _: Nothing) -> Answer:
+    """The store can be read and written too, and what was under way is taken up."""
+    smith = ask.server_state.smith
+    try:
+        async with asyncio.timeout(_STORE_S):
+            count = len(await smith.store.open_runs())
+            await smith.runs.journals.owners.need_writable()
+    except PlansmithError as error:
+        raise HttpProblem(503, "not_ready", f"the store does not answer: {error}") from None
+    except TimeoutError:
+        why = smith.runs.journals.patience.trouble or f"no answer within {_STORE_S:g} s"
+        raise HttpProblem(503, "not_ready", f"the store does not answer: {why}") from None
+    if smith.runs.journals.patience.trouble:
+        why = f"runs wait for the store: {smith.runs.journals.patience.trouble}"
+        raise HttpProblem(503, "not_ready", why)
+    if not ask.server_state.ready:
+        raise HttpProblem(503, "not_ready", "runs are being taken up")
+    return {"status": "ok", "open_runs": count}
+
+
+async def versions(ask: Ask, _: Nothing) -> Answer:
+    """The version."""
+    del ask
+    return {"name": "plansmith", "version": version("plansmith")}
+
+
+async def prometheus(ask: Ask, _: Nothing) -> Answer:
+    """The server's figures, for Prometheus."""
+    server_state = ask.server_state
+    statuses: dict[str, float] = {}
+    for each in await server_state.rows.open():
+        status = str(each.row["status"])
+        statuses[status] = statuses.get(status, 0) + 1
+    gauges = {
+        "plansmith_open_runs": statuses,
+        "plansmith_busy_runs": {"": float(server_state.conducting.busy)},
+        "plansmith_streams": {"": float(server_state.meters.streams)},
+    }
+    return PlainTextResponse(server_state.meters.text(gauges), media_type=MEDIA_TYPE)
+
+
+async def openapi(ask: Ask, _: Nothing) -> Answer:
+    """This description."""
+    return JSONResponse(describe(ask.request.app.state.routes))
+
+
+async def page(ask: Ask, _: Nothing) -> Answer:
+    """The page, its files, and every address of a view."""
+    path = str(ask.request.path_params.get("path", ""))
+    found = page_response(path)
+    if found is None:
+        raise not_found("page", f"/{path}")
+    return found

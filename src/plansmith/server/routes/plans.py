@@ -1,0 +1,125 @@
+"""Routes of plans: read, check, edit, compare, undo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from starlette.responses import JSONResponse
+
+from plansmith.errors import Refused
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.plan.diff import PlanDiff, diff_plans
+from plansmith.planner.estimate import estimate
+from plansmith.server.errors import HttpProblem, problem_json
+from plansmith.server.openapi import Answer, Ask, Nothing
+from plansmith.server.provenance import plan_origins, run_origins
+from plansmith.server.routes.runs import EDITED, plan_of
+from plansmith.server.schemas import requests as b
+from plansmith.server.serialize import effects_view, estimate_view, moment, run_view
+
+
+async def show(ask: Ask, _: Nothing) -> Answer:
+    """The current plan; its ETag is its hash."""
+    plan = (await ask.server_state.run(ask.run)).plan
+    if plan is None:
+        raise HttpProblem(404, "not_found", f"run {ask.run} has no plan yet")
+    return JSONResponse(plan.to_json(), headers={"ETag": f'"{plan.hash}"'})
+
+
+async def edit(ask: Ask, given: b.PlanBody) -> Answer:
+    """A person's version of the plan, if the one they saw is still the current one."""
+    server_state = ask.server_state
+    run = await server_state.run(ask.run)
+    seen = ask.header("if-match").strip().removeprefix("W/").strip('"')
+    if not seen:
+        hint = "send the plan's ETag as If-Match"
+        raise HttpProblem(428, "condition_needed", "an edit names the plan it changes", hint=hint)
+    current = run.plan.hash if run.plan else ""
+    if seen not in (current, "*"):
+        hint = "read the plan again"
+        raise HttpProblem(412, "changed_meanwhile", "the plan is another one now", hint=hint)
+    await server_state.smith.edit(ask.run, plan_of(given.plan), by=ask.by)
+    await server_state.smith.runs.ask_for_review(ask.run, EDITED)
+    return await run_view(server_state.smith, ask.run)
+
+
+async def check(ask: Ask, given: b.PlanBody) -> Answer:
+    """What would be said of a plan if it were the run's; nothing is kept."""
+    smith = ask.server_state.smith
+    journal = await ask.server_state.journal(ask.run)
+    run = journal.run
+    plan = await smith.runs.intake.pinned(plan_of(given.plan))
+    specs = (await smith.runs.intake.callees()).specs
+    known = await run_origins(smith, journal.events, specs)
+    expected = estimate(
+        plan,
+        list(specs.values()),
+        agents=smith.runs.intake.agents(),
+        past=(await smith.runs.intake.past()).costs,
+        price_per_million=smith.runs.intake.price_per_million,
+    )
+    marks = plan_origins(plan, run.plan, known)
+    return {
+        "plan": plan.to_json(),
+        "hash": plan.hash,
+        "problems": [problem_json(each) for each in await smith.check(plan)],
+        "estimate": estimate_view(expected),
+        "effects": await effects_view(smith, plan, await smith.runs.intake.contents(plan)),
+        "origins": {step: dict(places) for step, places in marks.items()},
+    }
+
+
+async def undo(ask: Ask, _: Nothing) -> Answer:
+    """Go back to the plan before."""
+    server_state = ask.server_state
+    await server_state.journal(ask.run)
+    await server_state.smith.undo(ask.run, by=ask.by)
+    await server_state.smith.runs.ask_for_review(ask.run, EDITED)
+    return await run_view(server_state.smith, ask.run)
+
+
+async def revisions(ask: Ask, _: Nothing) -> Answer:
+    """Every plan the run had, oldest first."""
+    found = _proposed((await ask.server_state.journal(ask.run)).events)
+    return [
+        {
+            "revision": number,
+            "hash": body.plan.hash,
+            "origin": body.origin,
+            "cause": body.cause,
+            "at": moment(event.at),
+            "plan": body.plan.to_json(),
+        }
+        for number, (event, body) in enumerate(found, start=1)
+    ]
+
+
+def _proposed(events: Sequence[e.Event]) -> list[tuple[e.Event, e.PlanProposed]]:
+    return [(each, each.body) for each in events if isinstance(each.body, e.PlanProposed)]
+
+
+async def diff(ask: Ask, given: b.DiffQuery) -> Answer:
+    """What changed from one plan of the run to another."""
+    found = _proposed((await ask.server_state.journal(ask.run)).events)
+    last = given.to or len(found)
+    first = given.from_ or last - 1
+    if not 1 <= min(first, last) <= max(first, last) <= len(found):
+        raise Refused(f"run {ask.run} has {len(found)} plans", hint="name two of them")
+    before, after = found[first - 1][1].plan, found[last - 1][1].plan
+    changes = diff_plans(before.replace(revision=1), after.replace(revision=1))
+    return {"from": first, "to": last, "changes": list(_changes(changes))}
+
+
+def _changes(diff: PlanDiff) -> Iterator[Json]:
+    """The difference as one list, each entry with its kind."""
+    for change in diff.plan:
+        yield {"kind": "plan", **change.model_dump(mode="json")}
+    for kind, steps in (("added", diff.added), ("removed", diff.removed)):
+        for placed in steps:
+            yield {"kind": kind, "step": placed.step.to_json(), "position": placed.position}
+    for changed in diff.changed:
+        fields: list[Json] = [each.model_dump(mode="json") for each in changed.fields]
+        yield {"kind": "changed", "step": changed.id, "fields": fields}
+    for move in diff.moved:
+        yield {"kind": "moved", "step": move.id, "before": move.before, "after": move.after}

@@ -1,0 +1,171 @@
+"""Routes of schedules: create, list, pause, fire, remove."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from plansmith.errors import Refused
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.schedules import Fire, Schedule
+from plansmith.plan.timing import check_timing, next_fires
+from plansmith.server.errors import not_found, of_error
+from plansmith.server.openapi import Answer, Ask, Nothing
+from plansmith.server.routes.runs import plan_of
+from plansmith.server.schemas import requests as s
+from plansmith.server.serialize import moment
+
+_AHEAD: Final = 5
+_BEGINS_S: Final = 5.0
+
+
+async def listing(ask: Ask, _: Nothing) -> Answer:
+    """All schedules, each with its next fires."""
+    found = await ask.server_state.smith.schedules.all()
+    return {"items": [await _view(ask, each) for each in found]}
+
+
+async def create(ask: Ask, given: s.NewSchedule) -> Answer:
+    """A schedule; what it runs unattended is approved by its hash."""
+    plan = await _plan_of(ask, given)
+    try:
+        made = await ask.server_state.smith.schedules.create(
+            timing=given.timing,
+            plan=plan_of(given.plan) if given.plan is not None else None,
+            run=given.run,
+            template=given.template,
+            inputs=given.parameters,
+            request=given.request,
+            approve=given.approve,
+            name=given.name,
+            by=ask.by,
+            **given.settings(),
+        )
+    except Refused as error:
+        # With the hash, so that a page can offer the approval it lacks.
+        told = of_error(error)
+        told.digest = plan.hash if plan is not None else ""
+        raise told from None
+    return await _view(ask, made)
+
+
+async def _plan_of(ask: Ask, given: s.NewSchedule) -> Plan | None:
+    """What would run: a plan, a run's plan, or a template's with its parameters."""
+    if given.plan is not None:
+        return plan_of(given.plan)
+    if given.run:
+        return (await ask.server_state.run(given.run)).plan
+    if given.template:
+        return await ask.server_state.smith.templates.plan(given.template, given.parameters)
+    return None
+
+
+async def show(ask: Ask, _: Nothing) -> Answer:
+    """One schedule."""
+    return await _view(ask, await _found(ask))
+
+
+async def change(ask: Ask, given: s.ChangedSchedule) -> Answer:
+    """Other times, another plan or another behaviour, from now on."""
+    schedule = await _found(ask)
+    changed = await ask.server_state.smith.schedules.change(
+        schedule.id,
+        timing=given.timing,
+        plan=plan_of(given.plan) if given.plan is not None else None,
+        approve=given.approve,
+        by=ask.by,
+        **given.settings(),
+    )
+    return await _view(ask, changed)
+
+
+async def remove(ask: Ask, _: Nothing) -> Answer:
+    """Fire never again; history and runs stay."""
+    schedule = await _found(ask)
+    await ask.server_state.smith.schedules.remove(schedule.id)
+    return Response(status_code=204)
+
+
+async def pause(ask: Ask, given: s.Reason) -> Answer:
+    """Fire nothing more until it is resumed."""
+    schedule, server_state = await _found(ask), ask.server_state
+    paused = await server_state.smith.schedules.pause(schedule.id, reason=given.reason, by=ask.by)
+    return await _view(ask, paused)
+
+
+async def resume(ask: Ask, _: Nothing) -> Answer:
+    """Fire again from now on."""
+    schedule = await _found(ask)
+    return await _view(ask, await ask.server_state.smith.schedules.resume(schedule.id))
+
+
+async def run_now(ask: Ask, _: Nothing) -> Answer:
+    """Fire once, at once."""
+    schedule, smith = await _found(ask), ask.server_state.smith
+    fire = await smith.schedules.fire_now(schedule.id)
+    # The row names its run beforehand: who asks for the run next should find it.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_BEGINS_S):
+            await smith.store.wait(fire.run)
+    return _fire(ask, fire)
+
+
+async def backfill(ask: Ask, given: s.Backfill) -> Answer:
+    """A fire for every past instant that had none."""
+    schedule = await _found(ask)
+    fires = await ask.server_state.smith.schedules.backfill(
+        schedule.id, since=given.from_, until=given.to
+    )
+    return {"items": [_fire(ask, each) for each in fires]}
+
+
+async def history(ask: Ask, given: s.HistoryQuery) -> Answer:
+    """What came of the fires, newest first."""
+    schedule = await _found(ask)
+    fires = await ask.server_state.smith.schedules.history(schedule.id, limit=given.limit)
+    return {"items": [_fire(ask, each) for each in fires]}
+
+
+async def preview(ask: Ask, given: s.Preview) -> Answer:
+    """When a timing would fire next."""
+    timing = given.timing()
+    check_timing(timing)
+    after = given.after or ask.server_state.smith.runs.journals.clock.now()
+    return {"fires": _times(next_fires(timing, after=after, count=given.count))}
+
+
+async def _found(ask: Ask) -> Schedule:
+    wanted = ask.path("id")
+    known = await ask.server_state.smith.schedules.all()
+    found = [each for each in known if wanted in (each.id, each.name)]
+    if not found:
+        raise not_found("schedule", wanted)
+    return found[0]
+
+
+async def _view(ask: Ask, schedule: Schedule) -> dict[str, Json]:
+    shown = {"locale": ask.language}
+    value: dict[str, Any] = schedule.model_dump(mode="json", exclude={"plan"}, context=shown)
+    return {
+        **value,
+        "state": schedule.state,
+        "words": str(schedule.timing),
+        "plan": schedule.plan.to_json() if schedule.plan else None,
+        "fires": _times(
+            await ask.server_state.smith.schedules.next_fires(schedule.id, count=_AHEAD)
+        ),
+    }
+
+
+def _fire(ask: Ask, fire: Fire) -> dict[str, Json]:
+    value: dict[str, Any] = fire.model_dump(mode="json", context={"locale": ask.language})
+    return value
+
+
+def _times(times: list[datetime]) -> list[Json]:
+    return [moment(each) for each in times]

@@ -1,0 +1,91 @@
+"""Routes of templates: list, keep, use, retire."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from plansmith.plan.data import Json
+from plansmith.server.errors import not_found
+from plansmith.server.openapi import Answer, Ask, Nothing
+from plansmith.server.routes.runs import plan_of
+from plansmith.server.schemas import requests as b
+from plansmith.server.serialize import moment, run_view
+from plansmith.templates.book import Template
+
+
+async def listing(ask: Ask, _: Nothing) -> Answer:
+    """The newest version of every template."""
+    known = await ask.server_state.smith.templates.all()
+    return {"items": [_row(each) for name, each in known.items() if "@" not in name]}
+
+
+def _row(template: Template) -> dict[str, Json]:
+    return {
+        "name": template.name,
+        "version": template.version,
+        "goal": template.plan.goal,
+        "request": template.request,
+        "parameters": dict(template.parameters),
+        "needed": [*template.needed],
+        "saved_by": template.saved_by,
+        "saved_at": moment(template.saved_at),
+        "run": template.run,
+    }
+
+
+def _whole(template: Template) -> dict[str, Json]:
+    whole: dict[str, Json] = {"plan": template.plan.to_json(), "hash": template.plan.hash}
+    return _row(template) | whole
+
+
+async def create(ask: Ask, given: b.NewTemplate) -> Answer:
+    """Keep a plan as a template, or as the next version of one."""
+    book = ask.server_state.smith.templates
+    made = await book.save(
+        plan_of(given.plan),
+        given.name,
+        parameters=given.parameters,
+        required=given.required,
+        by=ask.by,
+    )
+    return _whole(made)
+
+
+async def of_run(ask: Ask, given: b.TemplateOfRun) -> Answer:
+    """Keep the plan of a run that was done."""
+    run = await ask.server_state.run(ask.run)
+    book = ask.server_state.smith.templates
+    made = await book.save(
+        run, given.name, parameters=given.parameters, required=given.required, by=ask.by
+    )
+    return _whole(made)
+
+
+async def show(ask: Ask, _: Nothing) -> Answer:
+    """One template, with its plan."""
+    return _whole(await _found(ask))
+
+
+async def remove(ask: Ask, _: Nothing) -> Answer:
+    """Take a template, or one version of it, out of use."""
+    await _found(ask)
+    await ask.server_state.smith.templates.remove(ask.path("name"))
+    return Response(status_code=204)
+
+
+async def use(ask: Ask, given: b.TemplateUse) -> Answer:
+    """A run of a template, reviewed like any other plan."""
+    server_state = ask.server_state
+    await _found(ask)
+    book = server_state.smith.templates
+    run = await book.use(ask.path("name"), given.parameters, by=ask.by)
+    await server_state.smith.runs.ask_for_review(run.id, "you wanted to see the plan first")
+    return await run_view(server_state.smith, run.id)
+
+
+async def _found(ask: Ask) -> Template:
+    known = await ask.server_state.smith.templates.all()
+    name = ask.path("name")
+    if name not in known:
+        raise not_found("template", name)
+    return known[name]

@@ -1,0 +1,244 @@
+"""The bodies that clients may send, as models that check them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AwareDatetime, Field, StringConstraints, model_validator
+
+from plansmith.plan.data import Flag, Json, Whole
+from plansmith.plan.limits import BudgetLimits
+from plansmith.plan.schedules import Missed, Overlap
+from plansmith.plan.timing import Timing
+from plansmith.planner.context.profile import Profile
+from plansmith.server.openapi import Input
+
+Said = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=r"\S")]
+Short = Annotated[str, StringConstraints(min_length=1, max_length=300)]
+Cursor = Annotated[str, StringConstraints(max_length=100)]
+PlanJson = dict[str, Any]
+
+
+class NewRun(Input):
+    """A request to plan, or a ready plan."""
+
+    request: Said | None = None
+    plan: PlanJson | None = None
+    locale: Annotated[str, StringConstraints(max_length=35)] = ""
+    mode: Literal["review", "read_only"] = "review"
+    budget: BudgetLimits | None = None
+    max_steps: Whole | None = Field(default=None, ge=1, le=10_000)
+    profile: Profile | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if self.request is None and self.plan is None:
+            raise ValueError("give a request or a plan")
+        return self
+
+
+class PlanBody(Input):
+    """A plan of the person's."""
+
+    plan: PlanJson
+
+
+class Decision(Input):
+    """Exactly one of: approve the plan of a hash, reject it, ask for changes in words."""
+
+    approve: Short | None = None
+    reject: Flag = False
+    changes: Said | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if sum((self.approve is not None, self.reject, self.changes is not None)) != 1:
+            raise ValueError("give exactly one of approve, reject and changes")
+        return self
+
+
+class AnswerBody(Input):
+    """The answer to a question, or the word that the planner may choose."""
+
+    question: Short
+    answer: Json = None
+    you_decide: Flag = False
+
+
+class ReasonBody(Input):
+    """Why, for whoever looks later."""
+
+    reason: Annotated[str, StringConstraints(max_length=2000)] = ""
+
+
+class RetryBody(Input):
+    """What to continue with: all that is not done, also from a step on, or a changed plan."""
+
+    from_step: Short | None = None
+    plan: PlanJson | None = None
+
+
+class SkipBody(Input):
+    """The step that shall not run."""
+
+    step: Short
+
+
+class NewTemplate(Input):
+    """A plan to keep; `parameters` names the places that become parameters."""
+
+    name: Short
+    plan: PlanJson
+    parameters: dict[str, list[str]] = {}
+    required: list[str] = []
+
+
+class TemplateOfRun(Input):
+    """The name a run's plan is kept under."""
+
+    name: Short
+    parameters: dict[str, list[str]] = {}
+    required: list[str] = []
+
+
+class TemplateUse(Input):
+    """The values of a template's parameters."""
+
+    parameters: dict[str, Json] = {}
+
+
+class Approval(Input):
+    """What is approved, by the hash of what was shown."""
+
+    server: Short
+    hash: Short
+
+
+class AgentApproval(Input):
+    """The agent whose card is approved, by the hash of what was shown."""
+
+    name: Short
+    hash: Short
+
+
+class RunQuery(Input):
+    """Which runs, and how many."""
+
+    cursor: Cursor = ""
+    limit: int = Field(default=50, ge=1, le=500)
+    status: Annotated[str, StringConstraints(max_length=200)] = ""
+    q: Annotated[str, StringConstraints(max_length=500)] = ""
+
+
+class AfterQuery(Input):
+    """Events behind a number."""
+
+    after: int = Field(default=0, ge=0, le=2**53)
+
+
+class StreamQuery(Input):
+    """Which run, or all; behind which position; in which language, else by Accept-Language."""
+
+    run: Cursor = ""
+    lang: Annotated[str, StringConstraints(max_length=35)] = ""
+    after: int | None = Field(default=None, ge=0, le=2**53)
+
+
+class ReportQuery(Input):
+    """The form of a report; without it the Accept header decides."""
+
+    format: Literal["md", "html", "json"] | None = None
+
+
+class DiffQuery(Input):
+    """Two revisions; the last two when none is named."""
+
+    from_: int | None = Field(default=None, ge=1, alias="from")
+    to: int | None = Field(default=None, ge=1)
+
+
+class ToolQuery(Input):
+    """Words to search for."""
+
+    q: Annotated[str, StringConstraints(max_length=1000)] = ""
+
+
+ShortName = Annotated[str, StringConstraints(max_length=300)]
+
+
+class Behaviour(Input):
+    """How a schedule behaves; what is not said is as it was, or usual."""
+
+    overlap: Overlap | None = None
+    missed: Missed | None = None
+    window_minutes: Whole | None = Field(default=None, ge=1, le=10**7)
+    jitter_seconds: Whole | None = Field(default=None, ge=0, le=86_400)
+    max_failures: Whole | None = Field(default=None, ge=1, le=10**6)
+    budget: BudgetLimits | None = None
+
+    def settings(self) -> Any:
+        """What was said, as the library takes it."""
+        names = Behaviour.model_fields
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+class NewSchedule(Behaviour):
+    """When, and what: a plan, a run's plan, a template or a request; and the approved hash."""
+
+    timing: Timing | None = None
+    name: ShortName = ""
+    plan: dict[str, Any] | None = None
+    run: ShortName = ""
+    template: ShortName = ""
+    parameters: dict[str, Json] = {}
+    request: Annotated[str, StringConstraints(max_length=200_000)] = ""
+    approve: ShortName = ""
+
+
+class ChangedSchedule(Behaviour):
+    """What shall be different."""
+
+    timing: Timing | None = None
+    plan: dict[str, Any] | None = None
+    approve: ShortName = ""
+
+
+class Reason(Input):
+    """Why it is paused."""
+
+    reason: Annotated[str, StringConstraints(max_length=2000)] = ""
+
+
+class Backfill(Input):
+    """From when to when."""
+
+    from_: AwareDatetime = Field(alias="from")
+    to: AwareDatetime
+
+
+class HistoryQuery(Input):
+    """How many."""
+
+    limit: int = Field(default=50, ge=1, le=1000)
+
+
+class Preview(Input):
+    """A timing, and how many of its fires to compute."""
+
+    every_minutes: Whole | None = Field(default=None, ge=1, le=10**7)
+    daily_at: ShortName | None = None
+    cron: ShortName | None = None
+    once_at: ShortName | None = None
+    timezone: ShortName = "UTC"
+    count: int = Field(default=5, ge=1, le=100)
+    after: AwareDatetime | None = None
+
+    def timing(self) -> Timing:
+        """The timing alone."""
+        fields = self.model_dump(exclude={"count", "after"}, exclude_none=True)
+        return Timing.model_validate(fields)
+
+    @model_validator(mode="after")
+    def _a_timing(self) -> Self:
+        self.timing()
+        return self

@@ -1,0 +1,240 @@
+"""The bodies that the API answers with."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, RootModel
+
+from plansmith.plan.data import Json
+from plansmith.plan.events import QuestionKind
+from plansmith.plan.origin import OriginKind
+
+
+class ProblemView(BaseModel):
+    """One thing that is wrong with a plan."""
+
+    code: str
+    name: str
+    severity: Literal["error", "warning", "note"]
+    step: str | None
+    path: list[str | int]
+    message: str
+    hint: str
+
+
+class StepView(BaseModel):
+    """Where a step stands; a large result is clipped, the step's own address has it whole."""
+
+    status: str
+    attempts: int
+    inputs: Json
+    result: Json
+    result_hash: str
+    result_size: int
+    clipped: bool
+    error: str
+    error_kind: str
+    progress: str
+    tokens: int
+    started_at: datetime | None
+    finished_at: datetime | None
+    prefetched: bool = Field(description="read before its plan stood")
+    reused_from: str = Field(description="the earlier run in which it was done, if not in this one")
+
+
+class PrefetchView(BaseModel):
+    """A read that was made before its plan stood; `step` is the one that took its result."""
+
+    key: str
+    tool: str
+    inputs: Json
+    started_at: datetime
+    ended_at: datetime | None
+    error: str
+    step: str | None
+
+
+class ContinuesView(BaseModel):
+    """How many steps are done and would not run again if the run were continued."""
+
+    done: int
+    total: int
+
+
+class QuestionView(BaseModel):
+    """A question that waits for a person."""
+
+    question: str
+    kind: QuestionKind
+    text: str
+    options: list[str]
+    answer_schema: dict[str, Any] | None
+    step: str | None
+    expires_at: datetime | None
+    link: str
+
+
+class QuestionWhole(QuestionView):
+    """A question with the values that a call would be made with, to their last letter."""
+
+    values: dict[str, Any] | None
+
+
+class ReviewView(BaseModel):
+    """Whether a person is asked to approve the plan, which one, and why."""
+
+    asked: bool
+    hash: str
+    reasons: list[str]
+
+
+class EffectsView(BaseModel):
+    """What a plan does to the world."""
+
+    read: int
+    write: int
+    final: int
+    hosts: list[str]
+    by_step: dict[str, str]
+
+
+class PlanView(BaseModel):
+    """A plan with what is known of it before it runs."""
+
+    plan: dict[str, Any] | None
+    hash: str | None
+    problems: list[ProblemView]
+    estimate: dict[str, Any] | None
+    effects: EffectsView
+    origins: dict[str, dict[str, str]]
+
+
+class OriginView(BaseModel):
+    """What a run was made from; a field that is not there is empty."""
+
+    kind: OriginKind
+    id: str = ""
+    event: int = 0
+    thread: str = ""
+    user: str = ""
+    handed_over: bool = False
+
+
+class RunView(PlanView):
+    """A run, whole."""
+
+    id: str
+    status: str
+    phase: str
+    request: str
+    locale: str
+    decision: str
+    reason: str
+    damage: str
+    interrupted: bool
+    approved: str
+    running_hash: str
+    revisions: int
+    review: ReviewView | None
+    steps: dict[str, StepView]
+    questions: list[QuestionView]
+    paused: bool
+    cancel_asked: bool
+    replans: int
+    iterations: int
+    rejections: int
+    tokens: int
+    cost_usd: str
+    report: str
+    prefetches: list[PrefetchView]
+    continues: ContinuesView | None
+    origin: OriginView
+    folder: str
+    created_at: datetime | None
+    updated_at: datetime | None
+    last: int
+
+
+class StepCounts(BaseModel):
+    """How far the steps of a run are."""
+
+    total: int
+    done: int
+    failed: int
+    running: int
+
+
+class RunRow(BaseModel):
+    """A run in a list."""
+
+    id: str
+    status: str
+    request: str
+    goal: str
+    folder: str
+    locale: str
+    created_at: datetime | None
+    updated_at: datetime | None
+    steps: StepCounts
+    questions: int
+    tokens: int
+    cost_usd: str
+    damage: str
+    planning_seconds: float
+    running_seconds: float
+    waiting_seconds: float
+
+
+class RunPage(BaseModel):
+    """Some runs, newest first; `next` is the cursor of the page behind."""
+
+    items: list[RunRow]
+    next: str | None
+
+
+class Listed(BaseModel):
+    """A list of whatever was asked for."""
+
+    items: list[dict[str, Any]]
+
+
+class Plain(BaseModel):
+    """An object whose fields the documentation describes."""
+
+    model_config = {"extra": "allow"}
+
+
+class Inspected(BaseModel):
+    """All that is known of one step."""
+
+    step: dict[str, Any] | None
+    state: StepView
+    template_inputs: Json
+    resolved_inputs: Json
+    attempts: list[dict[str, Any]]
+    exchanges: list[dict[str, Any]]
+
+
+class Difference(BaseModel):
+    """What changed from one revision of a plan to another."""
+
+    from_: int = Field(alias="from")
+    to: int
+    changes: list[dict[str, Any]]
+
+
+class Revision(BaseModel):
+    """One plan of a run's history."""
+
+    revision: int
+    hash: str
+    origin: str
+    cause: str
+    at: datetime
+    plan: dict[str, Any]
+
+
+class Revisions(RootModel[list[Revision]]):
+    """All plans of a run, oldest first."""

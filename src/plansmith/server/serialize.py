@@ -1,0 +1,363 @@
+"""Turns runs, steps, questions and plans into the JSON of the API."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Final, cast
+
+from plansmith.app import Plansmith
+from plansmith.engine.journal import load_results
+from plansmith.errors import PlansmithError
+from plansmith.plan import events as e
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json, canonical_json
+from plansmith.plan.estimate import Estimate
+from plansmith.plan.next_move import AwaitReview, Execute, next_move
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import MapStep, PlanStep
+from plansmith.report.data import times_of
+from plansmith.review.policy import active_steps, effects
+from plansmith.runs.rerun import carried_over, everything_done
+from plansmith.server.errors import not_found, problem_json
+from plansmith.server.provenance import run_origins
+
+CLIP: Final = 20_000
+WHOLE: Final = 1_000_000
+_HOST: Final = re.compile(rb"\bhttps?://([^/\s\"'\\?#@]+)")
+_MOST_HOSTS: Final = 100
+
+
+async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
+    """A run, whole, from one reading of its journal."""
+    journal = await smith.runs.journals.load(run_id)
+    events, run = journal.events, await smith.runs.journals.owners.marked(journal.run)
+    steps = await step_views(smith, run, CLIP)
+    report = await smith.store.get(run.report_hash) if run.report_hash else ""
+    specs = await known_tools(smith)
+    return {
+        **_head(run),
+        "plan": run.plan.to_json() if run.plan else None,
+        "hash": run.plan.hash if run.plan else None,
+        "problems": [problem_json(each) for each in run.problems],
+        "estimate": estimate_view(run.estimate) if run.estimate else None,
+        "effects": await effects_view(
+            smith,
+            run.plan,
+            run.templates,
+            done={name for name, state in run.steps.items() if state.reused_from},
+        ),
+        "origins": _plain(await run_origins(smith, events, specs)),
+        "review": _review(run, events),
+        "steps": steps,
+        "questions": [question_view(each) for each in run.questions.values()],
+        "report": str(report),
+        "prefetches": await _prefetches(smith, run),
+        "continues": _continues(run),
+    }
+
+
+async def known_tools(smith: Plansmith) -> Mapping[str, ToolSpec]:
+    """Today's tools; while they cannot be listed, runs can still be looked at."""
+    try:
+        return (await smith.runs.intake.callees()).specs
+    except PlansmithError:
+        return {}
+
+
+async def _prefetches(smith: Plansmith, run: Run) -> list[Json]:
+    """What was read before the plan stood, with what came of it."""
+    return [
+        {
+            "key": key,
+            "tool": each.tool,
+            "inputs": clip(await smith.store.get(each.inputs), CLIP),
+            "started_at": moment(each.started_at),
+            "ended_at": moment(each.ended_at),
+            "error": each.error,
+            "step": each.step or None,
+        }
+        for key, each in run.prefetches.items()
+    ]
+
+
+def _continues(run: Run) -> Json:
+    """What continuing this run would take over and run; nothing when there is none of both."""
+    if run.plan is None or not run.status.over:
+        return None
+    kept = carried_over(run, run.plan)
+    if everything_done(run.plan, kept):
+        return None
+    return {"done": len(kept), "total": sum(not step.disabled for step in run.plan.steps)}
+
+
+def _head(run: Run) -> dict[str, Json]:
+    return {
+        "id": run.id,
+        "status": run.status.value,
+        "phase": run.phase.value,
+        "request": run.request,
+        "locale": run.locale,
+        "decision": run.decision,
+        "reason": run.reason,
+        "damage": run.damage,
+        "interrupted": run.interrupted,
+        "approved": run.approved,
+        "running_hash": run.running_hash,
+        "revisions": run.revisions,
+        "paused": run.paused,
+        "cancel_asked": run.cancel_asked,
+        "replans": run.replans,
+        "iterations": run.iterations,
+        "rejections": run.rejections,
+        "tokens": run.tokens,
+        "cost_usd": str(run.money),
+        "origin": run.origin.to_json(),
+        "folder": run.folder,
+        "created_at": moment(run.created_at),
+        "updated_at": moment(run.updated_at),
+        "last": run.last.number if run.last else 0,
+    }
+
+
+def estimate_view(estimate: Estimate) -> dict[str, Json]:
+    """What a plan will take; the basis is put into the reader's language on the way out."""
+    return {**estimate.to_json(), "basis": [*estimate.basis]}
+
+
+def _plain(found: Mapping[str, Mapping[str, str]]) -> dict[str, Json]:
+    return {step: dict(places) for step, places in found.items()}
+
+
+def _review(run: Run, events: Sequence[e.Event]) -> Json:
+    """What a person is, or was, asked about the current plan."""
+    if run.plan is None:
+        return None
+    digest = run.plan.hash
+    asked = [each.body for each in events if isinstance(each.body, e.ReviewAsked)]
+    current = [each for each in asked if each.hash == digest]
+    if not current and is_undecided(run):
+        return {"asked": True, "hash": digest, "reasons": [Sentence("review.undecided")]}
+    if not current:
+        return None
+    return {"asked": awaits_review(run), "hash": digest, "reasons": list(current[-1].reasons)}
+
+
+def awaits_review(run: Run) -> bool:
+    """Whether a person has to decide on the plan that stands now."""
+    return isinstance(next_move(run), AwaitReview)
+
+
+def is_undecided(run: Run) -> bool:
+    """Whether nobody was asked about a run's plan, and it waits for somebody's word."""
+    match next_move(run):
+        case Execute(needs_start=True) | AwaitReview():
+            return run.phase is RunStatus.PLANNING
+        case _:
+            return False
+
+
+async def step_views(smith: Plansmith, run: Run, room: int) -> dict[str, Json]:
+    """Every step with its result, clipped where it is longer than the room."""
+    results = await load_results(smith.store, run)
+    started = {name: each.inputs for name, each in run.steps.items() if each.inputs}
+    inputs = dict(
+        zip(started, await asyncio.gather(*map(smith.store.get, started.values())), strict=True)
+    )
+    return {
+        name: step_view(state, results.get(name), inputs.get(name), room)
+        for name, state in run.steps.items()
+    }
+
+
+def step_view(state: StepState, result: Json, inputs: Json, room: int) -> dict[str, Json]:
+    """Where one step stands."""
+    text = canonical_json(result) if state.status is StepStatus.DONE else b""
+    clipped = len(text) > room
+    return {
+        "status": state.status.value,
+        "attempts": state.attempts,
+        "inputs": clip(inputs, room),
+        "result": clip(result, room),
+        "result_hash": state.result_hash,
+        "result_size": len(text),
+        "clipped": clipped,
+        "error": state.error,
+        "error_kind": state.error_kind,
+        "progress": state.progress,
+        "tokens": state.tokens,
+        "started_at": moment(state.started_at),
+        "finished_at": moment(state.finished_at),
+        "prefetched": bool(state.prefetched),
+        "reused_from": state.reused_from,
+    }
+
+
+def clip(value: Json, room: int) -> Json:
+    """A value that fits, or the beginning of its text."""
+    text = canonical_json(value)
+    if len(text) <= room:
+        return value
+    whole = value if isinstance(value, str) else text.decode()
+    return f"{whole[:room]}…"
+
+
+def question_view(asked: e.QuestionAsked) -> dict[str, Json]:
+    """A question as a person is shown it; the state a call left is none of their business."""
+    return {
+        "question": asked.question,
+        "kind": asked.asks,
+        "text": asked.text,
+        "options": list(asked.options),
+        "answer_schema": asked.answer_schema,
+        "step": asked.step,
+        "expires_at": moment(asked.expires_at),
+        "link": asked.link,
+        "callee": asked.callee,
+        "sources": list(asked.sources),
+        "times": asked.times,
+    }
+
+
+async def effects_view(
+    smith: Plansmith,
+    plan: Plan | None,
+    templates: Mapping[str, Plan],
+    *,
+    done: Collection[str] = (),
+) -> dict[str, Json]:
+    """What a plan does to the world, by step, and counted without what is done already."""
+    counts = dict.fromkeys(Effect, 0)
+    by_step: dict[str, Json] = {}
+    specs = await known_tools(smith)
+    agents = {spec.name: spec for spec in smith.runs.intake.agents()}
+    for step in plan.steps if plan else ():
+        if step.disabled:
+            continue
+        found: list[Effect] = []
+        for inner in active_steps(Plan(steps=(step,)), templates):
+            found += [effect for _, effect in effects(inner, tools=specs, agents=agents)]
+        for effect in found if step.id not in done else ():
+            counts[effect] += 1
+        if found or isinstance(step, (MapStep, PlanStep)):
+            worst = max(found, key=lambda each: each.rank, default=Effect.READ)
+            by_step[step.id] = worst.value
+    hosts = _HOST.findall(canonical_json(plan.to_json())) if plan else []
+    names = sorted({each.decode(errors="replace").lower() for each in hosts})[:_MOST_HOSTS]
+    total: dict[str, Json] = {effect.value: count for effect, count in counts.items()}
+    return {**total, "hosts": list(names), "by_step": by_step}
+
+
+def run_row(run: Run, events: Sequence[e.Event] = ()) -> dict[str, Json]:
+    """A run in a list; its times are told where its events are at hand."""
+    times = times_of(events)
+    planned = run.plan.steps if run.plan else ()
+    states = [run.steps[step.id].status for step in planned if step.id in run.steps]
+    return {
+        "id": run.id,
+        "status": run.status.value,
+        "request": run.request,
+        "goal": run.plan.goal if run.plan else "",
+        "folder": run.folder,
+        "locale": run.locale,
+        "created_at": moment(run.created_at),
+        "updated_at": moment(run.updated_at),
+        "steps": {
+            "total": len(states),
+            "done": states.count(StepStatus.DONE),
+            "failed": states.count(StepStatus.FAILED),
+            "running": states.count(StepStatus.RUNNING),
+        },
+        "questions": len(run.questions),
+        "tokens": run.tokens,
+        "cost_usd": str(run.money),
+        "damage": run.damage,
+        "planning_seconds": times.planning,
+        "running_seconds": times.running,
+        "waiting_seconds": times.waiting,
+    }
+
+
+def moment(at: datetime | None) -> str | None:
+    """A time as RFC 3339 in UTC."""
+    return at.isoformat().replace("+00:00", "Z") if at else None
+
+
+async def inspected(smith: Plansmith, run_id: str, name: str) -> dict[str, Json]:
+    """All that the journal and the store know of a step."""
+    journal = await smith.runs.journals.load(run_id)
+    events, run = journal.events, journal.run
+    state = run.steps.get(name)
+    if state is None:
+        raise not_found("step", name)
+    result = await smith.store.get(state.result_hash) if state.result_hash else None
+    inputs = await smith.store.get(state.inputs) if state.inputs else None
+    step = _step_of(run.plan, name)
+    template = step.get("inputs") if step else None
+    return {
+        "step": step,
+        "state": step_view(state, result, inputs, WHOLE),
+        "template_inputs": template,
+        "resolved_inputs": inputs,
+        "attempts": list(_attempts(run, events, name)),
+        "exchanges": await _exchanges(smith, events),
+    }
+
+
+def _step_of(plan: Plan | None, name: str) -> dict[str, Json] | None:
+    """The step of the plan that a name is, or is a part of."""
+    step = plan.by_id.get(name.split("/", maxsplit=1)[0]) if plan else None
+    return step.to_json() if step else None
+
+
+def _attempts(run: Run, events: Sequence[e.Event], name: str) -> list[Json]:
+    """Each call of a step; one that was made early has the times of the early read."""
+    found: list[dict[str, Json]] = []
+    ended: datetime | None = None
+    for event in events:
+        match event.body:
+            case e.StepStarted(step=step, attempt=attempt, key=key) as body if step == name:
+                early = run.prefetches.get(body.prefetched)
+                began, ended = (early.started_at, early.ended_at) if early else (event.at, None)
+                found.append({"number": attempt, "key": key, "started_at": moment(began)})
+                found[-1] |= {"finished_at": None, "error": "", "read_early": early is not None}
+            case (
+                e.StepDone(step=step)
+                | e.StepFailed(step=step)
+                | e.StepCancelled(step=step)
+                | e.StepUnknown(step=step)
+            ) as body if step == name and found:
+                found[-1]["finished_at"] = moment(ended or event.at)
+                found[-1]["error"] = _error(body)
+            case _:
+                pass
+    return cast("list[Json]", found)
+
+
+def _error(body: e.StepDone | e.StepFailed | e.StepCancelled | e.StepUnknown) -> str:
+    match body:
+        case e.StepFailed(error=error):
+            return error
+        case e.StepCancelled(reason=reason) | e.StepUnknown(reason=reason):
+            return reason
+        case _:
+            return ""
+
+
+async def _exchanges(smith: Plansmith, events: Sequence[e.Event]) -> list[Json]:
+    """What models were asked and said for the plan that stands."""
+    records = [
+        event.body.record
+        for event in events
+        if isinstance(event.body, (e.Triaged, e.PlanProposed)) and event.body.record
+    ]
+    if not records:
+        return []
+    said = cast("list[dict[str, Json]]", await smith.store.get(records[-1]))
+    return [
+        {"model": each["model"], "prompt": each["prompt"], "output": each["text"]} for each in said
+    ]

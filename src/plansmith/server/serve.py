@@ -1,0 +1,357 @@
+"""Starts a server from its settings: listens, limits connections, ends gracefully."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, cast
+
+import uvicorn
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from plansmith.adapters.agents.a2a.registry import AgentRegistry
+from plansmith.app import Plansmith
+from plansmith.config import Settings
+from plansmith.errors import Misconfigured
+from plansmith.server.app import make_app
+from plansmith.server.auth import Auth, load_token, scoped
+from plansmith.server.background import BackgroundRuns
+from plansmith.server.drafts import Drafts
+from plansmith.server.errors import HttpProblem
+from plansmith.server.middleware import GateRules, host_names, is_loopback
+from plansmith.server.ops.leader import Leader
+from plansmith.server.ops.logs import Log
+from plansmith.server.ops.metrics import Metrics, Spans, tracer
+from plansmith.server.settings import Serve
+from plansmith.server.state import LiveAgent, RunList, ServerState
+from plansmith.server.tokens import TokenFile
+from plansmith.wiring import PARTS, TeamSmiths, load, make_agents, make_model, make_smith
+
+if sys.platform != "win32":
+    import resource
+
+BACKLOG: Final = 128
+_MOST: Final = 512
+_FEWEST: Final = 16
+_RESERVED: Final = 256
+_WANTED_FILES: Final = 4096
+_FULL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
+    b"Connection: close\r\n\r\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimit:
+    """How many connections there may be, and of one address, and the time for a request's head."""
+
+    most: int = _MOST
+    per_peer: int = _MOST * 3 // 4
+    head_s: float = 10.0
+
+
+def connection_limit(head_s: float = 10.0, *, most: int = 0) -> ConnectionLimit:
+    """Room for so many connections, or for as many as leave runs the files they need."""
+    if most:
+        return ConnectionLimit(most=most, per_peer=max(1, most * 3 // 4), head_s=head_s)
+    if sys.platform == "win32":
+        return ConnectionLimit(head_s=head_s)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    files = _WANTED_FILES if soft == resource.RLIM_INFINITY else soft
+    # Half of what is left: new ones are taken in by the dozen before old ones are closed.
+    most = max(_FEWEST, min(_MOST, (files - _RESERVED) // 2))
+    return ConnectionLimit(most=most, per_peer=max(1, most * 3 // 4), head_s=head_s)
+
+
+class Connection(H11Protocol):
+    """uvicorn's connection, which ends when its head does not come, or when others need its place.
+
+    A full server closes the connection that has asked for nothing the longest. So whoever asks at
+    once is answered, however many are held open by somebody who never asks.
+    """
+
+    def __init__(self, *, room: ConnectionLimit, **uvicorn: Any) -> None:
+        super().__init__(**uvicorn)
+        self._room = room
+        self._timer: asyncio.TimerHandle | None = None
+        self.since = self.loop.time()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request of it is being answered."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is None or cycle.response_complete
+
+    def connection_made(self, transport: Any) -> None:
+        """Take it in, in the place of an idle one if there are too many."""
+        super().connection_made(transport)
+        self._wait_for_head()
+        crowd = self._crowd()
+        if not crowd:
+            return
+        idle = [each for each in crowd if each is not self and each.is_idle]
+        if idle:
+            min(idle, key=lambda each: each.since).drop()
+        else:
+            self.transport.write(_FULL)
+            self.drop(at_once=False)
+
+    def _crowd(self) -> list[Connection]:
+        """Those of whom one is too many: of this address, or of all; nobody when there is room."""
+        everyone = cast("list[Connection]", list(self.connections))
+        host = self.client[0] if self.client else ""
+        here = [each for each in everyone if (each.client or ("",))[0] == host]
+        if len(here) > self._room.per_peer:
+            return here
+        return everyone if len(everyone) > self._room.most else []
+
+    def drop(self, *, at_once: bool = True) -> None:
+        """Close it, and let its place go now."""
+        self._forget_head()
+        self.connections.discard(self)
+        if at_once:
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Take data in; a head that has begun has to be whole in time."""
+        if self.is_idle and self._timer is None:
+            self._wait_for_head()
+        super().data_received(data)
+        if not self.is_idle:
+            self._forget_head()
+
+    def on_response_complete(self) -> None:
+        """It is idle from now on."""
+        self.since = self.loop.time()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone."""
+        self._forget_head()
+        super().connection_lost(exc)
+
+    def _wait_for_head(self) -> None:
+        self._timer = self.loop.call_later(self._room.head_s, self._too_slow)
+
+    def _forget_head(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        if self.is_idle:
+            self.drop()
+
+
+_FACES: Final = {
+    "mcp": ("plansmith.server.protocols.mcp:mcp_routes", ("/mcp",)),
+    "a2a": ("plansmith.server.protocols.a2a:a2a_routes", ("/a2a", "/.well-known/agent-card.json")),
+}
+
+
+def protocol_routes(server_state: ServerState, base: str) -> tuple[list[BaseRoute], list[Any]]:
+    """The routes of all faces, and what they hold open; a missing one says what to install."""
+    routes: list[BaseRoute] = []
+    during: list[Any] = []
+    for extra, (dotted, paths) in _FACES.items():
+        try:
+            make = load(dotted)
+        except ModuleNotFoundError:
+            routes += _missing(extra, paths)
+            continue
+        found, held = make(server_state, base)
+        routes += [scoped(each, extra) for each in found]
+        during += held
+    return routes, during
+
+
+def _missing(extra: str, paths: Sequence[str]) -> list[BaseRoute]:
+    async def tell(_: Request) -> Response:
+        hint = f"pip install 'plansmith[{extra}]'"
+        return HttpProblem(501, "not_installed", f"{extra} is not installed", hint=hint).response()
+
+    return [Route(path, tell, methods=["GET", "POST"]) for path in paths]
+
+
+_GRACE_S: Final = 5
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def make_state(settings: Settings, *, log: Log, by: str = "", **given: Any) -> ServerState:
+    """The office of these settings; parts that are given take the place of theirs."""
+    clock = given.setdefault("clock", load(PARTS["clock"])())
+    drafts = Drafts(clock, lambda text: log.info("told", text=text))
+    own = given.pop("model", None)
+    made = own or make_model(settings.models.plan, clock=clock, tell=drafts.tell)
+    registry = _registry(settings)
+    live = [LiveAgent(registry, each) for each in registry.agents()] if registry else []
+    given.setdefault("agents", live)
+    smith: Plansmith = make_smith(settings, tell=drafts.tell, model=drafts.overheard(made), **given)
+    teams = TeamSmiths(smith, settings, tell=drafts.tell, model=own)
+    return ServerState(
+        smith=smith,
+        teams=teams,
+        settings=settings,
+        drafts=drafts,
+        conducting=BackgroundRuns(smith, teams=teams, drafts=drafts, log=log),
+        log=log,
+        meters=Metrics(),
+        rows=RunList(smith),
+        by=by or getpass.getuser(),
+        alone=Leader(_lock_path(settings), clock),
+        registry=registry,
+        live=tuple(live),
+    )
+
+
+def _lock_path(settings: Settings) -> Path | None:
+    """The lock of a store that is a file; others are not locked."""
+    url = settings.store_url()
+    if not url.startswith("sqlite:"):
+        return None
+    path: Path = load(PARTS["sqlite_path"])(url)
+    # One a folder: a server takes up only the runs of the folder it is in.
+    here = sha256(str(Path.cwd().resolve()).encode()).hexdigest()[:12]
+    return path.with_name(f"{path.name}.{here}.serve.lock")
+
+
+def _registry(settings: Settings) -> AgentRegistry | None:
+    """The A2A agents, where there are any."""
+    if not settings.agents and not (load(PARTS["data_folder"])() / "agents").is_dir():
+        return None
+    secrets = load(PARTS["secrets"])(settings.secrets)
+    registry: AgentRegistry = make_agents(settings, secrets=secrets)
+    return registry
+
+
+def bind(serve: Serve) -> socket.socket:
+    """The listening socket; an address others can reach needs the person's word and a token."""
+    if not is_loopback(serve.host) and not serve.remote:
+        hint = "add --insecure-remote if others may reach this server, and name a --token-file"
+        raise Misconfigured(f"{serve.host} can be reached from other machines", hint=hint)
+    family = socket.AF_INET6 if ":" in serve.host else socket.AF_INET
+    # Named as TCP: only then does asyncio send small answers at once.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((serve.host, serve.port))
+        sock.listen(BACKLOG)  # now: whoever follows the link at once waits and is not refused
+    except (OSError, OverflowError) as error:
+        sock.close()
+        hint = "choose another one with --port"
+        raise Misconfigured(
+            f"cannot listen on {serve.host}:{serve.port}: {error}", hint=hint
+        ) from None
+    return sock
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which lets event streams end before it waits for connections."""
+
+    def __init__(self, config: uvicorn.Config, closing: asyncio.Event) -> None:
+        super().__init__(config)
+        self._closing = closing
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Heed the first signal; the process then ends as told, not as if it had been killed."""
+        if threading.current_thread() is not threading.main_thread() or os.name != "posix":
+            with super().capture_signals():
+                yield
+            return
+        loop = asyncio.get_running_loop()
+        for each in _SIGNALS:
+            loop.add_signal_handler(each, self.handle_exit, each, None)
+        try:
+            yield
+        finally:
+            for each in _SIGNALS:
+                loop.remove_signal_handler(each)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop: streams first."""
+        self._closing.set()
+        await super().shutdown(sockets)
+
+
+def make_server(
+    server_state: ServerState, serve: Serve, sock: socket.socket
+) -> tuple[Server, Auth]:
+    """The server on a bound socket, and the keys to it."""
+    port = int(sock.getsockname()[1])
+    token = load_token(serve.token_file)
+    keys = Auth(
+        token,
+        tokens=TokenFile(serve.tokens_file or serve.token_file.with_name("tokens.json")),
+        by=server_state.by,
+        now=server_state.smith.runs.journals.clock.now,
+        port=port,
+        login=timedelta(days=serve.login_days),
+    )
+    for each in (token, keys.link_token):
+        server_state.log.hide(each)
+    routes, during = protocol_routes(server_state, base_url(sock))
+    app = make_app(
+        server_state,
+        keys=keys,
+        rules=GateRules(hosts=host_names(serve.host, port, serve.allow_hosts), **serve.rules),
+        more=routes,
+        during=during,
+        spans=Spans(tracer() if serve.telemetry else None),
+    )
+    config = uvicorn.Config(
+        app,
+        http=cast(
+            "type[asyncio.Protocol]",
+            partial(Connection, room=connection_limit(serve.head_s, most=serve.connections)),
+        ),
+        backlog=BACKLOG,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        lifespan="on",
+        timeout_graceful_shutdown=_GRACE_S,
+        proxy_headers=False,
+    )
+    return Server(config, server_state.closing), keys
+
+
+def base_url(sock: socket.socket) -> str:
+    """The address of a server, as this machine reaches it."""
+    host, port = sock.getsockname()[:2]
+    name = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - a link to here
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}"
+
+
+async def run_server(settings: Settings, serve: Serve, announce: Callable[[str], None]) -> None:
+    """Serve until a signal ends it; `announce` is told the one-time link."""
+    with bind(serve) as sock:
+        log = Log()
+        log.take_over()
+        server_state = make_state(settings, log=log)
+        server, keys = make_server(server_state, serve, sock)
+        announce(f"{base_url(sock)}/?token={keys.link_token}")
+        await server.serve(sockets=[sock])

@@ -1,0 +1,180 @@
+"""What all handlers share: Plansmith, runs in the background, the list of runs, agents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from plansmith.adapters.agents.a2a.registry import AgentRegistry
+from plansmith.app import Plansmith
+from plansmith.config import Settings
+from plansmith.engine.journal import Journal
+from plansmith.errors import OtherTeam, PlansmithError
+from plansmith.plan.capability import AgentSpec
+from plansmith.plan.data import Json
+from plansmith.plan.planning_events import PlanningFigures
+from plansmith.plan.run import Run
+from plansmith.ports import Agent, Call, Closing
+from plansmith.server.background import BackgroundRuns
+from plansmith.server.drafts import Drafts
+from plansmith.server.errors import not_found
+from plansmith.server.ops.leader import Leader
+from plansmith.server.ops.logs import Log
+from plansmith.server.ops.metrics import Metrics
+from plansmith.server.serialize import run_row
+from plansmith.wiring import TeamSmiths
+
+
+class LiveAgent:
+    """An agent as the registry has it now; `refresh` after an approval."""
+
+    def __init__(self, registry: AgentRegistry, agent: Agent) -> None:
+        self._registry = registry
+        self._agent = agent
+        self._name = agent.spec.name
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The card that is approved."""
+        return self._agent.spec
+
+    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+        """The task's result."""
+        return await self._agent.work(task, inputs, call)
+
+    async def refresh(self) -> None:
+        """Take the agent over as it stands now."""
+        found = [each for each in self._registry.agents() if each.spec.name == self._name]
+        if found:
+            old, self._agent = self._agent, found[0]
+            if isinstance(old, Closing):
+                await old.close()
+
+    async def close(self) -> None:
+        """Let go of what the agent holds open."""
+        if isinstance(self._agent, Closing):
+            await self._agent.close()
+
+
+_KEPT: Final = 20_000
+Row = dict[str, Json]
+
+
+class Listed(NamedTuple):
+    """A run in a list; the run itself is kept only while it is open, without results."""
+
+    row: Row
+    run: Run | None
+    metrics: PlanningFigures | None
+
+
+class RunList:
+    """All runs, newest first, as far as lists and sums need them."""
+
+    def __init__(self, smith: Plansmith) -> None:
+        self._smith = smith
+        self._position = -1
+        self._listed: OrderedDict[str, Listed] = OrderedDict()
+
+    async def refresh(self) -> None:
+        """Forget whatever has changed since the last time."""
+        store = self._smith.store
+        if self._position < 0:
+            self._position = await store.wait_news(-1)
+        while news := await store.news(self._position):
+            for each in news:
+                self._listed.pop(each.run, None)
+            self._position = news[-1].position
+
+    async def listed(self, run_id: str) -> Listed:
+        """One run; a damaged one says so and hides no other."""
+        known = self._listed.get(run_id)
+        if known is not None:
+            return known
+        before = self._position
+        run, events = await self._smith.runs.journals.listed(run_id)
+        found = Listed(run_row(run, events), None if run.status.over else run, run.metrics)
+        # What was written while this was read may be missing in it: then it is read again.
+        if self._position == before:
+            self._listed[run_id] = found
+            if len(self._listed) > _KEPT:
+                self._listed.popitem(last=False)
+        return found
+
+    def forget(self, run_id: str) -> None:
+        """The run was removed."""
+        self._listed.pop(run_id, None)
+
+    async def newest(self, before: str = "") -> AsyncIterator[Listed]:
+        """Runs from the newest on, or from the one behind a cursor."""
+        await self.refresh()
+        ids = list(await self._smith.store.runs())
+        # A run that was removed since is no reason to begin anew: ids sort by time.
+        end = ids.index(before) if before in ids else None
+        for run_id in reversed(ids[:end]):
+            if end is not None or not before or run_id < before:
+                yield await self.listed(run_id)
+
+    async def open(self) -> list[Listed]:
+        """The runs that are not over, oldest first."""
+        await self.refresh()
+        return [await self.listed(run_id) for run_id in await self._smith.store.open_runs()]
+
+
+_LONGEST: Final = 300
+
+
+@dataclass(slots=True)
+class ServerState:
+    """One server's state; runs and templates are in the store, not here."""
+
+    smith: Plansmith
+    settings: Settings
+    drafts: Drafts
+    conducting: BackgroundRuns
+    log: Log
+    meters: Metrics
+    rows: RunList
+    by: str
+    alone: Leader
+    teams: TeamSmiths
+    registry: AgentRegistry | None = None
+    live: tuple[LiveAgent, ...] = ()
+    model_calls: dict[str, list[tuple[str, int]]] = field(
+        default_factory=dict[str, list[tuple[str, int]]]
+    )
+    ready: bool = False
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def journal(self, run_id: str) -> Journal:
+        """The journal of a run that is there."""
+        if len(run_id) > _LONGEST or not run_id.isprintable():
+            raise not_found("run", run_id)
+        try:
+            return await self.smith.runs.journals.load(run_id)
+        except PlansmithError as error:
+            if type(error) is PlansmithError:  # the journal's word for: no event at all
+                raise not_found("run", run_id) from None
+            raise
+
+    async def for_run(self, run_id: str, *, acts: bool = True) -> ServerState:
+        """This office with the Plansmith of the team that a run belongs to, if to any.
+
+        Who only looks at a run whose team cannot be made here, or stops it, needs no team.
+        """
+        try:
+            smith = await self.teams.of_id(run_id)
+        except OtherTeam:
+            if acts:
+                raise
+            return self
+        except PlansmithError:
+            return self  # there is no such run, or it is damaged: whoever reads it says so
+        return self if smith is self.smith else replace(self, smith=smith)
+
+    async def run(self, run_id: str) -> Run:
+        """A run that is there, as it stands, without results."""
+        return (await self.journal(run_id)).run

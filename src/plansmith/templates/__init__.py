@@ -1,0 +1,1 @@
+"""Plans kept by name and version."""

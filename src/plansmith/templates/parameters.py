@@ -1,0 +1,261 @@
+"""Takes values out of a plan as parameters, and puts others in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, cast
+
+from plansmith.errors import Refused
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json, Path, same
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import (
+    FROM,
+    LITERAL,
+    PARAMS,
+    Ref,
+    escape_text,
+    find,
+    literal,
+    lookup,
+    pieces,
+    value_text,
+)
+from plansmith.plan.steps import ToolStep
+
+NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
+_PART: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+_KEPT: Final = ("type", "enum", "format", "minimum", "maximum", "pattern", "description", "items")
+_PROSE: Final = frozenset({"goal", "title", "why"})
+_FIELDS: Final = ("inputs", "task", "question", "instruction", "over", "title", "why")
+
+
+class Place(NamedTuple):
+    """A value of a plan that may become a parameter, and where it stands."""
+
+    where: str
+    value: Json
+
+
+class Parametrised(NamedTuple):
+    """A plan with references to parameters, and the JSON Schema of an object of them."""
+
+    plan: Plan
+    parameters: dict[str, Json]
+
+
+def places(plan: Plan) -> Iterator[Place]:
+    """Every value in the inputs of a plan that is given in the plan itself."""
+    for step in plan.steps:
+        for field, template in step.to_json().items():
+            if field == "inputs":
+                yield from _leaves(template, f"{step.id}.inputs")
+            elif field == "each":
+                inner = cast("dict[str, Json]", template).get("inputs", {})
+                yield from _leaves(inner, f"{step.id}.each.inputs")
+
+
+def _leaves(value: Json, where: str) -> Iterator[Place]:
+    if isinstance(value, dict) and not {FROM, LITERAL} & value.keys():
+        for key, child in value.items():
+            yield from _leaves(child, f"{where}.{key}")
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from _leaves(child, f"{where}[{index}]")
+    elif not isinstance(value, dict) and not list(find(value)):
+        yield Place(where, value)
+
+
+def parametrise(
+    plan: Plan,
+    chosen: Mapping[str, Sequence[str]],
+    *,
+    tools: Mapping[str, ToolSpec],
+    required: Sequence[str] = (),
+) -> Parametrised:
+    """Take values out of a plan; each parameter's first place gives its type and its default.
+
+    A further place holds the same value, or is a text in which it occurs.
+    """
+    tree = plan.to_json()
+    properties: dict[str, Json] = {}
+    for name, wheres in chosen.items():
+        if not re.fullmatch(NAME, name):
+            raise Refused(f"{name!r} is not a name for a parameter", hint="use letters and _")
+        if not wheres:
+            raise Refused(f"the parameter {name!r} has no place in the plan", hint="name a value")
+        value = _value_at(plan, tree, wheres[0])
+        form = _form(plan, wheres[0], value, tools)
+        kept: dict[str, Json] = {"examples": [value]} if name in required else {"default": value}
+        properties[name] = form | kept
+        for where in wheres:
+            _replace(plan, tree, where, value, name)
+    unknown = sorted(set(required) - chosen.keys())
+    if unknown:
+        raise Refused(f"there is no parameter {unknown[0]!r}", hint="choose a value for it first")
+    schema: dict[str, Json] = {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in chosen if name in required],
+        "additionalProperties": False,
+    }
+    return Parametrised(Plan.model_validate(tree), schema)
+
+
+def _value_at(plan: Plan, tree: dict[str, Json], where: str) -> Json:
+    holder, key = _holder(plan, tree, where)
+    value = _member(holder, key, where)
+    if list(find(value)):
+        raise Refused(f"{where} is not a value: it comes from another step")
+    return value
+
+
+def _replace(plan: Plan, tree: dict[str, Json], where: str, value: Json, name: str) -> None:
+    holder, key = _holder(plan, tree, where)
+    old = _member(holder, key, where)
+    mark = str(Ref(PARAMS, (name,)))
+    if same(old, value):
+        new: Json = mark
+    elif isinstance(old, str) and _in_text(value_text(value)).search(old):
+        new = _in_text(value_text(value)).sub(lambda _: mark, old)
+    else:
+        message = f"{where} is {value_text(old)[:60]!r} and not {value_text(value)[:60]!r}"
+        raise Refused(message, hint="a parameter has one value; choose another one for this place")
+    cast("dict[str | int, Json]", holder)[key] = new
+
+
+def _in_text(word: str) -> re.Pattern[str]:
+    """A value as it stands in a text: whole words, where it begins and ends with letters."""
+    start = r"(?<!\w)" if word[:1].isascii() and word[:1].isalnum() else ""
+    end = r"(?!\w)" if word[-1:].isascii() and word[-1:].isalnum() else ""
+    return re.compile(start + re.escape(word) + end) if word else re.compile(r"(?!)")
+
+
+def _holder(plan: Plan, tree: dict[str, Json], where: str) -> tuple[Json, str | int]:
+    """The object or list that holds a place, and the key in it."""
+    path = _path(where)
+    if path == ("goal",):
+        return tree, "goal"
+    steps = cast("list[dict[str, Json]]", tree["steps"])
+    index = next((at for at, step in enumerate(plan.steps) if path[:1] == (step.id,)), None)
+    if index is None:
+        raise Refused(f"{where}: the plan has no step {path[0] if path else ''!r}")
+    inner = path[1:]
+    field = inner[1:2] if inner[:1] == ("each",) else inner[:1]
+    if not inner or not field or field[0] not in _FIELDS:
+        raise Refused(f"{where} is no place for a value", hint="such as oslo.inputs.city")
+    node: Json = steps[index]
+    for key in inner[:-1]:
+        node = _member(node, key, where)
+    return node, inner[-1]
+
+
+def _path(where: str) -> Path:
+    found = _PART.findall(where)
+    return tuple(int(position) if position else key for key, position in found)
+
+
+def _member(node: Json, key: str | int, where: str) -> Json:
+    if isinstance(node, dict) and isinstance(key, str) and key in node:
+        return node[key]
+    if isinstance(node, list) and isinstance(key, int) and key < len(node):
+        return node[key]
+    raise Refused(f"there is nothing at {where}", hint="`templates save --list` lists the values")
+
+
+_TYPES: Final[dict[type, str]] = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+def _form(plan: Plan, where: str, value: Json, tools: Mapping[str, ToolSpec]) -> dict[str, Json]:
+    """What a tool says of an argument, or else the type that the value has."""
+    path = _path(where)
+    step = plan.by_id.get(str(path[0]))
+    spec = tools.get(step.tool) if isinstance(step, ToolStep) else None
+    if spec is not None and path[1:2] == ("inputs",) and len(path) == 3:
+        declared = cast("Json", spec.input_schema.get("properties"))
+        found = declared.get(str(path[2])) if isinstance(declared, dict) else None
+        if isinstance(found, dict) and not {"$ref", "anyOf", "oneOf", "allOf"} & found.keys():
+            kept: dict[str, Json] = {key: found[key] for key in _KEPT if key in found}
+            if kept:
+                return kept
+    if isinstance(value, list | dict):
+        return {"type": "array" if isinstance(value, list) else "object"}
+    return {"type": _TYPES[type(value)]} if value is not None else {}
+
+
+def parameter_names(plan: Plan) -> set[str]:
+    """The parameters that a plan refers to."""
+    refs = (ref for step in plan.steps for ref in step.refs())
+    return {str(ref.path[0]) for ref in refs if ref.step == PARAMS and ref.path}
+
+
+def bind(plan: Plan, values: Mapping[str, Json]) -> Plan:
+    """The plan with the values of its parameters put in; nothing in them is ever a reference."""
+    tree = plan.to_json()
+    if isinstance(tree.get("goal"), str):
+        tree["goal"] = _bound_prose(str(tree["goal"]), values)
+    for step in cast("list[dict[str, Json]]", tree["steps"]):
+        _bind_step(step, values)
+    return Plan.model_validate(tree)
+
+
+def _bind_step(step: dict[str, Json], values: Mapping[str, Json]) -> None:
+    for field in _FIELDS:
+        if field not in step:
+            continue
+        given = step[field]
+        if field in _PROSE:
+            step[field] = _bound_prose(str(given), values)
+        elif isinstance(given, str) and field != "over":
+            step[field] = _bound_text(given, values)
+        else:
+            step[field] = _bound(given, values)
+    each = step.get("each")
+    if isinstance(each, dict):
+        _bind_step(each, values)
+
+
+def _bound(template: Json, values: Mapping[str, Json]) -> Json:
+    if isinstance(template, str):
+        parts = pieces(template)
+        only = parts[0]
+        if len(parts) == 1 and isinstance(only, Ref) and only.step == PARAMS:
+            return literal(_of(only, values))
+        return _bound_text(template, values)
+    if isinstance(template, list):
+        return [_bound(child, values) for child in template]
+    if not isinstance(template, dict) or (len(template) == 1 and LITERAL in template):
+        return template
+    if template.get(FROM) == PARAMS:
+        ref = next((found.ref for found in find(template)), None)
+        return literal(_of(ref, values)) if ref is not None else template
+    if FROM in template:
+        return template
+    return {key: _bound(child, values) for key, child in template.items()}
+
+
+def _bound_text(text: str, values: Mapping[str, Json]) -> str:
+    """A text in which only references to steps are left as references."""
+    if "{{" not in text:
+        return text
+    return "".join(
+        escape_text(piece)
+        if isinstance(piece, str)
+        else escape_text(value_text(_of(piece, values)))
+        if piece.step == PARAMS
+        else str(piece)
+        for piece in pieces(text)
+    )
+
+
+def _bound_prose(text: str, values: Mapping[str, Json]) -> str:
+    """A goal, title or reason, in which only parameters are references at all."""
+    marks = {str(Ref(PARAMS, (name,))): value_text(value) for name, value in values.items()}
+    if not marks:
+        return text
+    return re.sub("|".join(map(re.escape, marks)), lambda found: marks[found[0]], text)
+
+
+def _of(ref: Ref, values: Mapping[str, Json]) -> Json:
+    return lookup(ref, {PARAMS: dict(values)})

@@ -1,0 +1,69 @@
+"""Writes into a plan which versions of templates it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from plansmith.plan.plan import Plan
+from plansmith.plan.steps import AnyStep, MapStep, PlanStep
+from plansmith.templates.book import Template, plan_steps, template_of, with_defaults
+
+
+def pinned(plan: Plan, templates: Mapping[str, Template]) -> Plan:
+    """The plan with each plan step naming its version, its content and all its parameters.
+
+    What is approved is then what runs, at every depth, whatever is saved under the same name or
+    given by the program later. What a program gives has no versions, and keeps its name.
+    """
+    return _Pinning(templates).plan(plan)
+
+
+def contents(plan: Plan, templates: Mapping[str, Template]) -> dict[str, Plan]:
+    """What the templates of a pinned plan consist of, at every depth, by the names in its steps."""
+    pinning = _Pinning(templates)
+    found: dict[str, Plan] = {}
+    way = [step for _, step in plan_steps(plan)]
+    while way:
+        step = way.pop()
+        template = template_of(step, templates)
+        inner = pinning.content(template) if template else None
+        if inner is not None and step.template not in found:
+            found[step.template] = inner
+            way += [each for _, each in plan_steps(inner)]
+    return found
+
+
+class _Pinning:
+    """Pins plans, each template once; one that runs itself has no content, and never runs."""
+
+    def __init__(self, templates: Mapping[str, Template]) -> None:
+        self._templates = templates
+        self._made: dict[str, Plan | None] = {}
+
+    def plan(self, plan: Plan) -> Plan:
+        return plan.replace(steps=tuple(self._pin(step) for step in plan.steps))
+
+    def content(self, template: Template) -> Plan | None:
+        """The plan of a template, pinned itself."""
+        if template.full_name not in self._made:
+            self._made[template.full_name] = None
+            self._made[template.full_name] = self.plan(template.plan)
+        return self._made[template.full_name]
+
+    def _pin(self, step: AnyStep) -> AnyStep:
+        if isinstance(step, MapStep):
+            return step.replace(each=self._pin(step.each))
+        if not isinstance(step, PlanStep):
+            return step
+        template = template_of(step, self._templates)
+        if template is None:
+            return step
+        content = self.content(template)
+        fields: dict[str, Any] = {
+            "inputs": with_defaults(template, step.inputs),
+            "content": content.hash if content else None,
+        }
+        if template.saved_at is not None:
+            fields |= {"template": template.full_name, "version": template.version}
+        return step.replace(**fields)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plansmith import Plan, Problem
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.planner.check.lint import lint_plan
+from plansmith.planner.check.names import reads
+
+LIST: dict[str, Any] = {"type": "array", "maxItems": 5}
+TOOLS = [
+    ToolSpec(name="look", effect=Effect.READ, output_schema={"properties": {"few": LIST}}),
+    ToolSpec(name="save", effect=Effect.WRITE),
+    ToolSpec(name="mail", effect=Effect.FINAL),
+    ToolSpec(name="get_order"),
+    ToolSpec(name="order_pizza"),
+]
+
+
+def lint(*steps: dict[str, Any]) -> list[tuple[str, str, str | None]]:
+    found: list[Problem] = lint_plan(Plan.model_validate({"steps": list(steps)}), TOOLS)
+    assert all(each.hint for each in found)
+    return [(each.code, str(each.severity), each.step) for each in found]
+
+
+def look(name: str, what: str = "", **fields: Any) -> dict[str, Any]:
+    return {"id": name, "tool": "look", "inputs": {"q": what or name}} | fields
+
+
+def reply(*names: str) -> dict[str, Any]:
+    return {"id": "r", "instruction": "tell " + " ".join(f"{{{{{name}}}}}" for name in names)}
+
+
+def test_a_plan_in_order_gets_no_remark() -> None:
+    assert lint(look("a"), look("b", "{{a}}"), reply("b")) == []
+    assert lint({"id": "s", "tool": "save"}) == []
+    assert lint({"id": "a", "agent": "x", "task": "do"}) == []
+
+
+def test_a_reading_that_reaches_no_reply_is_dead() -> None:
+    assert lint(look("a"), look("b"), reply("a")) == [("PS401", "warning", "b")]
+    assert lint(look("a"), look("b"), look("c", "{{b}}"), reply("a")) == [
+        ("PS401", "warning", "b"),
+        ("PS401", "warning", "c"),
+    ]
+
+
+def test_a_reading_that_serves_an_act_an_agent_or_an_order_is_alive() -> None:
+    for user in (
+        {"id": "u", "tool": "save", "inputs": {"x": "{{b}}"}},
+        {"id": "u", "tool": "order_pizza", "after": ["b"]},
+        {"id": "u", "agent": "x", "task": "use {{b}}"},
+    ):
+        assert "PS401" not in {code for code, _, _ in lint(look("a"), look("b"), user, reply("a"))}
+
+
+def test_an_order_between_readings_without_need_is_noted() -> None:
+    assert lint(look("a"), look("b", after=["a"]), reply("a", "b")) == [("PS402", "note", "b")]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        look("b", "{{a}}", after=["a"]),
+        {"id": "b", "tool": "save", "after": ["a"]},
+        look("b", "{{c}}", after=["a"]),
+    ],
+)
+def test_an_order_that_data_an_act_or_another_way_explains_is_fine(second: dict[str, Any]) -> None:
+    between = look("c", "{{a}}")
+    found = lint(look("a"), between, second, reply("a", "b", "c"))
+    assert "PS402" not in {code for code, _, _ in found}
+
+
+def test_an_output_that_those_who_wait_do_not_use_is_noted() -> None:
+    assert lint(look("a"), {"id": "s", "tool": "save", "after": ["a"]}) == [("PS403", "note", "a")]
+
+
+def test_the_same_work_twice_is_told() -> None:
+    assert lint(look("a", "x"), look("b", "x"), reply("a", "b")) == [("PS404", "warning", "b")]
+    mail = {"tool": "mail", "inputs": {"to": "me"}}
+    assert lint({"id": "a"} | mail, {"id": "b"} | mail) == [("PS404", "warning", "b")]
+
+
+def test_looking_again_later_is_only_noted_and_after_a_change_it_is_fine() -> None:
+    first = look("a", "x")
+    again = look("b", "x", after=["a"])
+    assert ("PS404", "note", "b") in lint(first, again, reply("a", "b"))
+    change = {"id": "s", "tool": "save", "inputs": {"x": "{{a}}"}}
+    third = look("b", "x", after=["s"])
+    found = lint(first, change, third, reply("a", "b"))
+    assert "PS404" not in {code for code, _, _ in found}
+
+
+def test_a_map_that_acts_on_a_list_of_unknown_length_is_told() -> None:
+    each = {"tool": "save", "inputs": {"x": "{{item}}"}}
+
+    def codes(over: Any, inner: dict[str, Any] = each, **fields: Any) -> set[str]:
+        found = lint(look("a"), {"id": "m", "over": over, "each": inner} | fields, reply("m"))
+        return {code for code, _, _ in found}
+
+    assert "PS405" in codes("{{a.many}}")
+    assert "PS405" not in codes("{{a.few}}")
+    assert "PS405" not in codes([1, 2])
+    reading = {"tool": "look", "inputs": {"q": "{{item}}"}}
+    assert "PS405" not in codes("{{a.many}}", reading)
+    assert "PS405" in codes("{{a.many}}", reading, width=200)
+
+
+def test_an_act_on_unseen_values_is_told_unless_somebody_is_asked() -> None:
+    mail = {"id": "m", "tool": "mail", "inputs": {"text": "{{a}}"}}
+    ask = {"id": "q", "question": "Send {{a}}?"}
+    assert ("PS406", "warning", "m") in lint(look("a"), mail)
+    assert ("PS406", "note", "m") in lint(look("a"), mail | {"tool": "save"})
+    assert lint(look("a"), ask, mail | {"after": ["q"]}) == []
+    assert lint({"id": "q", "question": "?"}, mail | {"inputs": {"text": "{{q}}"}}) == []
+    assert lint(mail | {"inputs": {"text": "fixed"}}) == []
+
+
+def test_readings_at_the_end_without_a_reply_are_told_once() -> None:
+    assert lint(look("a"), look("b")) == [("PS407", "warning", "a")]
+
+
+def test_a_plan_with_a_ring_gets_no_remarks() -> None:
+    assert lint(look("a", after=["b"]), look("b", after=["a"])) == []
+
+
+def test_switched_off_steps_are_not_looked_at() -> None:
+    assert lint(look("a"), look("b", disabled=True), reply("a")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("get_order", True),
+        ("FlightSearch", True),
+        ("查询天气", True),
+        ("search_and_book", False),
+        ("order_pizza", False),
+        ("thing", False),
+    ],
+)
+def test_a_tool_that_says_nothing_of_its_effect_is_judged_by_its_name(
+    name: str, expected: bool
+) -> None:
+    assert reads(ToolSpec(name=name)) is expected
+    assert not reads(ToolSpec(name=name, effect=Effect.WRITE))
+    assert reads(ToolSpec(name=name, effect=Effect.READ))

@@ -1,0 +1,28 @@
+"""Claims: what counts as one passage of an answer, and which steps it rests on."""
+
+from __future__ import annotations
+
+import pytest
+
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.report.history import check_claims
+
+RUN = Run(id="r", steps={"a": StepState(status=StepStatus.DONE)})
+
+
+@pytest.mark.parametrize(
+    ("text", "passages", "uncited"),
+    [
+        ("One [step:a]\nTwo", 2, 1),
+        ("| region | total [step:a] |\n|---|---|\n| North | 1 |\n| South | 2 |", 1, 0),
+        ("| region [step:a] |\n|---|\n| North |\n\n| other |\n|---|", 2, 1),
+        ("- todo.md [step:a]\n  - 2: call Bob\n  - 3: call Ann\n- other", 2, 1),
+        ("Text [step:a]\n  more text", 2, 1),
+    ],
+)
+def test_a_table_is_one_passage_and_what_is_below_a_bullet_is_of_it(
+    text: str, passages: int, uncited: int
+) -> None:
+    found = check_claims(text, RUN, {"a"})
+    assert (len(found.claims), found.uncited) == (passages, uncited)
+    assert found.text == text

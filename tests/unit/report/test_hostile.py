@@ -1,0 +1,344 @@
+"""Whatever a tool or a model wrote, a report of it runs nothing, loads nothing, hides nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html import escape
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plansmith import Plan, Run, RunStatus, StepStatus
+from plansmith.plan.run import StepState
+from plansmith.report.build import make_report
+from plansmith.report.data import Report
+from plansmith.report.html import to_html
+from plansmith.report.markdown import to_markdown
+
+SCRIPTS = [
+    "<script>alert(1)</script>",
+    "<ScRiPt src=//evil.example/x.js></sCrIpT>",
+    "<script\x0c>alert(1)</script>",
+    "<scr<script>ipt>alert(1)</scr</script>ipt>",
+    "<svg onload=alert(1)>",
+    "<svg><script>alert(1)</script></svg>",
+    "<img src=x onerror=alert(1)>",
+    "<img src='https://evil.example/pixel.gif'>",
+    "<iframe src=javascript:alert(1)></iframe>",
+    "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
+    "<object data=javascript:alert(1)></object>",
+    "<embed src=//evil.example/a.swf>",
+    "<link rel=stylesheet href=//evil.example/a.css>",
+    "<style>@import url(//evil.example/a.css)</style>",
+    "<base href=//evil.example/>",
+    "<meta http-equiv=refresh content='0;url=//evil.example'>",
+    "<form action=//evil.example><button>ok</button></form>",
+    "<body onload=alert(1)>",
+    "<details open ontoggle=alert(1)>",
+    "<marquee onstart=alert(1)>",
+    "<video src=//evil.example/v.mp4 onerror=alert(1)>",
+    "<math><mi xlink:href='javascript:alert(1)'>x</mi></math>",
+    "<a href=javascript:alert(1)>x</a>",
+    "<a href='data:text/html,<script>alert(1)</script>'>x</a>",
+    "</code></pre><script>alert(1)</script>",
+    "</title><script>alert(1)</script>",
+    "</style><script>alert(1)</script>",
+    "--><script>alert(1)</script><!--",
+    "<!--><script>alert(1)</script>",
+    "<![CDATA[<script>alert(1)</script>]]>",
+    "<?php echo 1 ?>",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "&#60;script&#62;alert(1)&#60;/script&#62;",
+    '"><script>alert(1)</script>',
+    "' onmouseover='alert(1)",
+    '" autofocus onfocus="alert(1)',
+    "`onmouseover=alert(1)",
+    "<x/onclick=alert(1)>click",
+    "<input onfocus=alert(1) autofocus>",
+    "<template><script>alert(1)</script></template>",
+    "\x00<script>alert(1)</script>",
+    "<\x00script>alert(1)</script>",
+    "{{constructor.constructor('alert(1)')()}}",
+    "${alert(1)}",
+    "<noscript><p title='</noscript><script>alert(1)</script>'>",
+]
+LINKS = [
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](java\tscript:alert(1))",
+    "[x](java\nscript:alert(1))",
+    "[x](&#106;avascript:alert(1))",
+    "[x](javascript&colon;alert(1))",
+    "[x](  javascript:alert(1))",
+    "[x](<javascript:alert(1)>)",
+    "[x](vbscript:msgbox)",
+    "[x](data:text/html;base64,PHNjcmlwdD4=)",
+    "[x](file:///etc/passwd)",
+    "[x](//evil.example)",
+    "[x](\\\\evil.example\\share)",
+    "[x](ftp://evil.example)",
+    "[x](blob:https://evil.example/1)",
+    "[x](about:blank)",
+    "[x](chrome://settings)",
+    "[x](intent://evil#Intent;end)",
+    "[x](tel:+1900)",
+    '[x](https://good.example"onmouseover="alert(1))',
+    "[x](https://good.example' onclick='alert(1))",
+    '[x](https://good.example "a" onclick="b")',
+    "[x](https://good.example/<script>)",
+    "[javascript:alert(1)](https://good.example)",
+    "[https://bank.example](https://evil.example/login)",
+    "[x][1]\n\n[1]: javascript:alert(1)",
+    "[1]: https://evil.example 'x'\n\n[1]",
+    "<javascript:alert(1)>",
+    "<https://good.example onclick=alert(1)>",
+    'https://good.example/"onmouseover=alert(1)',
+    "http://good.example/<img/src=x/onerror=alert(1)>",
+    "![x](https://evil.example/pixel.gif)",
+    "![x](javascript:alert(1))",
+    "![a![b](https://evil.example/1.png)](https://evil.example/2.png)",
+    "[![x](https://evil.example/1.png)](javascript:alert(1))",
+    "![x][p]\n\n[p]: https://evil.example/1.png",
+    "mailto:a@b.example?subject=<script>",
+    "[m](mailto:a@b.example?body=x%0d%0aBcc:c@d.example)",
+    "[x](https://user:pw@evil.example@good.example/)",
+    "[x](https:evil.example)",
+    "<https://good.example/%E2%80%AE%1b>",
+    "[x](https://good.example/%E2%80%AE 'a title <b>')",
+    "[![x](https://evil.example/1.png)](https://good.example)",
+]
+MARKDOWN = [
+    "# not a heading of ours",
+    "Answer\n======",
+    "## Evidence\n\n**oslo** forged",
+    "- forged item\n- another",
+    "1. forged\n2. list",
+    "> forged quote",
+    "| a | b |\n|---|---|\n| <script>alert(1)</script> | ![x](https://evil.example/i) |",
+    "```\nnot closed",
+    "```html\n<script>alert(1)</script>\n```",
+    "````\n```\n<script>alert(1)</script>\n```\n````",
+    "~~~\n</code></pre><script>alert(1)</script>\n~~~",
+    "`` ` ``<script>`",
+    "`<img src=x onerror=alert(1)>`",
+    "**<script>alert(1)</script>**",
+    "*[x](javascript:alert(1))*",
+    "***bold***_it_~~gone~~",
+    "a\\\nb\\`c",
+    "***\n---\n___",
+    "<details><summary>x</summary>y</details>",
+    "[^1]\n\n[^1]: <script>alert(1)</script>",
+    "$$\\href{javascript:alert(1)}{x}$$",
+    ":smile: @someone #123",
+    "[ ] [x] task",
+    "&copy; &#x1f4a9; &amp;lt;",
+    "x" * 5000 + "<script>alert(1)</script>",
+    "*" * 400,
+    "[" * 400,
+    "`" * 401,
+    "**a** " * 300,
+    "> " * 400 + "deep",
+    "".join(f"{'  ' * depth}- item\n" for depth in range(100)),
+    "&#8238; &rlm; &#27;",
+]
+HIDING = [
+    "\u202etxt.exe",
+    "\u2066\u2069\u200f\u200e",
+    "user\u202e\u2066// admin\u2069\u2066",
+    "zero\u200bwidth\u200c\ufeff",
+    "\u2028line\u2029separators",
+    "\x1b[2J\x1b[31mred",
+    "\x1b]0;title\x07",
+    "\x1b]8;;https://evil.example\x07x\x1b]8;;\x07",
+    "\x9b31m",
+    "\x08\x08\x08overwritten",
+    "line\rover",
+    "bell\x07\x7f",
+    "tag\U000e0041\U000e0042",
+    "\udcff lone",
+    "\U0001d173music",
+    "\xadsoft\u2060",
+]
+PAYLOADS = [*SCRIPTS, *LINKS, *MARKDOWN, *HIDING]
+TAGS = {
+    *("html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "h4", "h5", "h6"),
+    *("p", "br", "ul", "ol", "li", "a", "code", "pre", "strong", "em", "blockquote", "table"),
+    *("tr", "th", "td", "span", "hr"),
+}
+ATTRIBUTES = {
+    *("lang", "charset", "http-equiv", "content", "name", "href", "rel", "class", "id", "start"),
+}
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\U000e0000-\U000e0fff\ud800-\udfff]"
+)
+
+
+class Seen(HTMLParser):
+    """Everything of a page that could do something."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.text: list[str] = []
+        self.odd: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def handle_comment(self, data: str) -> None:
+        self.odd.append(data)
+
+    def handle_pi(self, data: str) -> None:
+        self.odd.append(data)
+
+    def unknown_decl(self, data: str) -> None:
+        self.odd.append(data)
+
+
+def report_of(payload: str) -> Report:
+    """A report with the payload wherever somebody else's words come in."""
+    steps: list[dict[str, Any]] = [
+        {"id": "oslo", "tool": "look", "title": payload},
+        {"id": "bad", "tool": "look"},
+        {"id": "r", "instruction": "{{oslo}}"},
+    ]
+    plan = Plan.model_validate(
+        {
+            "goal": payload.encode("utf-8", "replace").decode(),
+            "assumptions": [payload.encode("utf-8", "replace").decode()],
+            "steps": [
+                {
+                    key: each.encode("utf-8", "replace").decode() if isinstance(each, str) else each
+                    for key, each in step.items()
+                }
+                for step in steps
+            ],
+        }
+    )
+    states = {
+        "oslo": StepState(StepStatus.DONE, result_hash="0" * 64),
+        "bad": StepState(StepStatus.FAILED, error=payload),
+        "r": StepState(StepStatus.DONE, result_hash="1" * 64),
+    }
+    run = Run(id=payload, request=payload, plan=plan, steps=states)
+    results: dict[str, Any] = {"oslo": {"text": payload, payload: 1}, "r": payload}
+    return make_report(run, RunStatus.PARTLY_DONE, results)
+
+
+def unsafe(page: str) -> list[object]:
+    """What of a page is not one of the few harmless things."""
+    seen = Seen(page)
+    bad: list[object] = list(seen.odd)
+    for tag, attributes in seen.tags:
+        bad += [tag] if tag not in TAGS else []
+        bad += [(tag, name) for name in attributes if name not in ATTRIBUTES]
+        target = attributes.get("href", "#")
+        if not re.match(r"#step-|https?://[^/]|mailto:", target, re.IGNORECASE) and target != "#":
+            bad.append(target)
+    bad += [found for text in seen.text if (found := HIDDEN.findall(text))]
+    return bad
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_a_page_does_nothing_whatever_it_tells_of(payload: str) -> None:
+    page = to_html(report_of(payload))
+    assert unsafe(page) == []
+    assert [tag for tag, _ in Seen(page).tags].count("style") == 1
+    assert not HIDDEN.search(page)
+
+
+def bare_of_code(text: str) -> str:
+    """Markdown without listings, code spans and escaped marks: what is left can have a meaning."""
+    text = re.sub(r"^(`{3,})text\n.*?\n\1$", "", text, flags=re.MULTILINE | re.DOTALL)
+    kept: list[str] = []
+    at = 0
+    while at < len(text):
+        ticks = re.compile("`+").match(text, at)
+        if text[at] == "\\":
+            at += 2
+        elif ticks:
+            closing = re.compile(rf"(?<!`){ticks[0]}(?!`)").search(text, ticks.end())
+            at = closing.end() if closing else ticks.end()
+        else:
+            kept.append(text[at])
+            at += 1
+    return "".join(kept)
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_markdown_is_inert_whatever_it_tells_of(payload: str) -> None:
+    text = to_markdown(report_of(payload))
+    assert not HIDDEN.search(text)
+    bare = bare_of_code(text)
+    links = re.compile(r"\]\(<(?:https?://|mailto:)[^<>\s]+>\)", re.IGNORECASE)
+    assert "<" not in links.sub("", bare)
+    assert "](" not in links.sub("", bare)
+    # An image is an outside request as soon as somebody looks.
+    assert "![" not in bare
+    assert not re.search(r"^\s{0,3}\[[^\]]+\]:", bare, re.MULTILINE)
+
+
+def test_the_corpus_is_large() -> None:
+    assert len(set(PAYLOADS)) >= 100
+
+
+@given(st.text(alphabet=st.sampled_from("<>[]()!`*_#&;:/\\\"'|-= \nascriptjhve."), max_size=80))
+def test_no_mixture_of_marks_gets_through(text: str) -> None:
+    test_a_page_does_nothing_whatever_it_tells_of(text)
+    test_markdown_is_inert_whatever_it_tells_of(text)
+
+
+def test_what_is_harmless_is_still_shown_as_meant() -> None:
+    answer = (
+        "## Result\n\nIt is **cold** in *Oslo*: `-3`, see [the page](https://good.example/a?b=1).\n"
+        "- one\n- two\n\n| city | C |\n|---|---|\n| Oslo | -3 |\n\n```\nraw <b>\n```"
+    )
+    page = to_html(report_of(answer))
+    tags = [tag for tag, _ in Seen(page).tags]
+    assert all(tags.count(tag) >= 1 for tag in ("strong", "em", "code", "table", "th", "td", "li"))
+    links = [each for tag, each in Seen(page).tags if tag == "a" and "rel" in each]
+    assert links[0]["href"] == "https://good.example/a?b=1"
+    assert "good.example" in "".join(Seen(page).text)
+    written = to_markdown(report_of(answer))
+    for shown in ("**cold**", "*Oslo*", "- one", "| Oslo | -3 |", "[the page](<https://good"):
+        assert shown in written
+
+
+def test_lists_in_lists_and_quotes_keep_their_places() -> None:
+    answer = "1. one\n   - inner\n\n     ```\n     raw\n     ```\n2. two\n\n> said\n> so\n\n---"
+    written = to_markdown(report_of(answer))
+    for shown in ("\n1. one\n", "\n   - inner\n", "\n     ```text\n     raw\n", "\n2. two\n"):
+        assert shown in written
+    assert "\n> said\n> so\n" in written
+    tags = [tag for tag, _ in Seen(to_html(report_of(answer))).tags]
+    assert tags.count("blockquote") == tags.count("ol") == tags.count("hr") == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["> " * 400 + "deep", "- " * 400 + "deep", "[" * 6000 + "deep", "a\n" * 250_000 + "deep"],
+)
+def test_what_is_too_deep_or_too_long_to_read_is_shown_letter_for_letter(answer: str) -> None:
+    report = replace(report_of("x"), answer=replace(report_of("x").answer, text=answer))
+    assert escape(answer) in to_html(report)
+    assert answer in to_markdown(report)
+
+
+def test_words_that_name_another_address_than_they_lead_to_are_told_on() -> None:
+    page = to_html(report_of("[https://bank.example](https://evil.example/login)"))
+    assert "(evil.example)" in "".join(Seen(page).text)
+
+
+@pytest.mark.parametrize("opening", ["[", "*", "`", "|", "[x]("])
+def test_long_runs_of_marks_are_read(opening: str) -> None:
+    assert to_html(report_of(opening * 3000))
