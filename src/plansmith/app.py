@@ -11,10 +11,10 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
 from plansmith.adapters.tools.functions import FunctionTool, FunctionTools
 from plansmith.config import Settings
-from plansmith.engine.budget import RunLimits
-from plansmith.old_names import by_old_name
+from plansmith.old_names import by_old_name, read_options
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event, Who
+from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
@@ -52,6 +52,7 @@ class Plansmith:
         clock: Clock | None = None,
         **more: Unpack[Options],
     ) -> None:
+        more = read_options(more)
         kept = open_store(store) if isinstance(store, str) else store
         clock = clock or SystemClock()
         journals = Journals(
@@ -241,7 +242,7 @@ def _planner(
         context=more.get("context", ()),
         ranker=more.get("ranker"),
         settings=(settings or Settings()).planner,
-        early_start=more.get("limits", RunLimits()).early_start,
+        early_start=more.get("limits", Limits()).early_start,
         tell=more.get("tell", tell_nobody),
         standing=approval.of_run,
     )

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, cast
+
+from plansmith.plan.limits import Limits
+from plansmith.runs.options import Options
+
+RunLimits = Limits
 
 OLD_NAMES: Final[Mapping[str, str]] = {
     # Runs
@@ -38,7 +43,7 @@ OLD_NAMES: Final[Mapping[str, str]] = {
     "usable": "runs.intake.usable",
     # Planning and running
     "budget": "runs.budgets.limits",
-    "caps": "runs.reviser.caps",
+    "caps": "runs.reviser.limits",
     "early_start": "runs.planner.early_start",
     "limits": "runs.execution.limits",
     "need_model": "runs.planner.need_model",
@@ -69,6 +74,29 @@ OLD_NAMES: Final[Mapping[str, str]] = {
     "shelf": "schedules.shelf",
     "tick": "schedules.tick",
 }
+
+
+class Caps(NamedTuple):
+    """How many more plans a run may make before a person is asked; fields of `Limits` now."""
+
+    replans: int = 2
+    iterations: int = 1
+    rejections: int = 3
+
+
+def read_options(given: Mapping[str, Any]) -> Options:
+    """The options of a Plansmith; `caps` and `early_start` are put into its limits."""
+    unknown = given.keys() - Options.__annotations__.keys() - {"caps", "early_start"}
+    if unknown:
+        raise TypeError(f"Plansmith has no option {min(unknown)!r}")
+    options = dict(given)
+    caps, early = options.pop("caps", None), options.pop("early_start", None)
+    limits: Limits = options.get("limits") or Limits()
+    if caps is not None:
+        limits = limits.replace(**{f"max_{name}": each for name, each in caps._asdict().items()})
+    if early is not None:
+        limits = limits.replace(early_start=early)
+    return cast("Options", options | {"limits": limits})
 
 
 def by_old_name(smith: object, name: str) -> Any:

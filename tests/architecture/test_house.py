@@ -53,7 +53,7 @@ def test_a_module_says_what_it_is_in_its_docstring(path: Path) -> None:
 
 def test_the_median_file_is_short() -> None:
     lengths = [len(path.read_text(encoding="utf-8").splitlines()) for path in FILES]
-    assert statistics.median(lengths) <= 150
+    assert statistics.median(lengths) <= 200
 
 
 def test_no_file_has_a_vague_name() -> None:

@@ -64,7 +64,7 @@ async def test_a_plan_is_made_started_and_its_result_read(tmp_path: Path, mode: 
         assert {each.name for each in (await made.list_tools()).tools} == TOOLS
         planned = await call(made, "plan_create", request="the weather")
         assert planned["plan"]["steps"][0]["id"] == "a"
-        assert house.server_state.conducting.busy == 0  # planned, and only that
+        assert house.server_state.background.busy == 0  # planned, and only that
         handle = await call(made, "run_start", run=planned["run"])
         assert handle["run"] == planned["run"]
         result = await call(made, "run_result", run=planned["run"], wait_s=20)
@@ -189,7 +189,7 @@ async def test_a_run_that_a_person_wanted_to_see_is_not_started_over_mcp(tmp_pat
         told = await call(made, "run_start", run=run["id"])
         assert told["status"] == "reviewing"
         assert (await call(made, "run_status", run=run["id"]))["for_a_person"]
-        assert house.server_state.conducting.busy == 0
+        assert house.server_state.background.busy == 0
         assert house.tools.calls == []
 
 

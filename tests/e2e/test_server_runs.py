@@ -212,7 +212,7 @@ async def test_planning_nobody_wants_any_more_is_stopped(tmp_path: Path) -> None
         await model.began.wait()
         await house.post(f"/v1/runs/{run['id']}/cancel")
         assert (await house.get(f"/v1/runs/{run['id']}"))["status"] == "cancelled"
-        assert house.server_state.conducting.busy == 0
+        assert house.server_state.background.busy == 0
 
 
 async def test_a_plan_that_was_changed_while_paused_is_decided_on_again(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -37,7 +38,7 @@ async def test_a_program_of_the_first_release_plans_runs_and_lists() -> None:
     assert run.status is RunStatus.DONE
     assert [each.id for each in await smith.runs()] == [run.id]
     assert (await smith.journal(run.id)).run.id == run.id
-    assert (await smith.fork(run.id, at=2)).origin == f"{run.id}@2"
+    assert (await smith.fork(run.id, at=2)).origin.id == run.id
     assert "look" in (await smith.callees()).specs
     assert await smith.resume_all() == []
 
@@ -54,6 +55,18 @@ async def test_a_program_of_the_first_release_keeps_schedules_and_templates() ->
     saved = await TemplateBook(smith).save(LOOK, "looking")
     assert (await smith.templates.get("looking")) == saved
     await smith.close()
+
+
+def test_modules_and_options_of_the_first_release_are_found() -> None:
+    limits_of_then = import_module("plansmith.runner.limits")
+    limits, caps = limits_of_then.RunLimits(width=3), limits_of_then.Caps(replans=7)
+    smith = program(limits=limits, caps=caps, early_start=False)
+    limits = smith.runs.execution.limits
+    assert (limits.width, limits.max_replans, limits.early_start) == (3, 7, False)
+    assert import_module("plansmith.runner.templates").TemplateBook is TemplateBook
+    assert callable(import_module("plansmith.runner.suggesting").suggest)
+    with pytest.raises(TypeError, match="no option 'widht'"):
+        program(widht=3)
 
 
 def test_old_names_are_no_members_and_a_wrong_name_is_said_to_be_wrong() -> None:

@@ -331,8 +331,8 @@ async def test_a_server_leaves_runs_of_another_folder_alone_and_answers_409(
         assert str(tmp_path / "a") in problem["detail"]
         rows = (await second.get("/v1/runs"))["items"]
         assert {row["folder"] for row in rows} == {str(tmp_path / "a")}
-        second.server_state.conducting.go_on(going["id"])
-        await second.server_state.conducting.close()  # whatever it would do is done or stopped
+        second.server_state.background.go_on(going["id"])
+        await second.server_state.background.close()  # whatever it would do is done or stopped
         assert (await second.get(f"/v1/runs/{going['id']}"))["status"] == "running"
         assert second.tools.calls == []
     monkeypatch.chdir(tmp_path / "a")

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from plansmith.cli.describe import ran, review_lines, run_json, waiting_lines
 from plansmith.cli.editor import edit_in_editor
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.questions import (
     ALL,
     ask_line,
@@ -21,7 +22,7 @@ from plansmith.cli.questions import (
     whole_lines,
 )
 from plansmith.cli.session import Session, exit_of, has_no_plan, is_unusable
-from plansmith.cli.ui.output import Exit, print_json, print_text
+from plansmith.cli.ui.output import print_json, print_text
 from plansmith.cli.ui.progress import View, ticking
 from plansmith.engine.requested import missing_in
 from plansmith.engine.units import named_unit
@@ -42,7 +43,7 @@ _DETACH_S: Final = 2.0
 
 
 class Stop(StrEnum):
-    """How conducting ended."""
+    """How the run was left."""
 
     ITSELF = "itself"
     DETACHED = "detached"

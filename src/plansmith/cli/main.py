@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import IO, Any, Final, NamedTuple, NoReturn, Protocol, cast
 
-from plansmith.cli.ui.output import Exit
+from plansmith.cli.exit_codes import Exit
 from plansmith.errors import (
     InvalidPlan,
     JournalError,

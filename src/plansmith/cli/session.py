@@ -13,8 +13,8 @@ from typing import Final
 
 from plansmith.adapters.tools.toolset import DescribedTools
 from plansmith.app import Plansmith
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import carried, command_line, settings_of, warn
-from plansmith.cli.ui.output import Exit
 from plansmith.cli.ui.progress import Lines, View, make_view
 from plansmith.cli.ui.words import Words, own_locale, words_for
 from plansmith.config import Settings

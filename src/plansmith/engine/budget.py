@@ -42,7 +42,7 @@ def settle_limit(limit: LimitName, value: Json) -> list[AnyBody]:
     return [*paused, CancelAsked(reason=Sentence("cancel.limit", limit=Sentence(f"limit.{limit}")))]
 
 
-__all__ = ["Budget", "BudgetLimits", "Purse", "Refusal", "Reservation"]
+__all__ = ["Budget", "BudgetLimits", "Refusal", "Reservation", "RunBudget"]
 
 GUESSES: Final[Mapping[str, int]] = {"agent": 6000, "reply": 1500, "replan": 8000}
 _FREE: Final = frozenset({"ask", "map", "plan"})

@@ -132,7 +132,7 @@ class Asks:
 Outcome = Done | Failed | Unsure | Asks
 
 
-class Early(Protocol):
+class Prefetched(Protocol):
     """Calls that were made before their plan stood, and that steps may take."""
 
     def promise(self, unit: Unit, inputs: Mapping[str, Json]) -> str:
@@ -153,7 +153,7 @@ class Callees:
     specs: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
     agents: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
     compose: MakeComposer | None = None
-    early: Early | None = None
+    early: Prefetched | None = None
     secrets: Secrets | None = None
     _validators: dict[str, jsonschema_rs.Validator] = field(
         default_factory=dict[str, jsonschema_rs.Validator], repr=False

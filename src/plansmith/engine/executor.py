@@ -67,7 +67,7 @@ class Executor:
         self._cancelled: tuple[e.Actor, str] | None = None
         self._paused: tuple[e.Actor, str] | None = None
         self._words = ProgressBuffer(callees.clock, self._inbox.wake)
-        self.is_conducting = False
+        self.is_executing = False
 
     def cancel(self, by: e.Actor, reason: str = "") -> None:
         """Start nothing more and stop what runs."""
@@ -84,10 +84,10 @@ class Executor:
         """What is known of results, by the names of steps and of their parts."""
         return self._state.results
 
-    async def conduct(self) -> Run:
+    async def execute(self) -> Run:
         """Run until nothing more can be done now; the journal says how far it came."""
         self._inbox.open()
-        self.is_conducting = True
+        self.is_executing = True
         try:
             if self._journal.run.cancel_asked:
                 self._cancelled = SYSTEM, ""  # the word was given, and its process died
@@ -101,7 +101,7 @@ class Executor:
             await self._loop()
             await self._come_to_rest()
         finally:
-            self.is_conducting = False
+            self.is_executing = False
             await self._let_go()
         return self._journal.run
 
@@ -372,7 +372,7 @@ class Executor:
             await self._journal.append(*batch.bodies, values=batch.values)
 
     async def _let_go(self) -> None:
-        """Leave nothing running behind, whatever ended the conducting."""
+        """Leave nothing running behind, whatever ended the run."""
         tasks = [*self._tasks.values(), *self._inbox.close()]
         for task in tasks:
             task.cancel()

@@ -31,7 +31,7 @@ NOT_NEEDED: Final = Sentence("step.not_needed")
 Tell = Callable[[str], None]
 
 
-class _Words:
+class _HeldProgress:
     """What an early call says: kept until its step starts, then passed on."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class _Begun:
     """An early call, from its intent on."""
 
     call: str
-    words: _Words = field(default_factory=_Words)
+    words: _HeldProgress = field(default_factory=_HeldProgress)
     key: str = ""
     started: float = 0.0
     ended: float | None = None

@@ -76,7 +76,7 @@ class RunExecution:
         try:
             if await self._asks_again(journal):
                 return None
-            executor = await self._conductor(journal)
+            executor = await self._executor_for(journal)
         except StaleWriter:
             return None
         if journal.id in self._active:
@@ -104,7 +104,7 @@ class RunExecution:
             await journal.append(*asked)
         return bool(asked)
 
-    async def _conductor(self, journal: Journal) -> Executor:
+    async def _executor_for(self, journal: Journal) -> Executor:
         """What executes a run, once it is written how the reads before it ended."""
         await self._planner.settle_early(journal)
         run, store = journal.run, self._journals.store
@@ -132,10 +132,10 @@ class RunExecution:
             while True:
                 match next_move(journal.run, idle=idle):
                     case Execute() | AwaitAnswer() if _is_running(journal.run, idle=idle):
-                        await executor.conduct()
+                        await executor.execute()
                         idle = True
                     case Conclude() if await self._ended(journal, executor):
-                        again = partial(self._conductor, journal)
+                        again = partial(self._executor_for, journal)
                         executor, idle = await self._journals.patience.until_done(again), False
                         self._active[journal.id] = executor, self._active[journal.id][1]
                     case _:
@@ -195,7 +195,7 @@ class RunExecution:
         active = self._active.get(run_id)
         if active is not None:
             executor, future = active
-            if executor.is_conducting:
+            if executor.is_executing:
                 tell(executor)
             else:  # it is being planned anew: that is not worth waiting for
                 self._interrupted.add(run_id)

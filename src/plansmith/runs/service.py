@@ -129,10 +129,8 @@ class RunService:
         `kept` are results that count already; `reviewed` stands in for our own review.
         """
         who, journal = e.actor(by), self.journals.new(run_id)
-        created = run_created(
-            request, plan, locale=locale, options=options, origin=origin, folder=folder
-        )
-        start = [(created, who)]
+        where = {"locale": locale, "folder": folder}
+        start = [(run_created(request, plan, options=options, origin=origin, **where), who)]
         if plan is None:
             self.planner.need_model()
             await journal.append(*start)

@@ -122,7 +122,7 @@ class Schedules:
         await self.shelf.put_schedule(schedule)
         self.firing.stirred.set()
         if run:
-            reason = f"it runs as the schedule {schedule.name}"
+            reason = Sentence("end.as_schedule", schedule=schedule.name)
             await self._runs.set_aside(run, reason=reason, by=by)
         return schedule
 

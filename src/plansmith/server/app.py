@@ -64,7 +64,7 @@ async def _words(server_state: ServerState, news: Sequence[News]) -> list[tuple[
     """The runs to which somebody said something, each with the number of the last such event."""
     firsts: dict[str, int] = {}
     for each in news:
-        if server_state.conducting.knows(each.run):
+        if server_state.background.knows(each.run):
             firsts.setdefault(each.run, each.number)
     found: dict[str, int] = {}
     for run, first in firsts.items():
@@ -85,7 +85,7 @@ async def _take_on(server_state: ServerState, run_id: str, number: int) -> None:
     # Who answers a question about the request plans by itself: that takes as long as a model.
     spoken = all(event.by.speaks for event in journal.events[number - 1 :])
     if spoken and journal.run.plan is not None and goes_on(journal.run):
-        server_state.conducting.go_on(run_id)
+        server_state.background.go_on(run_id)
 
 
 Resource = Callable[[], Any]
@@ -102,7 +102,7 @@ def make_app(
 ) -> ASGIApp:
     """The whole server; `more` are the routes of MCP and A2A, `during` what they hold open."""
     monotonic = server_state.smith.runs.journals.clock.monotonic
-    intake = _Desk(server_state, Idempotency(monotonic), spans or Spans(None))
+    intake = _Dispatcher(server_state, Idempotency(monotonic), spans or Spans(None))
     by_path: dict[str, list[Route]] = {}
     for each in (*ROUTES, *PAGES):
         by_path.setdefault(each.path, []).append(each)
@@ -123,7 +123,7 @@ def make_app(
     return RequestGate(_Watched(app, intake), keys, rules, monotonic, intake.count_refused)
 
 
-def _web_route(intake: _Desk, path: str, routes: Sequence[Route]) -> WebRoute:
+def _web_route(intake: _Dispatcher, path: str, routes: Sequence[Route]) -> WebRoute:
     by_method = {each.method: each for each in routes}
 
     async def endpoint(request: Request) -> Response:
@@ -155,7 +155,7 @@ async def _lifespan(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await server_state.conducting.close()
+        await server_state.background.close()
         await server_state.teams.close()
         await server_state.smith.close()
         server_state.alone.close()
@@ -170,14 +170,14 @@ async def _take_up(server_state: ServerState) -> None:
         await server_state.alone.wait()
     try:
         count = await server_state.smith.runs.journals.patience.until_done(
-            server_state.conducting.take_up
+            server_state.background.take_up
         )
     except PlansmithError as error:
         server_state.log.failure("not_taken_up", error=str(error))
         return
     server_state.ready = True
     server_state.log.info("ready", runs=count)
-    await server_state.conducting.take_over()
+    await server_state.background.take_over()
 
 
 async def _keep(server_state: ServerState) -> None:
@@ -188,7 +188,7 @@ async def _keep(server_state: ServerState) -> None:
         server_state.log.info("no_schedules", why=str(error))
 
 
-class _Desk:
+class _Dispatcher:
     """Answers requests by the table, and turns what goes wrong into problems."""
 
     def __init__(self, server_state: ServerState, repeats: Idempotency, spans: Spans) -> None:
@@ -237,7 +237,7 @@ class _Desk:
 class _Watched:
     """Counts, times and logs each request; what nobody foresaw becomes a problem too."""
 
-    def __init__(self, app: ASGIApp, intake: _Desk) -> None:
+    def __init__(self, app: ASGIApp, intake: _Dispatcher) -> None:
         self._app = app
         self._desk = intake
 

@@ -16,6 +16,6 @@ async def run_stdio(settings: Settings) -> None:
     try:
         await make_mcp(server_state).run_stdio_async()
     finally:
-        await server_state.conducting.close()
+        await server_state.background.close()
         await server_state.teams.close()
         await server_state.smith.close()

@@ -215,7 +215,7 @@ def make_state(settings: Settings, *, log: Log, by: str = "", **given: Any) -> S
         teams=teams,
         settings=settings,
         drafts=drafts,
-        conducting=BackgroundRuns(smith, teams=teams, drafts=drafts, log=log),
+        background=BackgroundRuns(smith, teams=teams, drafts=drafts, log=log),
         log=log,
         meters=Metrics(),
         rows=RunList(smith),
@@ -321,12 +321,10 @@ def make_server(
         during=during,
         spans=Spans(tracer() if serve.telemetry else None),
     )
+    room = connection_limit(serve.head_s, most=serve.connections)
     config = uvicorn.Config(
         app,
-        http=cast(
-            "type[asyncio.Protocol]",
-            partial(Connection, room=connection_limit(serve.head_s, most=serve.connections)),
-        ),
+        http=cast("type[asyncio.Protocol]", partial(Connection, room=room)),
         backlog=BACKLOG,
         log_config=None,
         access_log=False,

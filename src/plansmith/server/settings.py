@@ -67,12 +67,12 @@ def leaves(settings: Record) -> dict[str, Json]:
 
 
 def _walk(part: Record, dumped: Mapping[str, Json], place: str) -> Iterator[tuple[str, Json]]:
-    for field in type(part).model_fields:
-        value, plain = getattr(part, field), dumped[field]
+    for name in type(part).model_fields:
+        value, plain = getattr(part, name), dumped[name]
         if isinstance(value, Record) and isinstance(plain, dict):
-            yield from _walk(value, plain, f"{place}{field}.")
+            yield from _walk(value, plain, f"{place}{name}.")
         else:
-            yield f"{place}{field}", plain
+            yield f"{place}{name}", plain
 
 
 def shown(name: str, value: Json) -> Json:

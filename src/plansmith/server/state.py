@@ -134,7 +134,7 @@ class ServerState:
     smith: Plansmith
     settings: Settings
     drafts: Drafts
-    conducting: BackgroundRuns
+    background: BackgroundRuns
     log: Log
     meters: Metrics
     rows: RunList
@@ -161,7 +161,7 @@ class ServerState:
             raise
 
     async def for_run(self, run_id: str, *, acts: bool = True) -> ServerState:
-        """This office with the Plansmith of the team that a run belongs to, if to any.
+        """This state with the Plansmith of the team that a run belongs to, if to any.
 
         Who only looks at a run whose team cannot be made here, or stops it, needs no team.
         """

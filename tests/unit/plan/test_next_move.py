@@ -50,7 +50,7 @@ def under_way(questions: Any = (), **steps: StepStatus) -> Run:
             run(plan=PLAN, phase=PLANNING, options=RunOptions(mode="read_only")),
             Execute(begun=False),
         ),
-        (run(plan=PLAN, phase=PLANNING, options={"mode": "review"}), AwaitReview(PLAN.hash)),
+        (run(plan=PLAN, phase=PLANNING, options=RunOptions(mode="review")), AwaitReview(PLAN.hash)),
         (run(plan=PLAN, phase=REVIEWING), AwaitReview(PLAN.hash)),
         (run(plan=PLAN, phase=REVIEWING, questions=ASKED), AwaitAnswer(("q",))),
         (run(plan=PLAN, phase=REVIEWING, approved=PLAN.hash), Execute(begun=False)),

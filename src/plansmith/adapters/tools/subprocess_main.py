@@ -34,7 +34,7 @@ _FILE: Final = 2 * 1024 * 1024 * 1024
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
-class _Desk:
+class _CallQueue:
     """The call at work, and those that wait."""
 
     def __init__(self, calls: BinaryIO) -> None:
@@ -63,7 +63,7 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "wb")
     # What a library prints must not get between the replies.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    intake = _Desk(sys.stdin.buffer)
+    intake = _CallQueue(sys.stdin.buffer)
     threading.Thread(target=intake.listen, daemon=True).start()
     while True:
         try:

@@ -10,9 +10,10 @@ import sys
 from typing import Any
 
 from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import warn
 from plansmith.cli.questions import ask_line
-from plansmith.cli.ui.output import Exit, print_json, print_lines
+from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.config import load_settings
 from plansmith.text import safe
 from plansmith.wiring import PARTS, load, make_agents

@@ -12,10 +12,11 @@ from plansmith.cli.commands.model import offer_model
 from plansmith.cli.commands.plans import FileCommand, print_foreign
 from plansmith.cli.commands.schedule_view import offer_schedule
 from plansmith.cli.describe import run_json, waiting_lines
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import carry, tell_no_plan
 from plansmith.cli.options import add_parts, add_running, settings_of
 from plansmith.cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
-from plansmith.cli.ui.output import Exit, print_json, print_lines, print_text
+from plansmith.cli.ui.output import print_json, print_lines, print_text
 from plansmith.cli.ui.words import own_locale, words_for
 from plansmith.dialects.dialect import DIALECTS
 from plansmith.dialects.native import to_yaml

@@ -15,6 +15,7 @@ from plansmith.cli.describe import (
     waiting_lines,
 )
 from plansmith.cli.editor import edit_from, edit_in_editor
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import carry
 from plansmith.cli.options import add_json, add_parts
 from plansmith.cli.questions import (
@@ -29,7 +30,7 @@ from plansmith.cli.questions import (
     whole_lines,
 )
 from plansmith.cli.session import Session, in_session
-from plansmith.cli.ui.output import Exit, print_json, print_lines
+from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event, PlanProposed, QuestionAsked

@@ -14,9 +14,10 @@ from plansmith.adapters.models.local.files import ModelFolder, weights_path
 from plansmith.adapters.stores.doctor import Finding, diagnose, missing_runs, verify
 from plansmith.adapters.stores.urls import open_store
 from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store, settings_of
 from plansmith.cli.session import find_run
-from plansmith.cli.ui.output import Exit, print_json, print_lines
+from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.config import ModelSettings
 from plansmith.errors import JournalError, Misconfigured
 from plansmith.plan.data import Json

@@ -26,9 +26,10 @@ from plansmith.adapters.models.local.files import (
 )
 from plansmith.adapters.models.local.model import Trial, try_model
 from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json
 from plansmith.cli.questions import ask_line, read_choice
-from plansmith.cli.ui.output import Exit, print_json, print_lines
+from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.cli.ui.words import Words
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured, Refused

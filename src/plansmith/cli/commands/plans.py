@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import warn
 from plansmith.cli.session import Session, in_session
-from plansmith.cli.ui.output import Exit, load_plan, print_json, print_lines, read_file
+from plansmith.cli.ui.output import load_plan, print_json, print_lines, read_file
 from plansmith.cli.ui.words import own_locale
 from plansmith.config import load_settings
 from plansmith.dialects.dialect import DIALECTS, dialect

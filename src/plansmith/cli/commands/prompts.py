@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import warn
-from plansmith.cli.ui.output import Exit, print_json, print_lines
+from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.config import load_settings
 from plansmith.errors import Misconfigured
 from plansmith.planner.model_calls import places, prompt_names, prompt_text

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_parts, add_store
 from plansmith.cli.session import Session, in_session
-from plansmith.cli.ui.output import Exit, print_json, print_lines, print_text
+from plansmith.cli.ui.output import print_json, print_lines, print_text
 from plansmith.errors import Misconfigured
 from plansmith.plan.events import Event
 from plansmith.replay.player import Replayed, replay

@@ -7,10 +7,11 @@ import asyncio
 
 from plansmith.cli.commands.plans import FileCommand, names_run
 from plansmith.cli.describe import continued_lines, run_json, waiting_lines
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import Watcher, carry, finish, interrupts
 from plansmith.cli.options import add_parts, add_running
 from plansmith.cli.session import Session, exit_of, in_session
-from plansmith.cli.ui.output import Exit, load_plan, print_json
+from plansmith.cli.ui.output import load_plan, print_json
 from plansmith.cli.ui.progress import ticking
 from plansmith.errors import Refused, RunBusy
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, Paused, next_move

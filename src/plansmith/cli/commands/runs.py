@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 
 from plansmith.cli.commands.plans import FileCommand
 from plansmith.cli.describe import run_json, run_lines, waiting_lines
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_parts
 from plansmith.cli.session import Session, in_session
-from plansmith.cli.ui.output import Exit, print_json, print_lines
+from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.dialects.native import to_yaml
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run, RunStatus, StepStatus

@@ -30,10 +30,11 @@ from plansmith.cli.commands.schedule_view import (
     waits,
 )
 from plansmith.cli.commands.templates import pairs, typed_value
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import finish, interrupts
 from plansmith.cli.options import settings_of
 from plansmith.cli.session import Session, exit_of, in_session
-from plansmith.cli.ui.output import Exit, load_plan, print_json, print_lines
+from plansmith.cli.ui.output import load_plan, print_json, print_lines
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from plansmith.cli.describe import ran
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import finish
 from plansmith.cli.questions import ask_line, read_choice
 from plansmith.cli.session import Session
-from plansmith.cli.ui.output import Exit, print_json
+from plansmith.cli.ui.output import print_json
 from plansmith.engine.requested import refuse_missing
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.data import Json

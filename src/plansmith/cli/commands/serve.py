@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_parts, settings_of
-from plansmith.cli.ui.output import Exit
 from plansmith.config import data_folder
 from plansmith.errors import Misconfigured
 from plansmith.server.settings import Serve

@@ -10,10 +10,11 @@ from typing import Final
 
 from plansmith.cli.commands.plans import FileCommand, names_run
 from plansmith.cli.commands.report import write_file
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import carry
 from plansmith.cli.options import add_json, add_parts, add_running
 from plansmith.cli.session import Session, in_session
-from plansmith.cli.ui.output import Exit, load_plan, print_json, print_lines, read_file
+from plansmith.cli.ui.output import load_plan, print_json, print_lines, read_file
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan

@@ -11,7 +11,8 @@ from typing import Final
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.cli.commands.plans import FileCommand
-from plansmith.cli.ui.output import Exit, print_json, print_lines
+from plansmith.cli.exit_codes import Exit
+from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.config import data_folder
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 from plansmith.adapters.tools.mcp.servers import McpServers
 from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import carry
 from plansmith.cli.options import add_json, add_parts, add_running
 from plansmith.cli.questions import ask_line
 from plansmith.cli.session import Session, in_session
-from plansmith.cli.ui.output import Exit, print_json, print_lines
+from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.errors import Misconfigured
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.plan import Plan

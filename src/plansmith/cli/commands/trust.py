@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, command_line
 from plansmith.cli.questions import ask_line
-from plansmith.cli.ui.output import Exit, print_json, print_lines
+from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.config import data_folder, look_at
 from plansmith.errors import Misconfigured, StaleDecision
 from plansmith.text import safe

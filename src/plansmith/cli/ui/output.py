@@ -1,4 +1,4 @@
-"""Reads input files and writes results; the exit codes of every command."""
+"""Reads input files and writes results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from enum import IntEnum
 from pathlib import Path
 from typing import TextIO
 
@@ -79,17 +78,3 @@ _COLOURS = {"+ ": "32", "- ": "31", "~ ": "33", "> ": "36", "error": "31", "warn
 def _coloured(line: str) -> str:
     code = next((code for mark, code in _COLOURS.items() if line.startswith(mark)), None)
     return f"\x1b[{code}m{line}\x1b[0m" if code else line
-
-
-class Exit(IntEnum):
-    """What a command's exit code means."""
-
-    OK = 0
-    FAILED = 1
-    USAGE = 2
-    INVALID = 3
-    REFUSED = 4
-    WAITING = 5
-    BUDGET = 6
-    PARTLY = 7
-    INTERRUPTED = 130

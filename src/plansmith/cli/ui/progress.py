@@ -267,7 +267,7 @@ def make_view(words: Words, *, jsonl: bool = False) -> View:
         return JsonLines(Lines(words))
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return Lines(words)
-    block: View = load("plansmith.cli.ui.live:Block")(words)
+    block: View = load("plansmith.cli.ui.live:LiveBlock")(words)
     return block
 
 

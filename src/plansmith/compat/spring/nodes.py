@@ -45,7 +45,7 @@ REJECTED: Final = "the plan was rejected without a word on why"
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _StateContext:
     """What the state knows, as context: data, never instructions."""
 
     state: State
@@ -100,7 +100,7 @@ class PlannerNode:
             plan_model=takes_prompt(self.model),
             clock=self.clock,
             agents=self.agents,
-            sources=[_Told(state)],
+            sources=[_StateContext(state)],
             settings=self.settings.replace(triage=False),
         )
         request = PlanRequest(

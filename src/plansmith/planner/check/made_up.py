@@ -37,7 +37,7 @@ _PATH: Final = re.compile(r"[^\s@]*\.[A-Za-z][A-Za-z0-9]{0,5}")
 def made_up_values(plan: Plan, tools: Tools, told: str) -> list[Problem]:
     """Each value in a step that changes something and that stands in nothing that was told."""
     specs = {spec.name: spec for spec in tool_specs(tools)}
-    source = _Told(told)
+    source = _GivenText(told)
     return [
         problem(
             MADE_UP,
@@ -99,7 +99,7 @@ def _names_something(value: str | float, spoken: set[str]) -> bool:
     return bool(_MARKED.fullmatch(text)) and not _MOMENT.match(text) and not _PATH.fullmatch(text)
 
 
-class _Told:
+class _GivenText:
     """All that a person gave or that was looked up, to find values in."""
 
     def __init__(self, text: str) -> None:

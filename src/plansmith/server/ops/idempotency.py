@@ -19,7 +19,7 @@ _SECONDS: Final = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _StoredAnswer:
     digest: str
     at: float
     future: asyncio.Future[tuple[int, bytes, dict[str, str]]]
@@ -30,7 +30,7 @@ class Idempotency:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._said: OrderedDict[tuple[str, str], _Said] = OrderedDict()
+        self._said: OrderedDict[tuple[str, str], _StoredAnswer] = OrderedDict()
 
     async def once(
         self, key: str, place: str, body: bytes, do: Callable[[], Awaitable[Response]]
@@ -53,7 +53,7 @@ class Idempotency:
     ) -> Response:
         future: asyncio.Future[tuple[int, bytes, dict[str, str]]]
         future = asyncio.get_running_loop().create_future()
-        self._said[place, key] = _Said(digest, self._now(), future)
+        self._said[place, key] = _StoredAnswer(digest, self._now(), future)
         self._said.move_to_end((place, key))
         if len(self._said) > _KEPT:
             self._said.popitem(last=False)

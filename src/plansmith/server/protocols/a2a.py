@@ -169,7 +169,7 @@ class RunTasks(InMemoryTaskStore):
 
     def __init__(self, server_state: ServerState, begun: set[str]) -> None:
         super().__init__()
-        self._office = server_state
+        self._state = server_state
         self._begun = begun
 
     async def get(self, task_id: str, context: Any) -> Task | None:
@@ -178,7 +178,7 @@ class RunTasks(InMemoryTaskStore):
         if kept is None and task_id in self._begun:
             return None  # it is just being made: the run may be there before the task
         try:
-            journal = await self._office.journal(task_id)
+            journal = await self._state.journal(task_id)
         except (HttpProblem, PlansmithError):
             return kept
         run = journal.run
@@ -190,7 +190,7 @@ class RunTasks(InMemoryTaskStore):
         task = Task(id=task_id, context_id=kept.context_id if kept else where)
         task.status.CopyFrom(TaskStatus(state=_state(run)))
         if run.report_hash:
-            report = str(await self._office.smith.store.get(run.report_hash))
+            report = str(await self._state.smith.store.get(run.report_hash))
             task.artifacts.append(_artifact(report))
         return task
 
@@ -210,13 +210,13 @@ class RunExecutor(AgentExecutor):
     """Carries a task out as a run, which goes on whether or not the client listens."""
 
     def __init__(self, server_state: ServerState, begun: set[str]) -> None:
-        self._office = server_state
+        self._state = server_state
         self._begun = begun
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Begin a run, or answer its question, and tell what happens until it rests."""
         run_id, where = str(context.task_id), str(context.context_id)
-        delegate = ProgramAccess(self._office, _caller(context.call_context))
+        delegate = ProgramAccess(self._state, _caller(context.call_context))
         intake = TaskUpdater(event_queue, run_id, where)
         message = context.message or Message()
         try:
@@ -236,7 +236,7 @@ class RunExecutor(AgentExecutor):
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Stop the run."""
         run_id = str(context.task_id)
-        await ProgramAccess(self._office, _caller(context.call_context)).cancel(run_id)
+        await ProgramAccess(self._state, _caller(context.call_context)).cancel(run_id)
         await TaskUpdater(event_queue, run_id, str(context.context_id)).cancel()
 
     async def _begin(
@@ -255,7 +255,7 @@ class RunExecutor(AgentExecutor):
         self, delegate: ProgramAccess, run_id: str, message: Message, text: str
     ) -> None:
         """A message to a task that waits is the answer to its question, if it has one for us."""
-        open_ = await delegate.answerable(await self._office.run(run_id))
+        open_ = await delegate.answerable(await self._state.run(run_id))
         if not open_:
             return  # what waits is a person's: look again, and tell so
         given = next((each for each in _data(message) if "answer" in each), {"answer": text})
@@ -265,13 +265,13 @@ class RunExecutor(AgentExecutor):
     async def _follow(self, run_id: str, intake: TaskUpdater, delegate: ProgramAccess) -> None:
         """Tell each new stand until the run is over or waits for someone."""
         told = ""
-        while goes_on(run := await self._office.run(run_id)):
+        while goes_on(run := await self._state.run(run_id)):
             words = _progress(run)
             if words != told:
                 told = words
                 await intake.start_work(intake.new_agent_message([Part(text=words)]))
             last = run.last.number if run.last else 0
-            await self._office.smith.store.wait(run_id, after=last)
+            await self._state.smith.store.wait(run_id, after=last)
         if run.status.over:
             await self._end(run, intake)
         else:
@@ -281,7 +281,7 @@ class RunExecutor(AgentExecutor):
 
     async def _end(self, run: Run, intake: TaskUpdater) -> None:
         if run.report_hash:
-            report = str(await self._office.smith.store.get(run.report_hash))
+            report = str(await self._state.smith.store.get(run.report_hash))
             part = Part(text=report, media_type="text/markdown")
             await intake.add_artifact([part], artifact_id="report", name="report")
         words = in_language(run.reason, run.locale) or run.status.value

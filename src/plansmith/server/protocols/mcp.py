@@ -47,7 +47,7 @@ def make_mcp(server_state: ServerState) -> MCPServer[Any]:
     server: MCPServer[Any] = MCPServer(
         "plansmith", title="Plansmith", instructions=_ABOUT, version=version("plansmith")
     )
-    intake = _Desk(server_state)
+    intake = _PlansmithTools(server_state)
     reads: list[Any] = [
         intake.plan_show,
         intake.plan_validate,
@@ -96,17 +96,17 @@ def _client(ctx: Ctx) -> Actor:
     return program("MCP", told.client_info.name if told else "")
 
 
-class _Desk:
+class _PlansmithTools:
     def __init__(self, server_state: ServerState) -> None:
-        self._office = server_state
+        self._state = server_state
         self._planning: dict[str, PlanningTool] = {}
 
     def _delegate(self, ctx: Ctx) -> ProgramAccess:
-        return ProgramAccess(self._office, _client(ctx))
+        return ProgramAccess(self._state, _client(ctx))
 
     def _planning_of(self, ctx: Ctx) -> PlanningTool:
         """The plans of a client in words; which one is active is its own."""
-        who, smith = _client(ctx), self._office.smith
+        who, smith = _client(ctx), self._state.smith
         made = PlanningTool(store=smith.store, clock=smith.runs.journals.clock, by=who)
         return self._planning.setdefault(who.name, made)
 
@@ -124,8 +124,8 @@ class _Desk:
 
     async def plan_show(self, ctx: Ctx, run: Run) -> dict[str, Any]:
         """The plan of a run, with its problems, its estimate and what it does to the world."""
-        await self._office.journal(run)
-        view = await run_view(self._office.smith, run)
+        await self._state.journal(run)
+        view = await run_view(self._state.smith, run)
         shown = {name: view[name] for name in ("plan", "problems", "estimate", "effects")}
         return await self._delegate(ctx).status(run) | shown
 
@@ -136,7 +136,7 @@ class _Desk:
         found = read_plan(plan)
         if not isinstance(found, Plan):
             return {"usable": False, "hash": None, "problems": [*map(problem_json, found)]}
-        smith = self._office.smith
+        smith = self._state.smith
         problems = await smith.check(found)
         return {
             "usable": not any(each.severity == "error" for each in problems),
@@ -175,9 +175,9 @@ class _Desk:
         told = await self._delegate(ctx).status(run)
         if not found.status.over:
             return told | {"report": None, "results": None}
-        view: dict[str, Any] = await run_view(self._office.smith, run)
+        view: dict[str, Any] = await run_view(self._state.smith, run)
         results = {name: step["result"] for name, step in view["steps"].items()}
-        report = to_markdown(await load_report(self._office.smith.store, run))
+        report = to_markdown(await load_report(self._state.smith.store, run))
         return told | {"report": report, "results": results}
 
     async def run_answer(

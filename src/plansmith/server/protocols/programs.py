@@ -48,7 +48,7 @@ class ProgramAccess:
         journal = await self.server_state.smith.runs.create(
             request, options=wanted.options(), origin=origin, run_id=run_id, by=self.who
         )
-        self.server_state.conducting.go_on(journal.id)
+        self.server_state.background.go_on(journal.id)
         return journal.id
 
     async def submit(self, plan: Plan, *, run_id: str = "", origin: Origin = _OWN) -> str:
@@ -61,7 +61,7 @@ class ProgramAccess:
             about={"origin": "template"} if origin.kind == "template" else None,
             by=self.who,
         )
-        self.server_state.conducting.go_on(journal.id)
+        self.server_state.background.go_on(journal.id)
         return journal.id
 
     async def use(self, name: str, inputs: Mapping[str, Json], *, run_id: str = "") -> str:
@@ -78,7 +78,7 @@ class ProgramAccess:
             raise Refused(f"run {run_id} is over: {run.status}")
         if awaits_review(run):
             return  # a person was asked, whatever the plan does: the status says so
-        self.server_state.conducting.go_on(run_id)
+        self.server_state.background.go_on(run_id)
 
     async def answer(self, run_id: str, question: str, value: Json) -> None:
         """Answer what a plan or the planner asks; what only a person may decide is refused."""
@@ -87,7 +87,7 @@ class ProgramAccess:
             raise StaleDecision(f"run {run_id} has no open question {question!r}")
         server_state = await self.server_state.for_run(run_id)
         await server_state.smith.runs.answer(run_id, question, value, by=self.who)
-        self.server_state.conducting.go_on(run_id)
+        self.server_state.background.go_on(run_id)
 
     async def answerable(self, run: Run) -> dict[str, e.QuestionAsked]:
         """The open questions that are for programs."""
@@ -100,7 +100,7 @@ class ProgramAccess:
     async def cancel(self, run_id: str) -> None:
         """Stop a run."""
         await self.server_state.journal(run_id)
-        await self.server_state.conducting.halt_planning(run_id)
+        await self.server_state.background.halt_planning(run_id)
         server_state = await self.server_state.for_run(run_id, acts=False)
         await server_state.smith.cancel(run_id, by=self.who)
 

@@ -30,7 +30,7 @@ async def decide(ask: Ask, given: b.Decision) -> Answer:
     run = await server_state.run(ask.run)
     if given.changes is not None:
         deed = smith.request_changes(ask.run, given.changes, by=ask.by)
-        await server_state.conducting.until_journaled(ask.run, deed)
+        await server_state.background.until_journaled(ask.run, deed)
     elif given.reject:
         await server_state.smith.runs.ask_for_review(ask.run, "a person decides")
         await smith.decide(ask.run, reject=True, by=ask.by)
@@ -41,7 +41,7 @@ async def decide(ask: Ask, given: b.Decision) -> Answer:
             raise StaleDecision("this is not the hash of the current plan", hint=hint)
         await server_state.smith.runs.ask_for_review(ask.run, "a person decides")
         await smith.decide(ask.run, approve=given.approve, by=ask.by)
-        server_state.conducting.go_on(ask.run)
+        server_state.background.go_on(ask.run)
     return await run_view(smith, ask.run)
 
 
@@ -55,7 +55,7 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
     value = _left_to_you(run, asked) if given.you_decide else given.answer
     # Not `smith.answer`: that would make the plan before it returns.
     await server_state.smith.runs.answer(ask.run, given.question, value, by=ask.by)
-    server_state.conducting.go_on(ask.run)
+    server_state.background.go_on(ask.run)
     return await run_view(server_state.smith, ask.run)
 
 

@@ -59,7 +59,7 @@ async def prometheus(ask: Ask, _: Nothing) -> Answer:
         statuses[status] = statuses.get(status, 0) + 1
     gauges = {
         "plansmith_open_runs": statuses,
-        "plansmith_busy_runs": {"": float(server_state.conducting.busy)},
+        "plansmith_busy_runs": {"": float(server_state.background.busy)},
         "plansmith_streams": {"": float(server_state.meters.streams)},
     }
     return PlainTextResponse(server_state.meters.text(gauges), media_type=MEDIA_TYPE)

@@ -46,7 +46,7 @@ async def create(ask: Ask, given: b.NewRun) -> Answer:
     else:
         journal = await smith.runs.create(wanted.text, options=wanted.options(), by=ask.by)
         run_id = journal.id
-    server_state.conducting.go_on(run_id)
+    server_state.background.go_on(run_id)
     return await run_view(smith, run_id)
 
 
@@ -93,7 +93,7 @@ async def remove(ask: Ask, _: Nothing) -> Answer:
     if delete is None:
         raise Refused("this store keeps every run", hint="use SQLite or PostgreSQL")
     if not run.status.over:
-        await server_state.conducting.halt_planning(ask.run)
+        await server_state.background.halt_planning(ask.run)
         await smith.cancel(ask.run, by=ask.by)
     await delete(ask.run)
     server_state.rows.forget(ask.run)
@@ -139,7 +139,7 @@ async def cancel(ask: Ask, given: b.ReasonBody) -> Answer:
     server_state = ask.server_state
     if (await server_state.run(ask.run)).status.over:
         raise Refused(f"run {ask.run} is over")
-    await server_state.conducting.halt_planning(ask.run)
+    await server_state.background.halt_planning(ask.run)
     await server_state.smith.cancel(ask.run, by=ask.by, reason=given.reason)
     return await run_view(server_state.smith, ask.run)
 
@@ -148,7 +148,7 @@ async def pause(ask: Ask, given: b.ReasonBody) -> Answer:
     """Start nothing more of a run; what runs may end."""
     server_state = ask.server_state
     await server_state.journal(ask.run)
-    await server_state.conducting.halt_planning(ask.run)
+    await server_state.background.halt_planning(ask.run)
     await server_state.smith.runs.stopping.pause_at_once(ask.run, by=ask.by, reason=given.reason)
     return await run_view(server_state.smith, ask.run)
 
@@ -163,7 +163,7 @@ async def resume(ask: Ask, _: Nothing) -> Answer:
         await server_state.smith.resume(ask.run, by=ask.by)
     if is_undecided(await server_state.run(ask.run)):
         await server_state.smith.runs.ask_for_review(ask.run, EDITED)
-    server_state.conducting.go_on(ask.run)
+    server_state.background.go_on(ask.run)
     return await run_view(server_state.smith, ask.run)
 
 
@@ -204,7 +204,7 @@ async def rerun(ask: Ask, _: Nothing) -> Answer:
 async def _plan_again(ask: Ask, old: Run) -> Answer:
     """The same request once more; planning goes on without the client."""
     journal = await ask.server_state.smith.runs.repeating.ask_again(old, by=ask.by)
-    ask.server_state.conducting.go_on(journal.id)
+    ask.server_state.background.go_on(journal.id)
     return await run_view(ask.server_state.smith, journal.id)
 
 
@@ -213,5 +213,5 @@ async def skip(ask: Ask, given: b.SkipBody) -> Answer:
     server_state = ask.server_state
     await server_state.journal(ask.run)
     deed = server_state.smith.skip(ask.run, given.step, by=ask.by)
-    await server_state.conducting.until_journaled(ask.run, deed)
+    await server_state.background.until_journaled(ask.run, deed)
     return await run_view(server_state.smith, ask.run)

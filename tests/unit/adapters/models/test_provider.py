@@ -430,7 +430,7 @@ def test_one_model_serves_several_event_loops() -> None:
 def test_nothing_heavy_is_imported_before_the_first_call() -> None:
     code = """
 import sys
-from plansmith.adapters.models import failures, limited, output, prices, provider, retrying
+from plansmith.adapters.models import provider, provider_output, wrappers
 from plansmith.adapters.models import timed, tokens
 from plansmith.testing import modelserver
 provider.ProviderModel("nonsense", base_url="not a url").stream([])

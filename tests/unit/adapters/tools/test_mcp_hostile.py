@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.servers.kit import approved, limits, raw, servers, use
 
-from plansmith.adapters.tools.mcp.transports import Lines, TooLong, Words, parse_line
+from plansmith.adapters.tools.mcp.transports import Lines, ServerOutput, TooLong, parse_line
 from plansmith.errors import ToolBusy, ToolFailed
 
 MEGABYTE = 1024 * 1024
@@ -151,7 +151,7 @@ def test_an_unreadable_reply_still_finds_its_request(line: bytes, number: int) -
 
 
 def test_only_the_end_of_what_a_server_says_is_kept() -> None:
-    words = Words(10)
+    words = ServerOutput(10)
     for each in (b"x" * 1000, b"\xffthe end"):
         words.hear(each)
     assert words.last == "xx\ufffdthe end"

@@ -31,7 +31,7 @@ from pydantic import TypeAdapter, ValidationError
 from plansmith.adapters.tools.mcp.launch import Target
 from plansmith.adapters.tools.mcp.settings import ServerLimits
 from plansmith.adapters.tools.mcp.tap import Tap, tapped
-from plansmith.adapters.tools.mcp.transports import Words, stdio_transport, web_transport
+from plansmith.adapters.tools.mcp.transports import ServerOutput, stdio_transport, web_transport
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.text import clip, safe
@@ -64,7 +64,7 @@ class Connection:
     ) -> None:
         self._target, self._limits, self._mode = target, limits, mode
         self._ask, self._changed = ask, changed
-        self._words = Words(limits.stderr_bytes)
+        self._words = ServerOutput(limits.stderr_bytes)
         self._tap = Tap(
             most_requests=limits.requests,
             most_tools=limits.tools,

@@ -38,7 +38,7 @@ _UNSENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout
 _BEYOND_CALL_S: Final = 60.0
 
 
-class Words:
+class ServerOutput:
     """The last things a server said outside the protocol, and why it was given up."""
 
     def __init__(self, most: int) -> None:
@@ -85,7 +85,7 @@ class Lines:
 
 @asynccontextmanager
 async def stdio_transport(
-    target: Target, *, limits: ServerLimits, words: Words
+    target: Target, *, limits: ServerLimits, words: ServerOutput
 ) -> AsyncGenerator[Streams]:
     """Start the command in a process group of its own; whatever happens, the group is ended."""
     process = await asyncio.create_subprocess_exec(
@@ -117,7 +117,10 @@ async def stdio_transport(
 
 
 async def _listen(
-    process: asyncio.subprocess.Process, session: Incoming, limits: ServerLimits, words: Words
+    process: asyncio.subprocess.Process,
+    session: Incoming,
+    limits: ServerLimits,
+    words: ServerOutput,
 ) -> None:
     """Hand every message of the server on, until its output ends."""
     output = process.stdout
@@ -161,7 +164,7 @@ async def _speak(
                 await process.stdin.drain()
 
 
-async def _overhear(process: asyncio.subprocess.Process, words: Words) -> None:
+async def _overhear(process: asyncio.subprocess.Process, words: ServerOutput) -> None:
     while process.stderr is not None and (data := await process.stderr.read(_CHUNK)):
         words.hear(data)
 

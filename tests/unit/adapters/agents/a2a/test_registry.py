@@ -76,7 +76,7 @@ async def test_a_card_that_changes_blocks_the_agent_until_it_is_approved_again_w
 
 async def test_where_work_and_secrets_go_and_what_is_asked_is_approved_too(tmp_path: Path) -> None:
     async with Liar(hello).open() as liar:
-        first = registry(tmp_path, intake={"url": liar.url})
+        first = registry(tmp_path, desk={"url": liar.url})
         await first.approve("desk", (await first.look("desk")).hash, by="ada")
         assert first.agents()[0].spec.enabled
         for change in (
@@ -84,10 +84,10 @@ async def test_where_work_and_secrets_go_and_what_is_asked_is_approved_too(tmp_p
             {"hosts": ["evil.example"]},
             {"headers": {"Authorization": "Bearer ${GITHUB_TOKEN}"}},
         ):
-            other = registry(tmp_path, intake={"url": liar.url} | change)
+            other = registry(tmp_path, desk={"url": liar.url} | change)
             assert not other.agents()[0].spec.enabled
             assert (await other.look("desk")).status == "changed"
-        mere = registry(tmp_path, intake={"url": liar.url, "hidden": True, "passthrough": True})
+        mere = registry(tmp_path, desk={"url": liar.url, "hidden": True, "passthrough": True})
         spec = mere.agents()[0].spec
         assert (spec.enabled, spec.hidden, spec.passthrough) == (True, True, True)
 
@@ -123,7 +123,7 @@ async def test_what_a_person_says_of_an_agent_is_kept(tmp_path: Path) -> None:
 
 
 async def test_an_agent_of_the_settings_is_changed_there_only(tmp_path: Path) -> None:
-    own = registry(tmp_path, intake={"url": "http://127.0.0.1:9"})
+    own = registry(tmp_path, desk={"url": "http://127.0.0.1:9"})
     with pytest.raises(Refused, match="stands in the settings"):
         own.change("desk", Choices(hidden=True))
     with pytest.raises(Refused, match="stands in the settings"):
@@ -134,7 +134,7 @@ async def test_an_agent_of_the_settings_is_changed_there_only(tmp_path: Path) ->
 
 
 async def test_an_agent_that_is_away_is_said_to_be_and_cannot_be_approved(tmp_path: Path) -> None:
-    own = registry(tmp_path, intake={"url": "http://127.0.0.1:9"})
+    own = registry(tmp_path, desk={"url": "http://127.0.0.1:9"})
     standing = await own.look("desk")
     assert standing.status == "away"
     assert "no connection" in standing.why
