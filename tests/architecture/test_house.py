@@ -133,15 +133,6 @@ def test_the_public_names_are_these() -> None:
         plansmith.no_such_name  # noqa: B018
 
 
-def test_the_architecture_page_draws_the_tree_that_is_there() -> None:
-    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    block = page.split("```text\n")[1].split("```")[0]
-    drawn = set(re.findall(r"^  ([\w./]+)", block, re.MULTILINE))
-    packages = {f"{path.parent.name}/" for path in SOURCE.glob("*/__init__.py")}
-    modules = {path.name for path in SOURCE.glob("*.py")} - {"__init__.py", "__main__.py"}
-    assert drawn == packages | modules
-
-
 def test_the_repository_speaks_of_the_project_alone() -> None:
     done = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"],

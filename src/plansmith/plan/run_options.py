@@ -16,7 +16,7 @@ from plansmith.plan.steps import Text
 Mode = Literal["", "review", "read_only"]
 
 
-class SaidBefore(NamedTuple):
+class EarlierMessage(NamedTuple):
     """One message of the conversation that led to the request."""
 
     role: Literal["system", "user", "assistant"]
@@ -90,7 +90,7 @@ class RunOptions(Record):
     target: Text = ""
     top_k: Whole | None = None
     profile: ProfileFields | None = None
-    history: tuple[SaidBefore, ...] = ()
+    history: tuple[EarlierMessage, ...] = ()
     max_steps: Whole | None = None
     budget: RunBudget | None = None
     mode: Mode = ""

@@ -16,7 +16,7 @@ from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFigures
 from plansmith.plan.problem import Problem
-from plansmith.plan.run_options import Mode, RunBudget, RunOptions, SaidBefore, read_options
+from plansmith.plan.run_options import EarlierMessage, Mode, RunBudget, RunOptions, read_options
 from plansmith.planner.context.background import Search
 from plansmith.planner.context.profile import Profile
 from plansmith.planner.context.token_budget import Count, rough_count
@@ -154,7 +154,7 @@ class PlanRequest:
             "target": self.target,
             "top_k": self.top_k,
             "profile": self.profile,
-            "history": [SaidBefore(each.role, each.text) for each in self.history],
+            "history": [EarlierMessage(each.role, each.text) for each in self.history],
             "max_steps": self.max_steps,
             "budget": self.budget,
             "mode": self.mode,

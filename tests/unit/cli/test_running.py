@@ -445,7 +445,7 @@ def test_text_from_tools_reaches_the_terminal_harmless(cli: Cli, write: Write) -
     assert shown(cli)["steps"]["a"]["result"] == {"name": "\x1b[31mred\x9b2J\u202e"}
 
 
-OURS = ("ask", "running", "deciding", "listing", "health")
+OURS = ("ask", "run", "decide", "runs", "health")
 JSON_OF: dict[str, list[str]] = {
     "ask": ["Which files mention invoices?"],
     "plan": ["Which files mention invoices?"],

@@ -189,7 +189,7 @@ def test_the_run_of_a_team_that_was_killed_is_resumed_beside_an_ordinary_one(
     plain = {"goal": "Look", "steps": [{"id": "a", "tool": "look", "inputs": {"name": "x"}}]}
     (intake / "plan.json").write_text(json.dumps(plain), encoding="utf-8")
     with monkeypatch.context() as patch:
-        patch.setattr(Executor, "conduct", die)
+        patch.setattr(Executor, "execute", die)
         with pytest.raises(Killed):
             cli("research", "When was the old one opened?", "--docs", "library")
         with pytest.raises(Killed):

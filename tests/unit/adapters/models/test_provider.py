@@ -431,7 +431,7 @@ def test_nothing_heavy_is_imported_before_the_first_call() -> None:
     code = """
 import sys
 from plansmith.adapters.models import provider, provider_output, wrappers
-from plansmith.adapters.models import timed, tokens
+from plansmith.adapters.models import tokens
 from plansmith.testing import modelserver
 provider.ProviderModel("nonsense", base_url="not a url").stream([])
 heavy = {"pydantic_ai", "openai", "httpx", "httpx2", "genai_prices"} & sys.modules.keys()
