@@ -65,11 +65,12 @@ def smith(*tools: FakeTool, **more: Any) -> Plansmith:
     clock = Ticking()
     source = FakeTools(FakeTool("look", [lambda a: {"seen": dict(a), "list": [1, 2]}]), *tools)
     numbers = iter(range(1, 100))
+    given: dict[str, Any] = {"limits": LIMITS} | more
     return Plansmith(
         tools=[source],
         clock=clock,
         ids=lambda: f"01980000-0000-7000-8000-{next(numbers):012d}",
-        **({"limits": LIMITS} | more),
+        **given,
     )
 
 
