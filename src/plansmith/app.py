@@ -23,7 +23,7 @@ from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
 from plansmith.runs.options import Options
-from plansmith.runs.planning import RunPlanner, tell_nobody
+from plansmith.runs.planning import RunPlanner, ignore_progress
 from plansmith.runs.service import RunService
 from plansmith.runs.stopping import LeftOut
 from plansmith.schedules.approval import StandingApproval
@@ -243,7 +243,7 @@ def _planner(
         ranker=more.get("ranker"),
         settings=(settings or Settings()).planner,
         early_start=more.get("limits", Limits()).early_start,
-        tell=more.get("tell", tell_nobody),
+        tell=more.get("tell", ignore_progress),
         standing=approval.of_run,
     )
 
