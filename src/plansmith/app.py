@@ -1,4 +1,4 @@
-"""Plansmith: plans and runs, for a program that uses it as a library."""
+"""The class Plansmith: the library's entry point, for programs that plan and run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
 from plansmith.runs.options import Options
-from plansmith.runs.planning import RunPlanner, tell_nobody
+from plansmith.runs.planning import RunPlanner, ignore_progress
 from plansmith.runs.service import RunService
 from plansmith.runs.stopping import LeftOut
 from plansmith.schedules.approval import StandingApproval
@@ -34,11 +34,11 @@ ToolLike = FunctionTool | Callable[..., Any] | ToolSource
 
 
 class Plansmith:
-    """Makes plans, has them approved, runs them, and forgets nothing.
+    """Makes plans, asks a person to approve them, runs them, and records every event.
 
-    `tools` are functions (see `tool`) and tool sources, `store` a URL or a store of your own.
-    More by name: see `Options`. Its parts: `runs` is the service for runs, `schedules` what runs
-    again and again, `templates` plans that are used again.
+    `tools` are functions (see `tool`) and tool sources; `store` is a URL or your own store. For
+    the other options see `Options`. Its parts: `runs` manages runs, `schedules` starts runs at
+    set times, `templates` keeps plans for reuse.
     """
 
     def __init__(
@@ -53,17 +53,17 @@ class Plansmith:
         **more: Unpack[Options],
     ) -> None:
         more = read_options(more)
-        kept = open_store(store) if isinstance(store, str) else store
+        opened_store = open_store(store) if isinstance(store, str) else store
         clock = clock or SystemClock()
         journals = Journals(
-            store=kept,
+            store=opened_store,
             clock=clock,
             ids=more.get("ids"),
             folder=more.get("folder", ""),
             team=more.get("team"),
             shared_store=more.get("shared_store", False),
         )
-        intake = _intake(kept, clock, _sources(tools), agents, more)
+        intake = _intake(opened_store, clock, _sources(tools), agents, more)
         approval = StandingApproval(intake=intake)
         planner = _planner(model, journals, intake, settings, approval, more)
         self.runs = RunService(
@@ -80,10 +80,10 @@ class Plansmith:
 
     @classmethod
     def from_settings(cls, settings: Settings | None = None) -> Plansmith:
-        """A Plansmith as the settings say: files of the person and the project, environment."""
-        # By name: wiring stands a floor higher, since it knows every part by its dotted path.
-        made: Plansmith = import_module("plansmith.wiring").make_smith(settings)
-        return made
+        """Builds a Plansmith from settings: those given, else those that `load_settings` finds."""
+        # By name, since `wiring` imports this module.
+        smith: Plansmith = import_module("plansmith.wiring").make_smith(settings)
+        return smith
 
     if not TYPE_CHECKING:  # names of the first release: for programs, not for type checkers
 
@@ -98,109 +98,109 @@ class Plansmith:
 
     @property
     def store(self) -> PlanStore:
-        """Where runs, schedules and templates are kept."""
+        """Returns the store that keeps runs, schedules and templates."""
         return self.runs.store
 
     async def close(self) -> None:
-        """Stop executing, leaving every run to be resumed, and let go of all that is held."""
+        """Stops executing and closes the store, tools and agents; runs can be resumed later."""
         await self.schedules.close()
         await self.runs.close()
 
     async def plan(self, request: str, *, by: Who = "", **options: Any) -> Run:
-        """A run with a checked plan for a request, waiting for review if it has to.
+        """Plans a request: returns a run with a checked plan, waiting for review if required.
 
         Options are those of a `PlanRequest`: locale, target, profile, history, top_k.
         """
         return await self.runs.plan(PlanRequest(request, **options), by=by)
 
     async def submit(self, plan: Plan, *, request: str = "", by: Who = "") -> Run:
-        """A run of a ready plan: checked and reviewed like any other; no model is needed."""
+        """Creates a run from a finished plan, checked and reviewed like any; needs no model."""
         return await self.runs.submit(plan, request=request, by=by)
 
     async def check(self, plan: Plan) -> list[Problem]:
-        """Every problem of a plan, given today's tools, agents and templates."""
+        """Returns every problem of a plan, given the present tools, agents and templates."""
         return await self.runs.intake.check(plan)
 
     async def run(self, run_id: str) -> Run:
-        """Take a run as far as it goes: until it is over, or waits for a person."""
+        """Executes a run until it is over or waits for a person."""
         return await self.runs.run(run_id)
 
     async def get(self, run_id: str) -> Run:
-        """A run as it stands, with its results."""
+        """Returns the current state of a run, with its results."""
         return await self.runs.journals.get(run_id)
 
     def events(self, run_id: str, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
-        """The events of a run behind a number; with `follow`, also those still to come."""
+        """Yields the events of a run after a number; with `follow`, also new ones as they come."""
         return self.runs.journals.events(run_id, after=after, follow=follow)
 
     async def decide(
         self, run_id: str, *, approve: str | None = None, reject: bool = False, by: Who = ""
     ) -> Run:
-        """A person's decision on exactly the plan of the hash; of two, one wins."""
+        """Approves the plan with this hash, or rejects the plan; a second decision is refused."""
         return await self.runs.decide(run_id, approve=approve, reject=reject, by=by)
 
     async def answer(self, run_id: str, question: str, value: Json, *, by: Who = "") -> Run:
-        """An answer to a question; one to a question about the request itself leads to a plan."""
+        """Answers a question of a run; makes the plan if the question was about the request."""
         run = await self.runs.answer(run_id, question, value, by=by)
         return await self.runs.planned(run)
 
     async def edit(self, run_id: str, plan: Plan, *, by: Who = "") -> Run:
-        """A person's own version of the plan: checked at once, approved like any other."""
+        """Replaces the plan by a person's version; it is checked and reviewed like any other."""
         return await self.runs.editing.edit(run_id, plan, by=by)
 
     async def undo(self, run_id: str, *, by: Who = "") -> Run:
-        """Go back to the plan before the current one; again, to the one before that."""
+        """Goes back to the previous plan; called again, to the one before that."""
         return await self.runs.editing.undo(run_id, by=by)
 
     async def request_changes(self, run_id: str, text: str, *, by: Who = "") -> Run:
-        """Ask for another plan and say how it should differ; the planner sees plan and text.
+        """Asks the planner to change the plan as `text` says.
 
-        A run under way is paused for it: finished work is kept.
+        A run that is executing is paused first; finished steps are kept.
         """
         return await self.runs.editing.request_changes(run_id, text, by=by)
 
     async def pause(self, run_id: str, *, by: Who = "", reason: str = "") -> Run:
-        """Start nothing more until `resume`; what runs now may end."""
+        """Pauses a run: no further step starts until `resume`; running steps finish."""
         return await self.runs.stopping.pause(run_id, by=by, reason=reason)
 
     async def resume(self, run_id: str, *, by: Who = "") -> Run:
-        """Let a paused run go on; `run` runs it."""
+        """Ends the pause of a run; call `run` to execute it."""
         return await self.runs.stopping.resume(run_id, by=by)
 
     async def cancel(self, run_id: str, *, by: Who = "", reason: str = "") -> Run:
-        """Stop a run for good, and say why: nothing new starts, what runs is cancelled.
+        """Stops a run for good: no step starts any more, running calls are cancelled.
 
-        A call that was cut off in the middle may have taken effect: its step is `unknown`.
+        A cancelled call may have taken effect already: its step becomes `unknown`.
         """
         return await self.runs.stopping.cancel(run_id, by=by, reason=reason)
 
     async def skip(self, run_id: str, step: str, *, by: Who = "") -> LeftOut:
-        """Leave a step out that has not begun, or that asks; tells what cannot run without it.
+        """Skips a step that has not started or that waits for an answer; the rest goes on.
 
-        Nothing else of the run stops or waits for that.
+        Returns the step and those that cannot run without it.
         """
         return await self.runs.stopping.skip(run_id, step, by=by)
 
     async def rerun(self, run_id: str, *, by: Who = "") -> Run:
-        """Run the same plan again from the start, as a new run: no result is taken over."""
+        """Runs the same plan again as a new run, from the start, without earlier results."""
         return await self.runs.repeating.rerun(run_id, by=by)
 
     async def retry(
         self, run_id: str, *, from_step: str | None = None, plan: Plan | None = None, by: Who = ""
     ) -> Run:
-        """Continue from what is done, as a new run: only what is not done or has changed runs.
+        """Creates a new run that keeps finished results and runs only the other or changed steps.
 
-        `from_step` also repeats this step and all behind it; `plan` is your changed version. A run
-        that never had a plan is planned anew.
+        `from_step` repeats this step and all steps after it; `plan` is a changed plan to use. A
+        run that never had a plan is planned again.
         """
         return await self.runs.repeating.retry(run_id, from_step=from_step, plan=plan, by=by)
 
     def plan_sync(self, request: str, **options: Any) -> Run:
-        """`plan`, for scripts and notebooks that do not wait."""
+        """Calls `plan` from code that is not async."""
         return asyncio.run(self.plan(request, **options))
 
     def run_sync(self, run_id: str) -> Run:
-        """`run`, for scripts and notebooks that do not wait."""
+        """Calls `run` from code that is not async."""
         return asyncio.run(self.run(run_id))
 
 
@@ -243,7 +243,7 @@ def _planner(
         ranker=more.get("ranker"),
         settings=(settings or Settings()).planner,
         early_start=more.get("limits", Limits()).early_start,
-        tell=more.get("tell", tell_nobody),
+        tell=more.get("tell", ignore_progress),
         standing=approval.of_run,
     )
 

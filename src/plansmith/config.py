@@ -1,4 +1,4 @@
-"""Settings: defaults, a file for the person, a file for the project, the environment (floor 6)."""
+"""Loads settings: defaults, the user's file, the project's file, environment variables."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from plansmith.plan.limits import BudgetLimits, Limits, why_invalid
 from plansmith.planner.request import PlannerSettings
 from plansmith.review.policy import ReviewPolicy
 from plansmith.text import safe
-from plansmith.trust import PROJECT_FILE, Project, TrustBook, left_out, read_plain
+from plansmith.trust import PROJECT_FILE, Project, TrustBook, left_out, read_regular_file
 
 _log: Final = logging.getLogger("plansmith")
 ROLES: Final = ("plan", "triage", "agents", "report")
+_FIX_FILE: Final = "correct or remove the file"
 _ENVIRONMENT: Final = {
     "PLANSMITH_MODEL": ("models", "plan", "model"),
     "PLANSMITH_BASE_URL": ("models", "plan", "base_url"),
@@ -51,7 +52,7 @@ class ModelSettings(Record):
 
 
 class Models(Record):
-    """The models by what they are for; whatever is not said is the planning model."""
+    """The model of each role; a role without one uses the planning model."""
 
     plan: ModelSettings = ModelSettings()
     triage: ModelSettings | None = None
@@ -64,12 +65,12 @@ class Models(Record):
         return {"model": value} if isinstance(value, str) else value
 
     def role(self, name: str) -> ModelSettings:
-        """The model of a role."""
+        """Returns the model settings of a role."""
         return cast("ModelSettings | None", getattr(self, name)) or self.plan
 
 
 class BuiltinSettings(Record):
-    """The built-in tools: whether there are any, whether they write, and what they may reach."""
+    """The built-in tools: whether they are on, may write, and which hosts they may reach."""
 
     enabled: Flag = True
     write: Flag = True
@@ -98,19 +99,19 @@ class Settings(Record):
     store: str = ""
 
     def store_url(self, environment: Mapping[str, str] | None = None) -> str:
-        """Where runs are kept: what is set, else a file in the person's data folder."""
+        """Returns the store's URL: the setting, else a SQLite file in the user's data folder."""
         return self.store or f"sqlite:///{data_folder(environment) / 'plansmith.db'}"
 
 
 def data_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """The person's own folder: runs, approvals, cards of agents."""
+    """Returns the user's data folder, which holds runs, approvals and agent cards."""
     environment = os.environ if environment is None else environment
     home = Path(environment.get("HOME") or Path.home())
     return Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share") / "plansmith"
 
 
 def config_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Where the person's own settings are."""
+    """Returns the folder of the user's own settings."""
     environment = os.environ if environment is None else environment
     home = Path(environment.get("HOME") or Path.home())
     return Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "plansmith"
@@ -123,42 +124,42 @@ def load_settings(
     changes: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] = _log.warning,
 ) -> Settings:
-    """The settings in force: later sources win over earlier ones, `changes` over all.
+    """Loads and merges all settings: later sources override earlier ones, `changes` all others.
 
-    Of a folder's own file only what is harmless counts, unless a person trusts that content;
-    `tell` hears of what was left out.
+    Only the harmless settings of a project's file are used, unless the user trusts its content;
+    `tell` is called with a message about those that were ignored.
     """
     environment = os.environ if environment is None else environment
-    merged = _own(config_folder(environment))
-    merged = _merge(merged, _project(folder or Path.cwd(), merged, environment, tell))
+    merged = _user_settings(config_folder(environment))
+    merged = _merge(merged, _project_settings(folder or Path.cwd(), merged, environment, tell))
     merged = _merge(merged, _from_environment(environment))
     return _parse(_merge(merged, dict(changes or {})), "the settings")
 
 
-def _own(folder: Path) -> Table:
-    """The person's own settings; files they name are sought beside them, not where one stands."""
+def _user_settings(folder: Path) -> Table:
+    """Reads the user's settings; paths in them are relative to their folder."""
     path = folder / "config.toml"
     if not path.is_file():
         return {}
     try:
         found = _read(path.read_bytes(), path)
     except OSError as error:
-        raise Misconfigured(f"{path} cannot be read: {error}", hint="mend or remove it") from None
+        raise Misconfigured(f"{path} cannot be read: {error}", hint=_FIX_FILE) from None
     _parse(found, safe(str(path)))
     return with_paths(found, lambda _, name: str(at(folder, name)))
 
 
-def _project(
+def _project_settings(
     folder: Path, base: Table, environment: Mapping[str, str], tell: Callable[[str], None]
 ) -> Table:
-    """What counts of a folder's own settings."""
+    """Returns the project's settings that may be used: all if trusted, else the harmless ones."""
     project = read_project(folder, base, tell)
     if project is None:
         return {}
     if project.left:
         book = TrustBook(data_folder(environment))
         try:
-            # Nothing that the settings name is looked at before a person ever trusted it.
+            # Files that the settings name are not read before the user has trusted the folder once.
             known = book.get(folder)
             content = project.content() if known else None
         except Misconfigured as error:
@@ -172,10 +173,10 @@ def _project(
 
 
 def read_project(folder: Path, base: Table, tell: Callable[[str], None]) -> Project | None:
-    """The settings that a folder brings along, told apart by what is harmless; or nothing."""
+    """Reads a folder's settings file and tells its harmless settings from the others."""
     path = folder.resolve() / PROJECT_FILE
     try:
-        data = read_plain(path, links=False)
+        data = read_regular_file(path, links=False)
     except Misconfigured as error:
         tell(str(error))
         return None
@@ -188,11 +189,11 @@ def read_project(folder: Path, base: Table, tell: Callable[[str], None]) -> Proj
 
 
 def look_at(folder: Path, environment: Mapping[str, str] | None = None) -> Project | None:
-    """The settings that a folder brings along, for a person who decides about them."""
+    """Reads a folder's settings file for a user who decides whether to trust it."""
     notes: list[str] = []
-    found = read_project(folder, _own(config_folder(environment)), notes.append)
+    found = read_project(folder, _user_settings(config_folder(environment)), notes.append)
     if notes:
-        raise Misconfigured(notes[0], hint="put a plain file there")
+        raise Misconfigured(notes[0], hint="replace it by a regular file")
     return found
 
 
@@ -201,7 +202,7 @@ def _read(data: bytes, path: Path) -> Table:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         why = f"{safe(str(path))} cannot be read: {safe(str(error))}"
-        raise Misconfigured(why, hint="mend or remove it") from None
+        raise Misconfigured(why, hint=_FIX_FILE) from None
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -231,7 +232,7 @@ def _parse(value: Mapping[str, Any], source: str) -> Settings:
         return Settings.model_validate(dict(value))
     except ValidationError as error:
         first = error.errors()[0]
-        hint = "change it, or remove it: there is a default"
+        hint = "correct it, or remove it to use the default"
         if first["type"] == "extra_forbidden":
             near = difflib.get_close_matches(str(first["loc"][-1]), _known_names(), n=1)
             hint = f"did you mean {near[0]!r}?" if near else "remove it"

@@ -1,4 +1,4 @@
-"""The error tree, ground floor: everything Plansmith raises on purpose.
+"""All exceptions that Plansmith raises on purpose.
 
     PlansmithError
     ├── UnreadableText      no JSON or YAML value could be read from a text
@@ -7,21 +7,21 @@
     ├── Misconfigured       a setting is missing or wrong; says what to set
     ├── ModelFailed         a language model gave no usable answer
     │   ├── ModelBusy           worth another try: rate limit, time-out, 5xx, cut stream
-    │   ├── ModelRefused        the provider said no: key, model name, content
+    │   ├── ModelRefused        the provider refused: key, model name, content
     │   ├── PromptTooLong       the prompt does not fit the model's limit
-    │   └── ScriptMismatch      a scripted or recorded model met a call it does not know
+    │   └── ScriptMismatch      a scripted or recorded model got a call it has no answer for
     ├── ToolFailed          a tool or an agent gave no usable result
     │   ├── ToolBusy            worth another try
-    │   └── OutcomeUnknown      it may have taken effect, and nobody saw
-    ├── InputNeeded         a call cannot go on without the person's word
-    ├── Refused             what was asked is not possible as things stand
+    │   └── OutcomeUnknown      nobody knows whether it took effect
+    ├── InputNeeded         a call needs an answer from a person before it can go on
+    ├── Refused             the operation is not possible in the present state
     │   ├── StaleDecision       the decision is about another plan, or was made already
     │   ├── OtherFolder         the run or schedule belongs to another folder than this one
-    │   ├── OtherTeam           the run belongs to a team of agents that is not here
-    │   └── RunBusy             another process that lives is running it
+    │   ├── OtherTeam           the run needs a team of agents that is not loaded
+    │   └── RunBusy             another process is running it
     └── JournalError        events do not fit together
         ├── StaleWriter         someone else appended first
-        ├── StoreAway           the store does not answer now, and may come back
+        ├── StoreAway           the store does not answer now; a later try may succeed
         └── JournalDamaged      a stored event is missing, altered or out of order
             └── EventMisfit         an event does not fit its run, and was not stored
 
@@ -83,7 +83,7 @@ class ModelFailed(PlansmithError):
 
 
 class ModelBusy(ModelFailed):
-    """A passing failure of a model; `retry_after` is the provider's own wish in seconds."""
+    """A temporary failure of a model; `retry_after` is the provider's suggested wait in seconds."""
 
     def __init__(self, message: str, *, hint: str = "", retry_after: float | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -91,7 +91,7 @@ class ModelBusy(ModelFailed):
 
 
 class ModelRefused(ModelFailed):
-    """The provider said no, and would say no again."""
+    """The provider refused the call; another try would not help."""
 
 
 class PromptTooLong(ModelFailed):
@@ -99,29 +99,29 @@ class PromptTooLong(ModelFailed):
 
 
 class ScriptMismatch(ModelFailed):
-    """A scripted or recorded model met a call it does not know, or kept an answer."""
+    """A scripted or recorded model got a call it has no answer for, or has an answer left over."""
 
 
 class ToolFailed(PlansmithError):
     """A tool or an agent gave no usable result. Raise this when nothing was changed.
 
-    A call that changes something and ends in any other exception may have taken effect: it is
+    If a call that changes something raises any other exception, it may have taken effect: it is
     not repeated, and a person is asked.
     """
 
 
 class ToolBusy(ToolFailed):
-    """A passing failure of a tool, worth another try; nothing was changed."""
+    """A temporary failure of a tool, worth another try; nothing was changed."""
 
 
 class OutcomeUnknown(ToolFailed):
-    """A call was lost on its way, or went wrong after it began: it may have taken effect."""
+    """A call was lost or failed after it started: it may have taken effect."""
 
 
 class InputNeeded(PlansmithError):
-    """A call cannot go on without the person's word: it is made again with `Call.reply`.
+    """A call needs an answer from a person; it is then made again with `Call.reply`.
 
-    `state` comes back with the answer; it is kept in the journal, so it must hold no secret.
+    `state` is given back with the answer. It is stored in the journal: put no secret in it.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class InputNeeded(PlansmithError):
 
 
 class Refused(PlansmithError):
-    """What was asked is not possible as things stand."""
+    """The operation is not possible in the present state."""
 
 
 class StaleDecision(Refused):
@@ -149,15 +149,15 @@ class StaleDecision(Refused):
 
 
 class OtherFolder(Refused):
-    """The run or schedule belongs to another folder: it acts there, and nowhere else."""
+    """The run or schedule belongs to another folder and acts only there."""
 
 
 class OtherTeam(Refused):
-    """The run belongs to a team of agents that is not here; the hint says how to go on."""
+    """The run needs a team of agents that is not loaded; the hint says how to load it."""
 
 
 class RunBusy(Refused):
-    """Another process that lives is running it; wait for it, or stop it."""
+    """Another process is running it; wait for it, or stop it."""
 
 
 class JournalError(PlansmithError):
@@ -169,7 +169,7 @@ class StaleWriter(JournalError):
 
 
 class StoreAway(JournalError):
-    """The store does not answer now: it is locked, full, stopped or out of reach."""
+    """The store does not answer now: it is locked, full, stopped or unreachable."""
 
 
 class JournalDamaged(JournalError):
@@ -177,4 +177,4 @@ class JournalDamaged(JournalError):
 
 
 class EventMisfit(JournalDamaged):
-    """An event does not fit its run as it stands; nothing was stored."""
+    """An event does not fit the present state of its run; nothing was stored."""

@@ -1,4 +1,4 @@
-"""Files that several processes share: replaced as a whole, and locked while one is rewritten."""
+"""Replaces and locks files that several processes share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if sys.platform != "win32":
 
 
 def replace_file(path: Path, content: str | bytes, *, durable: bool = False) -> None:
-    """Put a new file (mode 0600) in the place of an old one: a reader never sees half of it.
+    """Replaces a file in one step (mode 0600), so that a reader never sees half of it.
 
     `durable` waits until the content is on the disk.
     """
@@ -36,7 +36,7 @@ def replace_file(path: Path, content: str | bytes, *, durable: bool = False) -> 
 
 @contextlib.contextmanager
 def locked(path: Path, *, hint: str, mode: int = 0o777) -> Generator[None]:
-    """Hold the lock beside a file, so that nobody else rewrites it; makes its folder."""
+    """Locks a file against other writers through `FILE.lock`; creates its folder."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=mode)
         handle = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR, 0o600)

@@ -1,4 +1,4 @@
-"""The settings that a project folder may bring without being trusted."""
+"""Decides which settings of a project folder are harmless, so that they need no trust."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Final, cast
 from zoneinfo import ZoneInfo
 
-# Settings that name files, so that none of them depends on the folder a command is started in.
+# Settings that name files; their paths are relative to the settings file.
 _PATHS: Final = (
     *(("tools",), ("documents",), ("profile",), ("cache",), ("planner", "prompts")),
     *(("mcp", "files"), ("mcp", "approvals"), ("agents", "*", "ca_file"), ("secrets", "*", "file")),
 )
-# Tables whose entries are told by their names and not key by key.
+# Tables whose entries are reported by name and not key by key.
 _TABLES: Final = {("mcp", "servers"): 3, ("agents",): 2, ("secrets",): 2}
 
 Table = dict[str, Any]
@@ -48,7 +48,7 @@ def _zone(value: Any, _: Any, __: Path) -> bool:
 
 
 def _inside(value: Any, _: Any, folder: Path) -> bool:
-    """Documents of the folder itself: nothing outside, behind a link or hidden."""
+    """Tells whether all documents are inside the folder, not behind a link and not hidden."""
     root = folder.resolve()
     try:
         found = [at(root, each).resolve() for each in value]
@@ -60,7 +60,7 @@ def _inside(value: Any, _: Any, folder: Path) -> bool:
     )
 
 
-# All that a stranger may set: less, slower, stricter. Whatever is not here needs trust.
+# What an untrusted project may set: smaller and stricter values. Anything else needs trust.
 _HARMLESS: Final[Mapping[tuple[str, ...], Rule]] = {
     ("planner", "timezone"): _zone,
     **{
@@ -86,7 +86,7 @@ _HARMLESS: Final[Mapping[tuple[str, ...], Rule]] = {
 
 
 def harmless(found: Table, base: object, folder: Path) -> tuple[Table, list[str]]:
-    """The settings of a project that may count at once, and the names of all others."""
+    """Returns the settings of a project that need no trust, and the names of all others."""
     kept: Table = {}
     left: list[str] = []
     for path, value in _leaves(found):
@@ -120,7 +120,7 @@ def _at(base: object, path: tuple[str, ...]) -> Any:
 
 
 def with_paths(found: Table, change: Callable[[tuple[str, ...], str], str]) -> Table:
-    """Settings with every file they name changed."""
+    """Returns the settings with `change` applied to every file path in them."""
     for path in _PATHS:
         found = _changed(found, path, lambda name, at=path: change(at, name))  # type: ignore[misc]
     return found
@@ -139,5 +139,5 @@ def _changed(value: Any, path: tuple[str, ...], change: Callable[[str], str]) ->
 
 
 def at(folder: Path, name: str) -> Path:
-    """A file that settings name, seen from the folder of the settings."""
+    """Returns the path of a file that settings name, relative to their folder."""
     return folder / Path(name).expanduser()

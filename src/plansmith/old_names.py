@@ -1,4 +1,4 @@
-"""Names of the first release that a Plansmith still answers to."""
+"""Attributes and options of the first release's Plansmith that still work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OLD_NAMES: Final[Mapping[str, str]] = {
     "resume_all": "runs.resume_all",
     "whole": "runs.journals.whole",
     "metrics": "runs.metrics",
-    # What can be called, and what is said of plans
+    # Tools, agents and plan checks
     "agents": "runs.intake.agents",
     "callees": "runs.intake.callees",
     "calls": "runs.intake.calls",
@@ -49,7 +49,7 @@ OLD_NAMES: Final[Mapping[str, str]] = {
     "need_model": "runs.planner.need_model",
     "plan_into": "runs.planner.plan",
     "tell": "runs.planner.tell",
-    # The place
+    # Folder, clock and store
     "clock": "runs.journals.clock",
     "folder": "runs.journals.folder",
     "is_here": "runs.journals.is_here",
@@ -77,7 +77,7 @@ OLD_NAMES: Final[Mapping[str, str]] = {
 
 
 class Caps(NamedTuple):
-    """How many more plans a run may make before a person is asked; fields of `Limits` now."""
+    """How many new plans a run may make before it asks a person; now fields of `Limits`."""
 
     replans: int = 2
     iterations: int = 1
@@ -85,7 +85,7 @@ class Caps(NamedTuple):
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
-    """The options of a Plansmith; `caps` and `early_start` are put into its limits."""
+    """Checks the options' names; moves the old `caps` and `early_start` into `limits`."""
     unknown = given.keys() - Options.__annotations__.keys() - {"caps", "early_start"}
     if unknown:
         raise TypeError(f"Plansmith has no option {min(unknown)!r}")
@@ -100,7 +100,7 @@ def read_options(given: Mapping[str, Any]) -> Options:
 
 
 def by_old_name(smith: object, name: str) -> Any:
-    """What an attribute of the first release is now."""
+    """Returns the value of an attribute by its name in the first release."""
     if name not in OLD_NAMES:
         raise AttributeError(f"{type(smith).__name__!r} object has no attribute {name!r}")
     return attrgetter(OLD_NAMES[name])(smith)

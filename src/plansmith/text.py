@@ -1,4 +1,4 @@
-"""Text for people: hidden characters shown, safe for a terminal, cut to a width; Chinese found."""
+"""Makes text safe to show: escapes hidden characters, shortens; patterns for Chinese characters."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ HAN: Final = re.compile(f"[{HAN_RANGE}]")
 WIDTH: Final = 160
 _LINE_ENDS: Final = re.compile(r"\r\n?")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
-# What steers or hides instead of being read: control and format characters, line separators,
-# fillers and tags. Joiners stay: Persian, Indian scripts and emoji are written with them.
+# Characters that a reader does not see: control and format characters, line separators, fillers
+# and tags. Joiners are not among them: Persian, Indian scripts and emoji need them.
 _HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2"
     "\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
@@ -24,8 +24,8 @@ _HIDDEN: Final = re.compile(
 
 
 def safe(text: str) -> str:
-    """A text on one line in which nothing steers a terminal or hides what it says."""
-    # Most texts are plain: looking at each letter takes a hundred times as long.
+    """Returns a text as one line without terminal control or hidden characters."""
+    # Most texts are plain; looking at each letter takes a hundred times as long.
     return text if text.isprintable() else "".join(map(_safe_letter, text))
 
 
@@ -38,7 +38,7 @@ def _safe_letter(letter: str) -> str:
 
 
 def visible(text: str) -> str:
-    """A text in which every character can be seen; only line ends and tabs stay as they are."""
+    """Returns a text with hidden characters escaped; line ends and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
     plain = _SURROGATES.sub("\ufffd", _LINE_ENDS.sub("\n", text))
@@ -46,5 +46,5 @@ def visible(text: str) -> str:
 
 
 def clip(text: str, width: int = WIDTH) -> str:
-    """A text cut to a width, with a mark that says so."""
+    """Shortens a text to a width; a cut text ends with `…`."""
     return text if len(text) <= width else f"{text[: width - 1]}…"

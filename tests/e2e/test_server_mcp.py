@@ -173,7 +173,7 @@ async def test_a_question_that_guards_an_effect_is_not_answered_over_mcp(tmp_pat
             text = await refused(
                 made, "run_answer", run=run["id"], question=asked["question"], answer="yes"
             )
-            assert "which acts" in text
+            assert "which changes something" in text
         assert house.tools.calls == []
 
 

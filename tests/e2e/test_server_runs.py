@@ -306,7 +306,7 @@ async def test_run_again_runs_everything_and_continuing_what_is_done_is_refused(
         assert run["continues"] is None
         refused = await house.client.post(f"/v1/runs/{run['id']}/retry", json={})
         assert refused.status_code == 409
-        assert "everything is done" in refused.text
+        assert "every step is done" in refused.text
         again = await house.post(f"/v1/runs/{run['id']}/rerun", status=202)
         assert (again["status"], again["origin"]) == ("reviewing", {"kind": "run", "id": run["id"]})
         assert any("m was done in run" in each for each in again["review"]["reasons"])

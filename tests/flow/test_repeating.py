@@ -73,7 +73,7 @@ async def test_run_again_runs_everything_and_needs_its_approval() -> None:
 async def test_continue_refuses_a_run_in_which_everything_is_done() -> None:
     app, tools = smith(BOOK)
     first = await through(app, await app.submit(TRIP))
-    with pytest.raises(Refused, match=r"everything is done.*rerun"):
+    with pytest.raises(Refused, match=r"every step is done.*rerun"):
         await app.retry(first.id, by="ada")
     assert len(await app.store.runs()) == 1
     assert len(tools.calls) == 2

@@ -350,7 +350,7 @@ async def test_continuing_a_done_run_is_refused_and_one_from_a_step_calls_its_co
     wanted = plan(step("a"), step("b", inputs={"x": "{{a.seen}}"}), step("c"))
     first = await app.run((await app.submit(wanted)).id)
     before = len(tools.calls)
-    with pytest.raises(Refused, match="everything is done"):
+    with pytest.raises(Refused, match="every step is done"):
         await app.retry(first.id)
     assert len(tools.calls) == before
     again = await app.run((await app.retry(first.id, from_step="a")).id)

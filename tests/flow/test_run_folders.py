@@ -144,7 +144,7 @@ def test_a_folder_reached_by_a_link_is_the_same_and_one_that_was_moved_is_not(
     moved = shutil.move(person.a, person.a.with_name("moved"))
     code, _, err = person.types(Path(moved), "resume", run["id"])
     assert code == 4
-    assert "not there any more" in err
+    assert "does not exist any more" in err
     assert person.written == []
 
 

@@ -369,8 +369,8 @@ async def test_what_needs_a_person_is_refused_with_every_reason(tmp_path: Path) 
         await intake.add(wanted)
     reasons = str(refused.value)
     assert "q asks a person" in reasons
-    assert "w hands work to writer" in reasons
-    assert "n gives note what a brings: asked each time" in reasons
+    assert "w calls the agent writer" in reasons
+    assert "n calls note with output of a: a person is asked each time" in reasons
     assert "reader" not in reasons
     assert "watcher" not in reasons
     await intake.smith.close()
@@ -382,7 +382,7 @@ async def test_a_once_fires_once_and_is_over(intake: Desk) -> None:
     assert intake.calls == ["look 1"]
     assert await intake.later(days=400) == []
     assert (await intake.smith.schedules.get(schedule.id)).state == "over"
-    with pytest.raises(Refused, match="lies in the past"):
+    with pytest.raises(Refused, match="is in the past"):
         await intake.add(timing=Timing(once_at="2025-01-01T10:00"))
 
 
@@ -453,7 +453,7 @@ async def test_jitter_spreads_starts_by_the_same_amount_for_everyone(intake: Des
     assert intake.calls == []
     [fire] = await intake.later(seconds=1)
     assert fire.due == at
-    with pytest.raises(Misconfigured, match="too much"):
+    with pytest.raises(Misconfigured, match="too large"):
         await intake.add(timing=Timing(every_minutes=1), jitter_seconds=60)
 
 
@@ -593,7 +593,7 @@ async def test_a_store_without_room_for_schedules_says_so(intake: Desk) -> None:
 
     bare: Any = Bare()
     smith = Plansmith(store=bare)
-    with pytest.raises(Misconfigured, match="keeps no schedules"):
+    with pytest.raises(Misconfigured, match="cannot keep schedules"):
         await smith.schedules.all()
 
 

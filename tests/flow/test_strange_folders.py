@@ -204,7 +204,7 @@ def test_a_command_in_a_strange_folder_runs_sends_and_reads_nothing_of_it(
     assert not (folder.here / "theirs.db").exists()
     assert not (folder.here / "x").exists()  # never_for would have let it be written
     assert not (folder.outside / "cache").exists()
-    told_once = [line for line in told.splitlines() if "left out of" in line]
+    told_once = [line for line in told.splitlines() if "ignored in" in line]
     assert len(told_once) == (words[0] != "trust")
     assert "plansmith trust" in told
 
@@ -301,7 +301,7 @@ def test_a_project_never_brings_its_own_approvals_even_when_trusted(folder: Fold
     done = folder.types("tools", "approve")
     assert "MCP server evil" in done.stderr
     assert "server" not in folder.ran
-    assert "mcp.approvals is left out" in done.stderr
+    assert "mcp.approvals is ignored" in done.stderr
     [waiting] = folder.json("tools", "approve")
     folder.types("tools", "approve", "evil", "--hash", waiting["hash"])
     folder.types("tools", "list")

@@ -320,7 +320,7 @@ def test_a_project_file_that_is_a_link_or_a_pipe_is_not_read(tmp_path: Path) -> 
             os.mkfifo(folder / "plansmith.toml")
         found = load_settings(folder=folder, environment={"HOME": str(tmp_path)}, tell=told.append)
         assert found == Settings()
-        assert "is not read: it is" in told[0]
+        assert "was not read: it is" in told[0]
 
 
 def test_keys_of_a_strange_file_steer_no_terminal(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Runs an approved plan: calls its steps in parallel, journals every event, recovers (floor 5)."""
+"""Executes approved plans: calls steps in parallel, records every event, recovers after crashes."""

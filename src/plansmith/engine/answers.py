@@ -1,4 +1,4 @@
-"""Who may answer a question of a run, and what an answer means for the step that waits."""
+"""Decides who may answer a run's question, and what an answer does to the step that waits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ONLY_PERSONS: Final = (
     "or plansmith answer"
 )
 NOT_BEGUN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
-# Rather too much counts as a no than too little: what is not done can still be done.
+# When in doubt an answer counts as a no: a skipped step can still be run later.
 _NO: Final = re.compile(
     r"(?:no|n|nope|not|never|don['’]?t|do not|stop|cancel|abort|reject|refuse|decline|deny)\b"
     r"|[否不别勿]|取消|拒绝|停",
@@ -49,7 +49,7 @@ _NO: Final = re.compile(
 
 
 class Known(TypedDict):
-    """What a plan's steps can call, and the templates they run."""
+    """The tools and agents that steps can call, and the templates that they run."""
 
     tools: Mapping[str, ToolSpec]
     agents: Mapping[str, AgentSpec]
@@ -57,24 +57,26 @@ class Known(TypedDict):
 
 
 def answerable(run: Run, known: Known) -> dict[str, QuestionAsked]:
-    """The open questions that a program may answer, by name."""
+    """Returns the open questions that a program may answer, by name."""
     return {name: each for name, each in run.questions.items() if not why_not(run, each, known)}
 
 
 def why_not(run: Run, asked: QuestionAsked, known: Known) -> str:
-    """Why a program may not answer a question, or nothing."""
+    """Says why a program may not answer a question; empty if it may."""
     if asked.asks not in FOR_PROGRAMS:
         return "it asks for a permission, a decision or something that only a person knows"
     acting = sorted(guarded(run.plan, asked.step, known)) if run.plan and asked.step else []
-    return f"its answer decides about {', '.join(acting)}, which acts" if acting else ""
+    return (
+        f"its answer decides about {', '.join(acting)}, which changes something" if acting else ""
+    )
 
 
 def guarded(plan: Plan, step: str, known: Known) -> set[str]:
-    """The steps that act and wait for a question of this step, at every level around it."""
+    """Returns the steps that change something and wait for this step's question, at every level."""
     found: set[str] = set()
     for level in _levels(plan, step, known):
         if level is None:
-            return {step}  # nobody knows what waits for it
+            return {step}  # the plan around it is not known
         after = downstream(needs(level.plan), [level.part]) - {level.part}
         acting = {name for name in after if _acts(level.plan.by_id[name], known)}
         found |= {f"{level.scope}{name}" for name in acting}
@@ -82,9 +84,9 @@ def guarded(plan: Plan, step: str, known: Known) -> set[str]:
 
 
 def refuses(run: Run, asked: QuestionAsked, value: Json, known: Known) -> bool:
-    """Whether an answer says no to what acts and waits for it.
+    """Tells whether an answer is a no to a step that changes something and waits for it.
 
-    An answer that what acts works with is no word on whether it may: `pay(tip={{q}})`.
+    An answer that such a step uses as a value is not a permission: `pay(tip={{q}})`.
     """
     if run.plan is None or asked.step is None or asked.asks != "step" or not _is_no(value):
         return False
@@ -94,12 +96,12 @@ def refuses(run: Run, asked: QuestionAsked, value: Json, known: Known) -> bool:
     return not any(
         _acts(level.plan.by_id[name], known)
         for level in levels
-        for name in downstream(_flow(level.plan), [level.part])
+        for name in downstream(_data_sources(level.plan), [level.part])
     )
 
 
 def behind(run: Run, step: str) -> tuple[str, ...]:
-    """The steps of the plan that need it and have not begun; those of a template end with it."""
+    """Returns the steps of the plan that need this step and have not started."""
     if run.plan is None or step not in run.plan.by_id:
         return ()
     after = downstream(needs(run.plan), [step])
@@ -112,8 +114,8 @@ def _is_no(value: Json) -> bool:
     return value is False or (isinstance(value, str) and bool(_NO.match(value.strip())))
 
 
-def _flow(plan: Plan) -> dict[str, frozenset[str]]:
-    """The steps whose results each step works with; an order alone is none."""
+def _data_sources(plan: Plan) -> dict[str, frozenset[str]]:
+    """Returns the steps whose results each step uses; mere order (`after`) does not count."""
     return {
         step.id: frozenset(ref.step for ref in step.refs() if ref.step in plan.by_id)
         for step in plan.steps
@@ -121,7 +123,7 @@ def _flow(plan: Plan) -> dict[str, frozenset[str]]:
 
 
 class _Level(NamedTuple):
-    """A plan around a step, and the step of it in which the inner one is."""
+    """A plan around a step, and the step of that plan that contains it."""
 
     plan: Plan
     part: str
@@ -129,7 +131,7 @@ class _Level(NamedTuple):
 
 
 def _levels(plan: Plan, step: str, known: Known) -> Iterator[_Level | None]:
-    """Every plan around a step, the outmost first; none where it is not known any more."""
+    """Yields every plan around a step, the outermost first; None for a plan that is not known."""
     scope, parts = "", step.split("/")
     while parts:
         part = parts.pop(0)
@@ -145,7 +147,7 @@ def _levels(plan: Plan, step: str, known: Known) -> Iterator[_Level | None]:
 
 
 def _acts(step: AnyStep, known: Known) -> bool:
-    """Whether a step, or anything in it, changes something; what nobody knows does."""
+    """Tells whether a step or a part of it changes something; an unknown template does."""
     for inner in active_steps(Plan(steps=(step,)), known["templates"]):
         if isinstance(inner, PlanStep) and inner.template not in known["templates"]:
             return True
@@ -156,9 +158,9 @@ def _acts(step: AnyStep, known: Known) -> bool:
 
 
 def settle(asked: QuestionAsked, value: Json, *, run: Run, known: Known) -> list[AnyBody]:
-    """The events an answer leads to; an answer that does not fit the question is refused.
+    """Returns the events that follow from an answer; refuses one that does not fit the question.
 
-    A no to something that acts leaves it out: that is no result to go on with.
+    A no to a step that changes something skips that step; it is not used as a result.
     """
     if asked.limit_asked:
         return settle_limit(asked.limit_asked, value)
@@ -178,7 +180,7 @@ def settle(asked: QuestionAsked, value: Json, *, run: Run, known: Known) -> list
 
 
 def expired(run: Run, now: datetime) -> Iterator[list[AnyBody]]:
-    """What closes each question whose time is up: no answer is one of its own, never a choice."""
+    """Yields the events that close each expired question as unanswered; no option is assumed."""
     for asked in run.questions.values():
         if asked.expires_at is not None and asked.expires_at <= now:
             closed: list[AnyBody] = [QuestionAnswered(question=asked.question, no_answer=True)]
@@ -189,7 +191,7 @@ def expired(run: Run, now: datetime) -> Iterator[list[AnyBody]]:
 
 
 def _settle_no(run: Run, step: str, value: Json) -> list[AnyBody]:
-    """What a no leaves out: the question's step, and all of the plan that waits for it."""
+    """Returns the events that skip the question's step and all steps that wait for it."""
     left = [StepSkipped(step=step, reason=Sentence("step.answered_no", answer=value_text(value)))]
     denied = Sentence("step.denied", step=step)
     return [*left, *(StepSkipped(step=name, reason=denied) for name in behind(run, step))]
@@ -210,8 +212,8 @@ def _check(asked: QuestionAsked, value: Json) -> None:
         try:
             validator(asked.answer_schema).validate(value)
         except BadSchema as error:
-            raise Refused(f"the question's schema is not usable: {error}") from None
+            raise Refused(f"the question has an invalid answer schema: {error}") from None
         except jsonschema_rs.ValidationError as error:
-            raise Refused(f"the answer does not fit: {error.message}") from None
+            raise Refused(f"the answer does not fit the question: {error.message}") from None
     elif asked.options and value not in asked.options:
         raise Refused(f"{value!r} is not one of {', '.join(asked.options)}")

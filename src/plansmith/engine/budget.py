@@ -26,14 +26,14 @@ RunLimits = Limits
 
 
 def limit_question(run: Run, limit: LimitName, text: str) -> QuestionAsked:
-    """Ask whether to go on beyond a limit; each time is a question of its own."""
+    """Returns the question whether to go on beyond a limit; each time it has a new name."""
     number = run.grants.get(limit, 0) + 1
     name = f"{limit}:{number}"
     return QuestionAsked(question=name, text=text, options=OPTIONS, kind="limit", limit=limit)
 
 
 def settle_limit(limit: LimitName, value: Json) -> list[AnyBody]:
-    """What follows from the person's word on a limit."""
+    """Returns the events that follow from the answer to a question about a limit."""
     if value not in OPTIONS:
         raise Refused(f"{value!r} is not one of {', '.join(OPTIONS)}")
     paused = [RunResumed()] if limit in ("budget", "shared_budget") else list[AnyBody]()
@@ -48,8 +48,8 @@ GUESSES: Final[Mapping[str, int]] = {"agent": 6000, "reply": 1500, "replan": 800
 _FREE: Final = frozenset({"ask", "map", "plan"})
 
 
-def times(limits: BudgetLimits, factor: int) -> BudgetLimits:
-    """The same limits, several times over."""
+def multiplied(limits: BudgetLimits, factor: int) -> BudgetLimits:
+    """Returns the limits, multiplied."""
     if factor == 1:  # the usual case, before every call
         return limits
     given = ((name, value) for name, value in limits if value is not None)
@@ -57,25 +57,25 @@ def times(limits: BudgetLimits, factor: int) -> BudgetLimits:
 
 
 class Reservation(NamedTuple):
-    """What one call may take at most."""
+    """The most that one call is expected to use."""
 
     tokens: int = 0
     money: Decimal = Decimal(0)
 
 
-def _sum(one: Reservation, two: Reservation) -> Reservation:
+def _add_up(one: Reservation, two: Reservation) -> Reservation:
     return Reservation(one.tokens + two.tokens, one.money + two.money)
 
 
 class Refusal(NamedTuple):
-    """The limit that stands in the way of a call, and in words what is used up."""
+    """The limit that a call would exceed, and a text with the amount."""
 
     limit: LimitName
     amount: str
 
 
 class Budget:
-    """What is left. A price that nobody knows counts nothing: then the token limit holds."""
+    """Counts what was spent against limits. Unknown prices count as zero; tokens still count."""
 
     def __init__(
         self,
@@ -102,108 +102,110 @@ class Budget:
         parent: Budget | None = None,
         price_per_million: Decimal | None = None,
     ) -> Budget:
-        """The budget of a run that has been going on: each granted extension adds the limit."""
-        allowed = times(limits, run.grants.get("budget", 0) + 1)
+        """Returns the budget of a run with what it has spent; each extension adds the limit."""
+        allowed = multiplied(limits, run.grants.get("budget", 0) + 1)
         budget = cls(allowed, parent=parent, price_per_million=price_per_million)
         budget.steps, budget.tokens, budget.money = run.calls, run.tokens, run.money
         return budget
 
     def restart(self, *, calls: int, tokens: int, money: Decimal, grants: int) -> None:
-        """Begin from what is known to be spent; what calls under way may take comes on top."""
+        """Sets what was spent, plus what running calls have reserved."""
         self.steps, self._grants = calls, grants
         self.tokens, self.money = tokens + self._reserved.tokens, money + self._reserved.money
 
-    def wish(self, tokens: int) -> Reservation:
-        """What a call of about so many tokens may take, at the highest price seen so far."""
+    def reservation(self, tokens: int) -> Reservation:
+        """Returns the reservation for this many tokens, at the highest price seen so far."""
         return Reservation(tokens, tokens * self._price)
 
-    def reserve(self, wish: Reservation, *, seconds: float = 0.0) -> Refusal | None:
-        """Take a call's share, or say which limit stands in the way; nothing is taken then."""
-        amount = self._used_up(wish, seconds)
+    def reserve(self, reservation: Reservation, *, seconds: float = 0.0) -> Refusal | None:
+        """Reserves the budget of a call; returns a refusal if a limit would be exceeded."""
+        amount = self._used_up(reservation, seconds)
         if amount:
             return Refusal("budget", amount)
         if self._parent is not None:
-            refusal = self._parent.reserve(wish)
+            refusal = self._parent.reserve(reservation)
             if refusal is not None:
                 return Refusal("shared_budget", refusal.amount)
-        self._add(1, wish.tokens, wish.money)
-        self._reserved = _sum(self._reserved, wish)
+        self._add(1, reservation.tokens, reservation.money)
+        self._reserved = _add_up(self._reserved, reservation)
         return None
 
-    def settle(self, wish: Reservation, usage: Usage) -> None:
-        """Replace what was reserved by what was used."""
+    def settle(self, reservation: Reservation, usage: Usage) -> None:
+        """Replaces what was reserved by what was used."""
         used = usage.input_tokens + usage.output_tokens
         cost = usage.cost or Decimal(0)
         if used:
             self._price = max(self._price, cost / used)
-        self._add(0, used - wish.tokens, cost - wish.money)
-        self._reserved = _sum(self._reserved, Reservation(-wish.tokens, -wish.money))
+        self._add(0, used - reservation.tokens, cost - reservation.money)
+        self._reserved = _add_up(
+            self._reserved, Reservation(-reservation.tokens, -reservation.money)
+        )
         if self._parent is not None:
-            self._parent.settle(wish, usage)
+            self._parent.settle(reservation, usage)
 
     def _add(self, steps: int, tokens: int, money: Decimal) -> None:
         self.steps += steps
         self.tokens += tokens
         self.money += money
 
-    def _used_up(self, wish: Reservation, seconds: float) -> str:
-        limits = times(self.limits, self._grants + 1)
+    def _used_up(self, reservation: Reservation, seconds: float) -> str:
+        limits = multiplied(self.limits, self._grants + 1)
         if limits.steps is not None and self.steps + 1 > limits.steps:
             return Sentence("amount.calls", count=limits.steps)
         if limits.seconds is not None and seconds > limits.seconds:
             return Sentence("amount.seconds", count=f"{limits.seconds:g}")
-        if limits.tokens is not None and self.tokens + wish.tokens > limits.tokens:
+        if limits.tokens is not None and self.tokens + reservation.tokens > limits.tokens:
             return Sentence("amount.tokens", count=limits.tokens)
-        if limits.money is not None and self.money + wish.money > limits.money:
+        if limits.money is not None and self.money + reservation.money > limits.money:
             return Sentence("amount.money", amount=str(limits.money))
         return ""
 
 
 class RunBudget:
-    """The budget of one run as its conductor uses it: a reservation a call."""
+    """The budget of one run as its executor uses it: one reservation a call."""
 
     def __init__(self, budget: Budget | None, run: Run, clock: Clock) -> None:
         self._budget = budget
         self._run = run
         self._clock = clock
-        self._wishes: dict[str, Reservation] = {}
+        self._reservations: dict[str, Reservation] = {}
         self._spent: dict[str, Usage] = {}
 
     def reserve(self, name: str, kind: str) -> Refusal | None:
-        """Take the share of a call, or say which limit stands in the way."""
+        """Reserves the budget of a call; returns a refusal if a limit would be exceeded."""
         if self._budget is None or kind in _FREE:
             return None
         started = self._run.started_at or self._clock.now()
-        wish = self._budget.wish(GUESSES.get(kind, 0))
+        reservation = self._budget.reservation(GUESSES.get(kind, 0))
         seconds = (self._clock.now() - started).total_seconds()
-        refusal = self._budget.reserve(wish, seconds=seconds)
+        refusal = self._budget.reserve(reservation, seconds=seconds)
         if refusal is None:
-            self._wishes[name] = wish
+            self._reservations[name] = reservation
         return refusal
 
     def spend(self, name: str, usage: Usage) -> None:
-        """A call says what it has used; what no call can use would make room for others."""
+        """Adds what a call has used; negative amounts are an error."""
         tokens = (usage.input_tokens, usage.output_tokens)
         cost = usage.cost if usage.cost is not None else Decimal(0)
         if min(tokens) < 0 or not cost.is_finite() or cost < 0:
-            raise ValueError(f"no call uses {usage.input_tokens} tokens for ${cost}")
+            raise ValueError(f"a call cannot use {usage.input_tokens} tokens for ${cost}")
         self._spent[name] = total(self._spent.get(name, Usage()), usage)
 
     def settle(self, name: str) -> Usage:
-        """A call is over: what it used takes the place of what was reserved."""
+        """Ends a call: replaces its reservation by what it used, and returns that."""
         usage = self._spent.pop(name, Usage())
-        wish = self._wishes.pop(name, None)
-        if self._budget is not None and wish is not None:
-            self._budget.settle(wish, usage)
+        reservation = self._reservations.pop(name, None)
+        if self._budget is not None and reservation is not None:
+            self._budget.settle(reservation, usage)
         return usage
 
     def close(self) -> None:
-        """Settle every call that was left behind: nothing stays reserved for it."""
-        for name in [*self._wishes]:
+        """Settles every call that has not ended, so that nothing stays reserved."""
+        for name in [*self._reservations]:
             self.settle(name)
 
     def question(self, refusal: Refusal) -> QuestionAsked:
-        """Ask the person whether to go on."""
+        """Returns the question whether to go on beyond the limit."""
         if refusal.limit == "shared_budget":
             text = Sentence("question.shared_budget", amount=refusal.amount)
         else:
@@ -219,7 +221,7 @@ class _Spent(NamedTuple):
 
 
 class Spending:
-    """Counts from journals, reading again only those that went on since the last time."""
+    """Counts what all runs have spent; reads only the journals that changed since last time."""
 
     def __init__(self, store: PlanStore, clock: Clock, shared: Budget) -> None:
         self._store = store
@@ -229,14 +231,14 @@ class Spending:
         self._spent: dict[str, _Spent] = {}
 
     async def count(self) -> None:
-        """Bring the shared budget up to what the store knows, where it has a limit at all."""
+        """Updates the shared budget from the store, if it has a limit."""
         if self._shared.limits == BudgetLimits():
             return
-        moved: set[str] = set()
+        changed: set[str] = set()
         while news := await self._store.news(self._position):
-            moved |= {each.run for each in news}
+            changed |= {each.run for each in news}
             self._position = news[-1].position
-        for run in moved:
+        for run in changed:
             self._spent[run] = await self._of(run)
         every = self._spent.values()
         self._shared.restart(

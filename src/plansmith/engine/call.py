@@ -1,4 +1,4 @@
-"""Calls a tool or an agent once, with secrets put in and out; says what is certain afterwards."""
+"""Calls a tool or an agent once; puts secrets in, hides them in results, names the outcome."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from plansmith.plan.steps import (
 )
 from plansmith.planner.check.names import DROPPED
 from plansmith.planner.check.schemas import BadSchema, validator
-from plansmith.ports import Advice, Agent, Call, Clock, Secrets, ToolSource, Usage
+from plansmith.ports import Advice, Agent, Call, Clock, Secrets, ToolSource
 
 
-def unsealed(
+def with_secrets(
     unit: Unit, inputs: dict[str, Json], secrets: Secrets | None, results: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """The inputs with the values of the secrets that the plan itself names."""
+    """Returns the inputs with the values of the secrets that the plan names."""
     step = unit.step
     if not isinstance(step, ToolStep) or secrets is None:
         return inputs
@@ -45,26 +45,20 @@ def unsealed(
     return resolved(replace(unit, step=step.replace(inputs=filled)), results)
 
 
-def sealed_call(call: Call, secrets: Secrets) -> Call:
-    """A call whose words carry no secret."""
+def hiding_call(call: Call, secrets: Secrets) -> Call:
+    """Returns a call that hides secrets in its progress and advice."""
 
-    def text(said: str) -> str:
-        return cast("str", secrets.hide(said))
-
-    def progress(said: str) -> None:
-        call.progress(text(said))
+    def progress(text: str) -> None:
+        call.progress(cast("str", secrets.hide(text)))
 
     def advise(advice: Advice, reason: str) -> None:
-        call.advise(advice, text(reason))
+        call.advise(advice, cast("str", secrets.hide(reason)))
 
-    def spend(usage: Usage) -> None:
-        call.spend(usage)
-
-    return replace(call, progress=progress, advise=advise, spend=spend)
+    return replace(call, progress=progress, advise=advise)
 
 
-def sealed_need(need: InputNeeded, secrets: Secrets) -> InputNeeded:
-    """A question without any secret in it."""
+def hiding_question(need: InputNeeded, secrets: Secrets) -> InputNeeded:
+    """Returns a call's question with its secrets hidden."""
     return InputNeeded(
         cast("str", secrets.hide(need.message)),
         schema=cast("dict[str, Any] | None", secrets.hide(cast("Json", need.schema))),
@@ -75,7 +69,7 @@ def sealed_need(need: InputNeeded, secrets: Secrets) -> InputNeeded:
 
 
 def secret_problems(plan: Plan, secrets: Secrets | None) -> Iterator[Problem]:
-    """Secrets that are unknown, or named where they would end up in words."""
+    """Yields a problem for each secret that is unknown or used outside of a tool's inputs."""
     for step in plan.steps:
         inner: StepFields = step.each if isinstance(step, MapStep) else step
         for name in secret_names(step.to_json()):
@@ -106,7 +100,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The call gave none, for certain; `again` when another try may help."""
+    """The call gave no result and changed nothing; `again` if another try may help."""
 
     error: str
     again: bool = False
@@ -115,7 +109,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Unsure:
-    """Nobody knows whether the effect happened; `again` when its key makes another try harmless."""
+    """The call may have taken effect; `again` if its key makes another try harmless."""
 
     reason: str
     again: bool = False
@@ -124,7 +118,7 @@ class Unsure:
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """The call cannot go on without the person's word."""
+    """The call needs an answer from a person."""
 
     need: InputNeeded
 
@@ -133,14 +127,14 @@ Outcome = Done | Failed | Unsure | Asks
 
 
 class Prefetched(Protocol):
-    """Calls that were made before their plan stood, and that steps may take."""
+    """Reads that were started before the plan was complete, for steps to use."""
 
     def promise(self, unit: Unit, inputs: Mapping[str, Json]) -> str:
-        """The key of the call that a unit will take instead of making its own, or nothing."""
+        """Returns the key of the early call that a unit will use; empty if there is none."""
         ...
 
     def take(self, unit: Unit, call: Call) -> Awaitable[Outcome] | None:
-        """The call that was promised to a unit, once."""
+        """Returns the call that was promised to a unit, once."""
         ...
 
 
@@ -160,7 +154,7 @@ class Callees:
     )
 
     def is_repeatable(self, unit: Unit) -> bool:
-        """Whether a call may be made again when nobody knows how the first one ended."""
+        """Tells whether a call may be repeated when nobody knows how the first one ended."""
         match unit.step:
             case ToolStep():
                 spec = self.specs.get(unit.step.tool)
@@ -172,7 +166,7 @@ class Callees:
                 return True
 
     def is_read(self, unit: Unit) -> bool:
-        """Whether a call changes nothing; what nobody knows counts as changing something."""
+        """Tells whether a call changes nothing; an unknown tool or agent may change something."""
         match unit.step:
             case ToolStep():
                 spec = self.specs.get(unit.step.tool)
@@ -184,11 +178,11 @@ class Callees:
                 return True
 
     def prefetched(self, unit: Unit, inputs: Mapping[str, Json]) -> str:
-        """The key of an early read that the unit takes, or nothing: then it calls for itself."""
+        """Returns the key of the early read that the unit will use; empty if there is none."""
         return self.early.promise(unit, inputs) if self.early else ""
 
     def timeout(self, unit: Unit) -> float:
-        """The time a call may take."""
+        """Returns the time limit of a call in seconds."""
         spec = self.specs.get(unit.callee)
         own = spec.timeout_s if spec is not None else None
         return min(unit.step.timeout_s or own or DEFAULT_TIMEOUT, LONGEST_TIMEOUT_S)
@@ -200,9 +194,9 @@ class Callees:
         call: Call,
         results: Mapping[str, Json] | None = None,
     ) -> Outcome:
-        """Make the call. Whatever happens is an outcome; only cancellation is raised.
+        """Makes the call. Every failure is an outcome; only cancellation is raised.
 
-        `results` are there for inputs with secrets, which are filled anew.
+        `results` are needed to fill inputs with secrets again.
         """
         begun = self.early.take(unit, call) if self.early else None
         if begun is not None:
@@ -210,11 +204,11 @@ class Callees:
         if self.secrets is None:
             return await self._try(unit, inputs, call, results or {})
         try:
-            private = unsealed(unit, inputs, self.secrets, results or {})
+            private = with_secrets(unit, inputs, self.secrets, results or {})
         except PlansmithError as error:
             return Failed(str(error))
-        outcome = await self._try(unit, private, sealed_call(call, self.secrets), results or {})
-        return _sealed(outcome, self.secrets)
+        outcome = await self._try(unit, private, hiding_call(call, self.secrets), results or {})
+        return _hide_secrets(outcome, self.secrets)
 
     async def _try(
         self, unit: Unit, inputs: dict[str, Json], call: Call, results: Mapping[str, Json]
@@ -226,13 +220,13 @@ class Callees:
         except TimeoutError:
             return self.lost(unit, Sentence("step.timeout", seconds=f"{seconds:g}"), kind="time")
         except OutcomeUnknown as lost:
-            return self.lost(unit, said(lost))
+            return self.lost(unit, error_text(lost))
         except InputNeeded as need:
             return _asks(need)
         except ToolBusy as busy:
-            return Failed(said(busy), again=True)
+            return Failed(error_text(busy), again=True)
         except ToolFailed as failed:
-            return Failed(said(failed))
+            return Failed(error_text(failed))
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its own
@@ -241,13 +235,13 @@ class Callees:
         return self._broken(unit, flaw, kind="result") if flaw else Done(value)
 
     def _broken(self, unit: Unit, why: str, *, kind: Literal["tool", "result"] = "tool") -> Outcome:
-        """A call that went wrong without a word on its effect: a read has failed, that is all."""
+        """Returns the outcome of a call with an error that says nothing about its effect."""
         return Failed(why, kind=kind) if self.is_read(unit) else self.lost(unit, why, kind=kind)
 
     def lost(
         self, unit: Unit, why: str, *, kind: Literal["tool", "time", "result"] = "tool"
     ) -> Outcome:
-        """A call of which nobody knows the end: made again where that does no harm, else asked."""
+        """Returns the outcome of a call whose end is unknown: repeated if harmless, else asked."""
         if self.is_read(unit):
             return Failed(why, again=True, kind=kind)
         return Unsure(why, again=self.is_repeatable(unit), kind=kind)
@@ -275,7 +269,7 @@ class Callees:
                 raise ToolFailed(f"a {unit.step.kind} step is not called")
 
     def _flaw(self, unit: Unit, value: Json) -> str:
-        """Why a result does not count as one, or nothing."""
+        """Says why a result is not usable; empty if it is."""
         broken = next(flaws(value), None)
         if broken is not None:
             return Sentence("step.not_json", reason=broken.message)
@@ -294,41 +288,41 @@ class Callees:
         return ""
 
     def _validator(self, tool: str, schema: Mapping[str, Json]) -> jsonschema_rs.Validator:
-        """The tool's schema, made ready once and not for every call."""
+        """Returns the validator of a tool's output schema, compiled once."""
         if tool not in self._validators:
             self._validators[tool] = validator(schema)
         return self._validators[tool]
 
 
-def said(error: BaseException) -> str:
-    """The words of an error as text that can be kept: a tool's own may be none, or endless."""
+def error_text(error: BaseException) -> str:
+    """Returns the message of an error as text for the journal; a tool's own may be anything."""
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - also its words are its own
+    except Exception:  # noqa: BLE001 - `__str__` of a tool's error may raise anything
         return Sentence("step.cannot_say")
     return kept_text(text)
 
 
 def named(error: BaseException) -> str:
-    """The words of an error, with its name where it is none of ours."""
+    """Returns the message of an error, with its class name unless it is one of Plansmith's."""
     is_ours = isinstance(error, PlansmithError)
-    return said(error) if is_ours else f"{type(error).__name__}: {said(error)}"
+    return error_text(error) if is_ours else f"{type(error).__name__}: {error_text(error)}"
 
 
 def kept_text(text: object) -> str:
-    """A tool's words as text that a journal can hold."""
+    """Returns a tool's text in a form that a journal can store."""
     if isinstance(text, Sentence):
         return text
-    words = str(text).encode("utf-8", "backslashreplace").decode()
-    return words if len(words) <= LONGEST_ERROR else f"{words[:LONGEST_ERROR]}…"
+    clean = str(text).encode("utf-8", "backslashreplace").decode()
+    return clean if len(clean) <= LONGEST_ERROR else f"{clean[:LONGEST_ERROR]}…"
 
 
 def _asks(need: InputNeeded) -> Outcome:
-    """A question; one whose answer could never be checked would never be settled."""
-    # Whatever a tool has put there: it is not held to the types.
-    words: list[Any] = [need.message, need.link, *need.options]
-    flaw = next(flaws([need.state, need.schema, *words]), None)
-    if flaw is not None or not all(isinstance(each, str) for each in words):
+    """Returns a call's question, or a failure if an answer to it could never be checked."""
+    # A tool may have put anything there.
+    texts: list[Any] = [need.message, need.link, *need.options]
+    flaw = next(flaws([need.state, need.schema, *texts]), None)
+    if flaw is not None or not all(isinstance(each, str) for each in texts):
         why = flaw.message if flaw is not None else Sentence("step.question_not_text")
         return Failed(Sentence("step.bad_question", reason=why))
     try:
@@ -339,13 +333,13 @@ def _asks(need: InputNeeded) -> Outcome:
 
 
 def _hidden(text: str, secrets: Secrets) -> str:
-    """A text without any secret; a sentence of ours stays one where it holds none."""
+    """Hides secrets in a text; a `Sentence` without secrets is returned as it is."""
     hidden = str(secrets.hide(text))
     return text if hidden == text else hidden
 
 
-def _sealed(outcome: Outcome, secrets: Secrets) -> Outcome:
-    """What came of a call, without any secret."""
+def _hide_secrets(outcome: Outcome, secrets: Secrets) -> Outcome:
+    """Returns the outcome of a call with its secrets hidden."""
     match outcome:
         case Done(value):
             return Done(secrets.hide(value))
@@ -354,4 +348,4 @@ def _sealed(outcome: Outcome, secrets: Secrets) -> Outcome:
         case Unsure(reason):
             return replace(outcome, reason=_hidden(reason, secrets))
         case Asks(need):
-            return Asks(sealed_need(need, secrets))
+            return Asks(hiding_question(need, secrets))

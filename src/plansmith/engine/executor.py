@@ -1,4 +1,4 @@
-"""Runs the steps of a plan in parallel, and writes each end and the next starts in one append."""
+"""Executes the steps of a plan in parallel; writes ends and the next starts in one append."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LONGEST_WAIT_S: Final = 3600.0
 
 
 class Executor:
-    """Runs a plan until it is over or waits for a person; waiting holds nothing in memory."""
+    """Executes a plan until it is over or waits for a person; a waiting run needs no memory."""
 
     def __init__(  # noqa: PLR0913 - all but the first by name
         self,
@@ -52,9 +52,9 @@ class Executor:
         self._consent = Consent(
             callees, self._limits, self._templates, most_items, journal.program_of
         )
-        self._purse = RunBudget(budget, journal.run, callees.clock)
+        self._budget = RunBudget(budget, journal.run, callees.clock)
         self._state = State(
-            run_budget=self._purse,
+            run_budget=self._budget,
             results=results,
             replies=replies or {},
             templates=self._templates,
@@ -62,67 +62,67 @@ class Executor:
         )
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._busy: Counter[str] = Counter()
-        self._inbox = Wakeups(journal.wait)
-        self._heard = Batch()
+        self._wakeups = Wakeups(journal.wait)
+        self._received = Batch()
         self._cancelled: tuple[e.Actor, str] | None = None
         self._paused: tuple[e.Actor, str] | None = None
-        self._words = ProgressBuffer(callees.clock, self._inbox.wake)
+        self._progress = ProgressBuffer(callees.clock, self._wakeups.wake)
         self.is_executing = False
 
     def cancel(self, by: e.Actor, reason: str = "") -> None:
-        """Start nothing more and stop what runs."""
+        """Starts no more steps and stops the running ones."""
         self._cancelled = by, reason
-        self._inbox.knock()
+        self._wakeups.wake_now()
 
     def pause(self, by: e.Actor, reason: str) -> None:
-        """Start nothing more; what runs may end."""
+        """Starts no more steps; running ones finish."""
         self._paused = by, reason
-        self._inbox.knock()
+        self._wakeups.wake_now()
 
     @property
     def results(self) -> Mapping[str, Json]:
-        """What is known of results, by the names of steps and of their parts."""
+        """Returns the results so far, by the names of steps and parts."""
         return self._state.results
 
     async def execute(self) -> Run:
-        """Run until nothing more can be done now; the journal says how far it came."""
-        self._inbox.open()
+        """Executes until nothing more can be done now; returns the run."""
+        self._wakeups.open()
         self.is_executing = True
         try:
             if self._journal.run.cancel_asked:
-                self._cancelled = SYSTEM, ""  # the word was given, and its process died
+                self._cancelled = SYSTEM, ""  # asked for before, in a process that died
             else:
                 await self._recover()
             self._state.enter(self._journal.run)
             for digest in self._state.made_results():
                 self._state.made_values[digest] = await self._journal.value(digest)
             advice = self._journal.run.advice
-            self._words.advice = advice.advice if advice else None
+            self._progress.advice = advice.advice if advice else None
             await self._loop()
-            await self._come_to_rest()
+            await self._write_pause_or_stop()
         finally:
             self.is_executing = False
-            await self._let_go()
+            await self._stop_tasks()
         return self._journal.run
 
     async def _loop(self) -> None:
         while not self._cancelled:
-            batch, self._heard = self._heard, Batch()
+            batch, self._received = self._received, Batch()
             self._drain(batch)
             started = [] if self._paused else self._start(batch)
             if batch.bodies:
                 for ready in await self._write(batch, started):
                     self._launch(ready)
-            elif self._tasks or (self._inbox.waits and not self._paused):
-                if await self._inbox.wait():
-                    self._heard.more(await self._catch_up())
+            elif self._tasks or (self._wakeups.waits and not self._paused):
+                if await self._wakeups.wait():
+                    self._received.more(await self._catch_up())
             else:
                 return
 
     async def _write(self, batch: Batch, started: list[Ready]) -> list[Ready]:
-        """Append, taking in first what persons have said through other processes meanwhile.
+        """Appends a batch; first obeys what people decided meanwhile through other processes.
 
-        What may be called is returned: nothing when one of them stopped or paused the run.
+        Returns the calls that may be made: none if the run was stopped or paused.
         """
         while True:
             try:
@@ -130,31 +130,31 @@ class Executor:
             except StaleWriter:
                 heard = await self._catch_up()
                 gone = self._state.skipped & batch.steps
-                self._take_back([ready for ready in started if ready.unit.name in gone])
+                self._undo_starts([ready for ready in started if ready.unit.name in gone])
                 batch.forget(gone)
                 batch.more(heard)
                 started = [ready for ready in started if ready.unit.name not in gone]
                 if self._cancelled or self._paused:
                     batch.drop_starts({ready.unit.name for ready in started})
-                    self._take_back(started)
+                    self._undo_starts(started)
                     started = []
             else:
                 return started
 
-    def _take_back(self, started: list[Ready]) -> None:
-        """Undo intents that are not durable yet."""
+    def _undo_starts(self, started: list[Ready]) -> None:
+        """Undoes starts that were not written."""
         for unit, _, _ in started:
-            self._purse.settle(unit.name)
+            self._budget.settle(unit.name)
             self._busy[unit.callee] -= 1
             self._state.attempts[unit.name] -= 1
             self._state.schedule.put_back(unit.name)
 
     async def _catch_up(self) -> Batch:
-        """Heed what others wrote; another executor of this run, or a new plan, ends ours."""
+        """Obeys what others wrote; stops if another executor took over or there is a new plan."""
         batch = Batch()
         events = await self._journal.catch_up()
-        if not all(map(_is_word, events)):
-            raise StaleWriter(f"run {self._journal.id} is conducted by someone else")
+        if not all(map(_is_instruction, events)):
+            raise StaleWriter(f"run {self._journal.id} is executed by another process")
         for event in events:
             match event.body:
                 case e.CancelAsked(reason=reason):
@@ -164,7 +164,7 @@ class Executor:
                 case e.RunResumed():
                     self._paused = None
                 case body:
-                    self._state.heed(body, await self._journal.value_of(body), batch)
+                    self._state.apply(body, await self._journal.value_of(body), batch)
         return batch
 
     async def _recover(self) -> None:
@@ -179,12 +179,12 @@ class Executor:
             if run.steps[name].status is StepStatus.RUNNING
         }
 
-        bodies = list(recover(run, units, self._callees, apart=self._state.opened))
+        bodies = list(recover(run, units, self._callees, skip=self._state.opened))
         if bodies:
             await self._journal.append(*bodies)
 
     def _start(self, batch: Batch) -> list[Ready]:
-        """Take what may start, write its intent, and open what has parts."""
+        """Starts the steps that may start, and opens map and plan steps."""
         started: list[Ready] = []
         while True:
             free = self._limits.width - self._busy.total()
@@ -193,7 +193,7 @@ class Executor:
                 return started
             for name in names:
                 unit = self._state.units[name]
-                if name in self._state.ended or self._is_made(unit, batch):
+                if name in self._state.ended or self._reuse_result(unit, batch):
                     continue
                 if self._affords(unit, batch):
                     started += self._begin(unit, batch)
@@ -201,46 +201,46 @@ class Executor:
                 return started
 
     def _affords(self, unit: Unit, batch: Batch) -> bool:
-        """Reserve a unit's share of the budget, or pause the run and ask."""
-        refusal = self._purse.reserve(unit.name, unit.step.kind)
+        """Reserves a unit's budget; if a limit is reached, pauses the run and asks."""
+        refusal = self._budget.reserve(unit.name, unit.step.kind)
         if refusal is None:
             return True
         self._state.schedule.put_back(unit.name)
         reason = Sentence("pause.budget", amount=refusal.amount)
         self._paused = SYSTEM, reason
         # In one append: a crash between the two would ask the same question twice.
-        batch.bodies += [self._purse.question(refusal), e.RunPaused(reason=reason)]
+        batch.bodies += [self._budget.question(refusal), e.RunPaused(reason=reason)]
         return False
 
     def _is_blocked(self, name: str) -> bool:
         unit = self._state.units[name]
-        if self._words.advice and not self._is_last_word(unit):
+        if self._progress.advice and not self._may_start_after_advice(unit):
             return True
         limit = self._limits.per_tool.get(unit.callee)
         return limit is not None and self._busy[unit.callee] >= limit
 
-    def _is_last_word(self, unit: Unit) -> bool:
-        """Whether a unit still starts after an advice: parts of what has begun, and answers."""
-        answers = self._words.advice == "finish" and isinstance(unit.step, ReplyStep)
+    def _may_start_after_advice(self, unit: Unit) -> bool:
+        """Tells whether a unit still starts after advice: parts of open steps, and the reply."""
+        answers = self._progress.advice == "finish" and isinstance(unit.step, ReplyStep)
         return unit.parent is not None or answers
 
-    def _is_made(self, unit: Unit, batch: Batch) -> bool:
-        """Take what a call gave that was made before the plan changed: it is not made again.
+    def _reuse_result(self, unit: Unit, batch: Batch) -> bool:
+        """Reuses the result of an identical call made before the plan changed.
 
-        A read is, unless it is for an item of a list: what it sees may have changed as well.
+        A read is repeated, unless it is for an item of a list: its data may have changed.
         """
         if not self._state.was_made(unit) or (self._callees.is_read(unit) and not unit.is_item):
             return False
         try:
             digest = content_of(resolved(unit, self._state.results)).digest
         except ReferenceFailed:
-            return False  # it fails when it begins
+            return False  # the step fails when it starts
         return self._state.reuse(unit, digest, batch, run=self._journal.id)
 
     def _begin(self, unit: Unit, batch: Batch) -> list[Ready]:
         try:
             with batch.whole():
-                return self._begun(unit, batch)
+                return self._begin_step(unit, batch)
         except ReferenceFailed as error:
             self._state.fail(unit, str(error), batch)
         except Exception as error:  # noqa: BLE001 - one step that cannot begin must not end the run
@@ -249,7 +249,7 @@ class Executor:
             )
         return []
 
-    def _begun(self, unit: Unit, batch: Batch) -> list[Ready]:
+    def _begin_step(self, unit: Unit, batch: Batch) -> list[Ready]:
         inputs = resolved(unit, self._state.results)
         match unit.step:
             case AskStep():
@@ -260,11 +260,11 @@ class Executor:
             case MapStep() | PlanStep():
                 self._state.open(unit, inputs, batch, key=f"{self._journal.id}/{unit.name}")
             case _:
-                return [self._intend(unit, inputs, batch)]
+                return [self._prepare_call(unit, inputs, batch)]
         return []
 
     def _asks_first(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> bool:
-        """Ask before values that came out of tools reach something that acts on them."""
+        """Asks a person before values from tools reach a step that changes something."""
         need = self._consent.needed(unit, inputs, self._state)
         if isinstance(need, str):
             self._state.fail(unit, need, batch)
@@ -274,9 +274,9 @@ class Executor:
             self._state.park(unit, StepStatus.ASKING)
         return need is not None
 
-    def _intend(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> Ready:
+    def _prepare_call(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> Ready:
         attempt = self._state.attempts[unit.name] + 1
-        # The same for the same call, another one for other inputs: so a service can tell.
+        # The same key for the same call and inputs, so that a service can recognise a repeat.
         content = content_of(inputs)
         key = f"{self._journal.id}/{unit.name}/{content.digest[:16]}"
         early = self._callees.prefetched(unit, inputs)
@@ -286,12 +286,12 @@ class Executor:
         call = Call(
             key=key,
             attempt=attempt,
-            progress=partial(self._words.progress, unit.name),
-            spend=partial(self._purse.spend, unit.name),
-            advise=partial(self._words.advise, unit.name),
+            progress=partial(self._progress.progress, unit.name),
+            spend=partial(self._budget.spend, unit.name),
+            advise=partial(self._progress.advise, unit.name),
             reply=self._state.replies.get(unit.name),
         )
-        # The callee gets what was recorded, and may do with it what it likes.
+        # The callee gets a copy of the recorded inputs, which it may change.
         return Ready(unit, cast("dict[str, Json]", content.value()), call)
 
     def _launch(self, ready: Ready) -> None:
@@ -305,22 +305,22 @@ class Executor:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # Nobody cancelled it: the callee did that to itself, and somebody waits for an end.
+            # The callee cancelled itself: record an end, since the run waits for one.
             outcome = self._callees.lost(ready.unit, "the call was cancelled from within")
-        except Exception as error:  # noqa: BLE001 - a call without an end would be waited for
+        except Exception as error:  # noqa: BLE001 - the run would wait for the end for ever
             outcome = self._callees.lost(ready.unit, named(error))
-        self._inbox.put(ready.unit.name, outcome)
+        self._wakeups.put(ready.unit.name, outcome)
 
     def _drain(self, batch: Batch) -> None:
-        """Write down how calls ended, as many as have."""
-        batch.bodies += self._words.take(self._tasks)
-        for name, outcome in self._inbox.ends():
+        """Adds progress and the ends of all finished calls to the batch."""
+        batch.bodies += self._progress.take(self._tasks)
+        for name, outcome in self._wakeups.ends():
             del self._tasks[name]
             unit = self._state.units[name]
             self._busy[unit.callee] -= 1
-            self._take(unit, outcome, batch)
+            self._record_outcome(unit, outcome, batch)
 
-    def _take(self, unit: Unit, outcome: Outcome, batch: Batch) -> None:
+    def _record_outcome(self, unit: Unit, outcome: Outcome, batch: Batch) -> None:
         attempt = self._state.attempts[unit.name]
         match outcome:
             case Done(value):
@@ -329,8 +329,9 @@ class Executor:
                 batch.bodies.append(self._state.failure(unit, error, kind, again=True))
                 self._retry_later(unit, attempt)
             case Unsure(reason, True, kind) if attempt < self._limits.tries:
-                told = self._state.failure(unit, reason, kind, again=True, unsure=True)
-                batch.bodies.append(told)
+                batch.bodies.append(
+                    self._state.failure(unit, reason, kind, again=True, unsure=True)
+                )
                 self._retry_later(unit, attempt)
             case Failed(error, _, kind) if unit.name not in self._state.unsure:
                 self._state.fail(unit, error, batch, kind)
@@ -345,9 +346,9 @@ class Executor:
     def _retry_later(self, unit: Unit, attempt: int) -> None:
         seconds = min(self._limits.first_wait_s * 2 ** min(attempt - 1, 32), LONGEST_WAIT_S)
         again = partial(self._state.schedule.put_back, unit.name)
-        self._inbox.later(partial(self._callees.clock.sleep, seconds), again)
+        self._wakeups.later(partial(self._callees.clock.sleep, seconds), again)
 
-    async def _come_to_rest(self) -> None:
+    async def _write_pause_or_stop(self) -> None:
         if self._cancelled:
             await self._stop(*self._cancelled)
         elif self._paused and not self._journal.run.paused:
@@ -355,38 +356,38 @@ class Executor:
             await self._journal.append(e.RunPaused(reason=reason), by=by)
 
     async def _stop(self, by: e.Actor, reason: str) -> None:
-        """Cancel what runs, wait for it a little, and write what is known of it.
+        """Cancels running calls, waits for them a little, and writes how they ended.
 
-        What did not end is told where the run ends: whether it took effect, nobody knows.
+        Calls that did not end become unknown when the run ends.
         """
         running = dict(self._tasks)
-        for task in [*running.values(), *self._inbox.waits]:
+        for task in [*running.values(), *self._wakeups.waits]:
             task.cancel()
         if running:
             await asyncio.wait(running.values(), timeout=self._limits.grace_s)
-        batch, self._heard = self._heard, Batch()
+        batch, self._received = self._received, Batch()
         if not self._journal.run.cancel_asked:
             await self._journal.append(e.CancelAsked(reason=reason), by=by)
         self._drain(batch)
         if batch.bodies:
             await self._journal.append(*batch.bodies, values=batch.values)
 
-    async def _let_go(self) -> None:
-        """Leave nothing running behind, whatever ended the run."""
-        tasks = [*self._tasks.values(), *self._inbox.close()]
+    async def _stop_tasks(self) -> None:
+        """Stops all tasks, however the execution ended."""
+        tasks = [*self._tasks.values(), *self._wakeups.close()]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=self._limits.grace_s)
-        self._purse.close()
+        self._budget.close()
 
 
-def _is_word(event: e.Event) -> bool:
-    """Whether an event is somebody's word to this run, and not the work of another executor."""
+def _is_instruction(event: e.Event) -> bool:
+    """Tells whether an event is a decision about this run, not written by another executor."""
     match event.body:
         case e.PlanProposed() | e.ChangesAsked():
             return False
         case e.QuestionAnswered() | e.StepFailed(kind="person"):
-            return True  # also of the clock: a question whose time is up
+            return True  # also written when a question expires
         case _:
             return event.by.speaks

@@ -1,4 +1,4 @@
-"""The journal of a run: folds events before it writes them; repairs a damaged one."""
+"""The journal of a run: checks events before it writes them; loads results; repairs damage."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Entry = AnyBody | tuple[AnyBody, Actor]
 
 
 class Journal:
-    """Appends to a run; a stale writer is refused and learns so from `StaleWriter`."""
+    """Reads and appends the events of one run; raises `StaleWriter` if another writer was first."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Journal:
         self._fold = RunFold(Run(id=run))
         self.events: list[Event] = []
         self.damage: JournalDamaged | None = None
-        # What can be read of a journal behind its last good event, and its last number.
+        # Readable events after the last good one, and the last event's number.
         self.beyond: Sequence[Event] = ()
         self.last = 0
 
@@ -63,9 +63,9 @@ class Journal:
         store: JournalStore,
         clock: Clock,
     ) -> Journal:
-        """The journal of a run that is in the store; of a damaged one, up to its last good event.
+        """Loads the journal of a run; a damaged one up to its last good event.
 
-        Such a journal can be looked at, and takes no event before it is repaired.
+        A damaged journal can be read; it accepts no event before it is repaired.
         """
         journal = cls(run, store=store, clock=clock)
         await journal.catch_up()
@@ -75,7 +75,7 @@ class Journal:
         return journal
 
     async def catch_up(self) -> Sequence[Event]:
-        """Take in what others have written since, and return it."""
+        """Reads and returns the events that others have written since."""
         start = len(self.events)
         events, last, why = await _readable(self._store, self.id, start)
         for event in events:
@@ -83,7 +83,7 @@ class Journal:
                 self._take(event)
             except JournalDamaged as misfit:
                 why = misfit.message
-                # An event may fail half-way: what it did to the run until then is undone.
+                # The event may have changed the run before it failed: start again without it.
                 self._fold = RunFold(fold(self.events) if self.events else Run(id=self.id))
                 break
         self.beyond = events[len(self.events) - start :]
@@ -92,12 +92,12 @@ class Journal:
         return self.events[start:]
 
     def need_sound(self) -> None:
-        """Go no further with a damaged journal: `JournalDamaged` says why and what to do."""
+        """Raises `JournalDamaged` if the journal is damaged; it says why and what to do."""
         if self.damage is not None:
             raise self.damage
 
     def doubt(self, number: int, why: str) -> None:
-        """Go back to before an event of which something is missing: it counts as damaged."""
+        """Marks the journal as damaged from an event on, and goes back to before it."""
         events, self.events = self.events, []
         self._fold = RunFold(Run(id=self.id))
         for event in events[: number - 1]:
@@ -105,16 +105,16 @@ class Journal:
         self.beyond, self.last = events[number - 1 :], len(events)
         self.damage = JournalDamaged(why, hint=_hint(self.id, self.events))
 
-    def wait_for(self, patient: JournalStore) -> None:
-        """From now on wait for the store when it is away: what is to be written will be."""
-        self._store = patient
+    def wait_for(self, waiting_store: JournalStore) -> None:
+        """Uses a store that waits while the real one is away, from now on."""
+        self._store = waiting_store
 
     async def wait(self) -> None:
-        """Return when there is an event that was not taken in yet."""
+        """Returns when the store has an event that was not read yet."""
         await self._store.wait(self.id, after=len(self.events))
 
     async def value_of(self, body: AnyBody) -> Json:
-        """The value that an event speaks of, if it speaks of one."""
+        """Returns the stored value that an event refers to, if any."""
         match body:
             case StepDone(result=digest) | StepReplied(state=digest, permit=False):
                 return await self._store.get(digest)
@@ -122,7 +122,7 @@ class Journal:
                 return None
 
     async def value(self, digest: str) -> Json:
-        """A value that an event of this run speaks of."""
+        """Returns a stored value by its hash."""
         return await self._store.get(digest)
 
     async def append(
@@ -132,10 +132,10 @@ class Journal:
         values: Sequence[Json | Content] = (),
         at: datetime | None = None,
     ) -> list[Event]:
-        """Write events and the values they speak of, all or none, durable on return.
+        """Writes events and the values they refer to, all or none, durable on return.
 
-        An entry may name who caused it; for the others it is `by`. They happen `at` a time that
-        was looked at before, or now.
+        An entry may name its actor, else it is `by`. `at` is the time of the events, by default
+        now.
         """
         events: list[Event] = []
         last, now = self.events[-1] if self.events else None, at or self._clock.now()
@@ -152,7 +152,7 @@ class Journal:
         try:
             await self._store.append(events, values)
         except StaleWriter:
-            await self._need_news()
+            await self._check_others_wrote()
             raise
         if len(self.events) == known:
             self._fold.adopt(ahead)
@@ -160,23 +160,23 @@ class Journal:
         return events
 
     def program_of(self, step: str) -> str:
-        """The program whose answer a step's result is, or nothing."""
+        """Returns the program that answered a step's question; empty if none did."""
         state = self._fold.steps.get(step)
         return state.program if state else ""
 
     @property
     def plan_hash(self) -> str:
-        """The hash of the run's plan as it was written."""
+        """Returns the hash of the run's plan."""
         return self._fold.plan_hash
 
     @property
     def run(self) -> Run:
-        """The run as it stands, or stood at its last good event."""
+        """Returns the state of the run; of a damaged one, at its last good event."""
         run = self._fold.result()
         return replace(run, damage=str(self.damage)) if self.damage else run
 
     def following(self, *entries: Entry) -> list[Event]:
-        """Events with these contents as they would follow the last one, as far as each fits."""
+        """Returns the events that could follow the last one, without those that do not fit."""
         events: list[Event] = []
         now = self._clock.now()
         for entry in entries:
@@ -188,18 +188,18 @@ class Journal:
                 events.append(event)
         return events
 
-    async def _need_news(self) -> None:
-        """Somebody who came second finds what was first; if not, the journal is another one."""
+    async def _check_others_wrote(self) -> None:
+        """Raises `JournalDamaged` if a stale write has no newer event: the run was repaired."""
         if not await self._store.events(self.id, after=len(self.events)):
-            hint = "read the run again and decide anew"
-            raise JournalDamaged(f"the end of run {self.id} was set aside meanwhile", hint=hint)
+            hint = "load the run again and repeat the decision"
+            raise JournalDamaged(f"run {self.id} was repaired meanwhile", hint=hint)
 
     def _fitting(self, events: Sequence[Event]) -> Ahead:
-        """Refuse events before they are stored: one that does not fold is there for good."""
+        """Refuses events that do not fit the run, before they are stored for good."""
         try:
             return self._fold.check(events)
         except JournalDamaged as misfit:
-            hint = "nothing was stored; the run is as it was"
+            hint = "nothing was stored; the run is unchanged"
             raise EventMisfit(misfit.message, hint=hint) from None
 
     def _take(self, event: Event) -> None:
@@ -208,7 +208,7 @@ class Journal:
 
 
 async def _readable(store: JournalStore, run: str, after: int) -> tuple[Sequence[Event], int, str]:
-    """The events behind a number as far as they can be read, the last number, and what is wrong."""
+    """Returns the readable events after a number, the last event's number, and the damage."""
     try:
         return await store.events(run, after=after), 0, ""
     except JournalDamaged as damage:
@@ -220,12 +220,14 @@ async def _readable(store: JournalStore, run: str, after: int) -> tuple[Sequence
 
 def _hint(run: str, events: Sequence[Event]) -> str:
     if not events:
-        return "nothing of it can be read: restore the store from a backup"
-    return f"`plansmith repair {run}` goes on from event {len(events)} and keeps the rest apart"
+        return "none of its events can be read: restore the store from a backup"
+    return (
+        f"`plansmith repair {run}` continues after event {len(events)} and keeps a copy of the rest"
+    )
 
 
 async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
-    """The results of all steps that are done, asked for at once."""
+    """Loads the results of all finished steps, in parallel."""
     done = {
         name: step.result_hash
         for name, step in run.steps.items()
@@ -236,7 +238,7 @@ async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
 
 
 async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:
-    """The same for a run that stops: that needs no results, should they be lost."""
+    """Loads the results of a run that is cancelled; none if they are damaged."""
     try:
         return await load_results(store, run)
     except JournalDamaged:
@@ -244,7 +246,7 @@ async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:
 
 
 async def load_replies(store: JournalStore, run: Run) -> dict[str, Reply]:
-    """What persons answered to calls that asked, with the state those left."""
+    """Loads the answers to questions of calls, with the state that the calls left."""
     return {
         name: Reply(step.reply.answer, await store.get(step.reply.state))
         for name, step in run.steps.items()
@@ -259,12 +261,12 @@ def _has_result(name: str, step: StepState, results: Mapping[str, Json]) -> bool
 async def whole_run(
     store: JournalStore, run: Run, results: Mapping[str, Json] | None = None
 ) -> Run:
-    """A run with its results, unless they are at hand already, and its report filled in."""
+    """Returns a run with its results and report; loads results that are not given."""
     if results is None:
         try:
             results = await load_results(store, run)
         except JournalDamaged as damage:
-            # What is left can still be looked at.
+            # The rest of the run can still be shown.
             results, run = {}, replace(run, damage=run.damage or str(damage))
     steps = {
         name: replace(step, result=results[name]) if _has_result(name, step, results) else step
@@ -274,18 +276,18 @@ async def whole_run(
     return replace(run, steps=steps, report=str(text))
 
 
-# What is a fact about the world, whatever became of the journal: calls, and how they ended. They
-# are taken over, so that nothing is called again only because its record was set aside.
+# Calls and how they ended really happened, whatever is wrong with the journal. A repair keeps
+# them, so that no call is repeated only because its record was moved aside.
 _FACTS: Final = (e.StepStarted, e.StepDone, e.StepFailed, e.StepUnknown)
 
 
 async def repair(store: PlanStore, journal: Journal, *, by: e.Actor) -> None:
-    """Set aside what does not fit or cannot be read, and go on, paused, with what is certain."""
+    """Moves damaged events aside; the run continues, paused, after its last good event."""
     lost = await _lost_results(store, journal) if journal.damage is None else ()
     if lost:
         _go_back(journal, lost)
     if journal.damage is None:
-        raise Refused(f"run {journal.id} is not damaged", hint="plansmith verify proves it")
+        raise Refused(f"run {journal.id} is not damaged", hint="plansmith verify checks it")
     if not isinstance(store, RepairStore):
         raise Refused("this store cannot repair a run", hint="use SQLite or PostgreSQL")
     good = len(journal.events)
@@ -296,13 +298,13 @@ async def repair(store: PlanStore, journal: Journal, *, by: e.Actor) -> None:
             for each in journal.beyond
             if isinstance(each.body, _FACTS) and each.number not in lost
         ]
-        events = journal.following((_told(journal), by), *facts)
+        events = journal.following((_repair_event(journal), by), *facts)
     await store.set_aside(journal.id, good, events)
     await journal.catch_up()
 
 
 async def _lost_results(store: PlanStore, journal: Journal) -> Sequence[int]:
-    """The numbers of the events whose result is not in the store, or is another one."""
+    """Returns the numbers of the events whose result is missing in the store or altered."""
     lost: list[int] = []
     for event in journal.events:
         if isinstance(event.body, e.StepDone):
@@ -314,23 +316,23 @@ async def _lost_results(store: PlanStore, journal: Journal) -> Sequence[int]:
 
 
 def _go_back(journal: Journal, lost: Sequence[int]) -> None:
-    """Before the first step whose result is lost was done; a call that was made stays made."""
+    """Goes back to before the first step whose result is lost; its call still counts as made."""
     if journal.run.status.over:
         hint = "its results are lost: restore the store from a backup, or run it again"
-        raise Refused(f"run {journal.id} is over: it does not go on", hint=hint)
+        raise Refused(f"run {journal.id} is over and cannot be continued", hint=hint)
     bodies = [event.body for event in journal.events]
     names = [body.step for n in lost if isinstance(body := bodies[n - 1], e.StepDone)]
     first = lost[0]
     while isinstance(bodies[first - 2], e.QuestionAnswered):
-        first -= 1  # what was answered is asked again
-    told = ", ".join(f"{name!r}" for name in dict.fromkeys(names))
-    journal.doubt(first, f"the result of {told} cannot be read")
+        first -= 1  # the question is asked again
+    steps = ", ".join(f"{name!r}" for name in dict.fromkeys(names))
+    journal.doubt(first, f"the result of {steps} cannot be read")
 
 
-def _told(journal: Journal) -> e.AnyBody:
+def _repair_event(journal: Journal) -> e.AnyBody:
     good, read = len(journal.events), len(journal.beyond)
     lost = max(journal.last - good - read, 0)
     damage = journal.damage.message if journal.damage else ""
-    told = [Sentence("repair.done", damage=damage)]
-    told += [Sentence("repair.lost", count=lost)] if lost else []
-    return e.RunRepaired(aside=read + lost, lost=lost, reason=joined(told))
+    reasons = [Sentence("repair.done", damage=damage)]
+    reasons += [Sentence("repair.lost", count=lost)] if lost else []
+    return e.RunRepaired(aside=read + lost, lost=lost, reason=joined(reasons))

@@ -1,4 +1,4 @@
-"""Keeps a run with the one process that runs it."""
+"""Makes sure that only one process at a time executes a run."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _ZOMBIE: Final = "Z"
 
 
 class Owners:
-    """The runs that this process has claimed, each as often as something here works on it."""
+    """The runs that this process owns; counts how many tasks here use each."""
 
     def __init__(self, store: PlanStore) -> None:
         self._store = store if isinstance(store, OwnerStore) else None
         self._held: Counter[str] = Counter()
-        # Let go while the store was away: told as soon as it answers.
-        self._untold: set[str] = set()
+        # Released while the store was away: written as soon as it answers.
+        self._to_release: set[str] = set()
 
     @asynccontextmanager
     async def owning(self, run: str) -> AsyncGenerator[None]:
-        """Own a run for a while; `RunBusy` when another process that lives does."""
+        """Owns a run inside the block; raises `RunBusy` if another living process owns it."""
         await self.take(run)
         try:
             yield
@@ -40,8 +40,8 @@ class Owners:
             await self.let_go(run)
 
     async def take(self, run: str) -> None:
-        """Own a run that nobody owns, or whose owner is dead or on another machine."""
-        # Counted first: whoever lets go of it meanwhile does not take it from us.
+        """Claims a run that nobody owns, or whose owner is dead or on another machine."""
+        # Counted first, so that another task here that lets go meanwhile does not release it.
         self._held[run] += 1
         try:
             await self._claim(run)
@@ -50,7 +50,7 @@ class Owners:
             raise
 
     def hold(self, run: str) -> None:
-        """Own a run that is owned here already once more."""
+        """Counts one more task for a run that this process owns already."""
         self._held[run] += 1
 
     async def _claim(self, run: str) -> None:
@@ -61,55 +61,55 @@ class Owners:
                 raise _busy(run, found)
 
     async def let_go(self, run: str) -> None:
-        """Own it no more, once everything here that worked on it is done."""
+        """Ends one use of a run; the last one releases it."""
         self._held[run] -= 1
         if self._held[run] > 0:
             return
         del self._held[run]
-        self._untold.add(run)
+        self._to_release.add(run)
         with suppress(StoreAway):
-            while self._untold and self._store is not None:
-                each = self._untold.pop()
+            while self._to_release and self._store is not None:
+                each = self._to_release.pop()
                 if not self._held[each]:
-                    await self._tell(self._store, each)
+                    await self._release(self._store, each)
 
-    async def _tell(self, store: OwnerStore, run: str) -> None:
+    async def _release(self, store: OwnerStore, run: str) -> None:
         try:
             await store.release(run, this_process())
         except StoreAway:
-            self._untold.add(run)
+            self._to_release.add(run)
             raise
 
     async def left_behind(self) -> Sequence[tuple[str, str]]:
-        """The runs whose owner was a process of this machine and is dead, with that owner."""
+        """Returns the runs, with owner, whose owner was a process of this machine and is dead."""
         found = await self._store.owners() if self._store is not None else ()
         return [(run, owner) for run, owner in found if died_here(owner)]
 
     async def forget(self, run: str, dead: str) -> None:
-        """The dead one owns the run no more; harmless when somebody else does by now."""
+        """Removes a dead owner of a run; does nothing if someone else owns it by now."""
         if self._store is not None:
             await self._store.release(run, dead)
 
     async def need_writable(self) -> None:
-        """Have the store write nothing: it says so when it cannot."""
+        """Writes an empty change to the store, which fails if the store is read-only."""
         if self._store is not None:
             await self._store.release("", "")
 
     async def marked(self, run: Run) -> Run:
-        """The run, marked `interrupted` where work on it was under way and its process is gone."""
+        """Returns the run, marked `interrupted` if it was running and its process is gone."""
         unplanned = run.plan is None and not run.questions and not run.paused
         if run.status.over or run.damage or not (run.calls_open or unplanned):
             return run
         return run if await self._is_owned(run.id) else replace(run, interrupted=True)
 
     async def _is_owned(self, run: str) -> bool:
-        """Whether somebody may be at work on a run: this process, or one not known to be dead."""
+        """Tells whether this process, or one not known to be dead, owns a run."""
         found = await self._store.owner(run) if self._store is not None else this_process()
         here = found.rpartition(" ")[0].rpartition(" ")[0] == _machine()
         return bool(found) and (not here or lives_here(found))
 
     async def need_free(self, run: str) -> None:
-        """`RunBusy` when another process that lives is running it."""
+        """Raises `RunBusy` if another living process executes the run."""
         if self._store is None:
             return
         found = await self._store.owner(run)
@@ -127,7 +127,7 @@ def _busy(run: str, owner: str) -> RunBusy:
 
 
 def this_process() -> str:
-    """Who owns what this process runs."""
+    """Returns the owner name of this process: machine, process id and start time."""
     return _owner(os.getpid())
 
 
@@ -137,23 +137,23 @@ def _owner(process: int) -> str:
 
 
 def lives_here(owner: str) -> bool:
-    """Whether an owner is a process of this machine that is there, be it stopped."""
+    """Tells whether an owner is a process of this machine that still exists."""
     machine, _, began = owner.rpartition(" ")
     machine, _, process = machine.rpartition(" ")
     if machine != _machine() or not process.isdigit():
         return False
     if not _PROC.is_dir():
-        return _answers(int(process))
+        return _exists(int(process))
     state, found = _stat(int(process))
     return found == began and state != _ZOMBIE
 
 
 def died_here(owner: str) -> bool:
-    """Whether an owner was a process of this machine, and is no more."""
+    """Tells whether an owner was a process of this machine that is gone."""
     return owner.rsplit(" ", 2)[0] == _machine() and not lives_here(owner)
 
 
-def _answers(process: int) -> bool:
+def _exists(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -173,12 +173,12 @@ def _machine() -> str:
 
 
 def _stat(process: int) -> tuple[str, str]:
-    """A process's state and when it began, in ticks since the boot; empty when there is none."""
+    """Returns a process's state and start time in ticks since the boot; empty if it is gone."""
     try:
         text = (_PROC / str(process) / "stat").read_text()
     except OSError:
         return "", ""
-    # The name, in brackets, may hold anything, also brackets.
+    # The name, in brackets, may contain brackets.
     fields = text.rpartition(")")[2].split()
     return fields[0], fields[19]
 

@@ -1,4 +1,4 @@
-"""Starts reads while their plan is still being written, journaled like any call."""
+"""Starts reads early, while their plan is still being written; recorded like any call."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from plansmith.plan.steps import AnyStep, ToolStep
 from plansmith.ports import Call, Usage
 from plansmith.review.render import value_line
 
-FRESH_S: Final = 300.0  # older results are read again: the world may have moved on
+FRESH_S: Final = 300.0  # older results are read again, since the data may have changed
 DIED: Final = Sentence("step.end_unknown")
 NOT_NEEDED: Final = Sentence("step.not_needed")
 Tell = Callable[[str], None]
 
 
 class _HeldProgress:
-    """What an early call says: kept until its step starts, then passed on."""
+    """Keeps the progress of an early call until its step starts, then passes it on."""
 
     def __init__(self) -> None:
         self._kept: list[Callable[[Call], None]] = []
@@ -40,25 +40,25 @@ class _HeldProgress:
         self._spent: list[Usage] = []
 
     def pass_on(self, call: Call) -> None:
-        """Hand over what was said, and from now on all that follows."""
+        """Passes on the progress so far, and from now on all that follows."""
         self._call = call
-        for word in self._kept:
-            word(call)
+        for report in self._kept:
+            report(call)
         for usage in self._spent:
             call.spend(usage)
         self._spent = []
 
     def as_call(self, key: str) -> Call:
-        """The circumstances of the early call."""
+        """Returns the `Call` for the early call."""
         return Call(
             key=key,
-            progress=lambda text: self._say(lambda call: call.progress(text)),
+            progress=lambda text: self._report(lambda call: call.progress(text)),
             spend=self._spend,
-            advise=lambda advice, reason: self._say(lambda call: call.advise(advice, reason)),
+            advise=lambda advice, reason: self._report(lambda call: call.advise(advice, reason)),
         )
 
     def spent(self) -> Usage:
-        """What it took so far; told once."""
+        """Returns what the call has used since the last time it was asked."""
         spent, self._spent = self._spent, []
         costs = [each.cost for each in spent if each.cost is not None]
         return Usage(
@@ -73,23 +73,23 @@ class _HeldProgress:
         else:
             self._spent.append(usage)
 
-    def _say(self, word: Callable[[Call], None]) -> None:
+    def _report(self, report: Callable[[Call], None]) -> None:
         if self._call is not None:
-            word(self._call)
+            report(self._call)
         else:
-            self._kept.append(word)
+            self._kept.append(report)
 
 
 @dataclass(slots=True)
-class _Begun:
-    """An early call, from its intent on."""
+class _EarlyCall:
+    """An early call."""
 
     call: str
-    words: _HeldProgress = field(default_factory=_HeldProgress)
+    progress: _HeldProgress = field(default_factory=_HeldProgress)
     key: str = ""
     started: float = 0.0
     ended: float | None = None
-    told: bool = False
+    recorded: bool = False
     task: asyncio.Task[Outcome] | None = None
 
     @property
@@ -98,7 +98,7 @@ class _Begun:
 
     @property
     def outcome(self) -> Outcome:
-        """How a call ended that runs no more."""
+        """Returns how an ended call ended."""
         task = self.task
         if task is None or task.cancelled() or task.exception() is not None:
             return Failed(NOT_NEEDED)
@@ -106,97 +106,101 @@ class _Begun:
 
 
 class Prefetch:
-    """Calls that change nothing, made before their plan stands: reads with inputs of their own.
+    """Makes early reads: calls that change nothing, before their plan is complete.
 
-    A step whose inputs come from other steps waits, since what it would send is not known yet.
-    Each call is in the journal before it is made, and its end as soon as there is one.
+    A step that uses results of other steps waits, since its inputs are not known yet. Each call
+    is recorded before it is made, and its end as soon as it ends.
     """
 
-    def __init__(self, journal: Journal, callees: Callees, *, tell: Tell, most: int = 4) -> None:
+    def __init__(
+        self, journal: Journal, callees: Callees, *, tell: Tell, max_calls: int = 4
+    ) -> None:
         self._journal = journal
         self._callees = callees
         self._tell = tell
-        self._most = most
+        self._max_calls = max_calls
         self._lock = asyncio.Lock()
         self._closed = False
-        self._begun: dict[str, _Begun] = {}
-        self._promised: dict[str, _Begun] = {}
+        self._calls: dict[str, _EarlyCall] = {}
+        self._promised: dict[str, _EarlyCall] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, step: AnyStep) -> None:
-        """Start a step, if it may be started before its plan stands."""
+        """Starts a step's call, if it is a read whose inputs are known."""
         if not isinstance(step, ToolStep) or step.disabled or step.needs():
             return
         spec = self._callees.specs.get(step.tool)
-        if spec is None or spec.effect is not Effect.READ or len(self._begun) >= self._most:
+        if spec is None or spec.effect is not Effect.READ or len(self._calls) >= self._max_calls:
             return
-        name = _name(step.tool, step.inputs)
+        name = _call_hash(step.tool, step.inputs)
         given = not list(step.found()) and not secret_names(step.inputs)
-        if name not in self._begun and given and not self._closed:
-            begun = self._begun[name] = _Begun(name)
-            task = asyncio.create_task(self._make(step, begun))
+        if name not in self._calls and given and not self._closed:
+            early = self._calls[name] = _EarlyCall(name)
+            task = asyncio.create_task(self._make(step, early))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _make(self, step: ToolStep, begun: _Begun) -> None:
-        """Write that a call is made, make it, and write how it ended."""
+    async def _make(self, step: ToolStep, early: _EarlyCall) -> None:
+        """Records that a call starts, makes it, and records how it ended."""
         inputs = content_of(step.inputs)
         async with self._lock:
             if self._closed:
                 return
-            begun.key = f"{self._journal.id}/early/{len(self._journal.run.prefetches) + 1}"
-            intent = PrefetchStarted(key=begun.key, tool=step.tool, inputs=inputs.digest)
+            early.key = f"{self._journal.id}/early/{len(self._journal.run.prefetches) + 1}"
+            intent = PrefetchStarted(key=early.key, tool=step.tool, inputs=inputs.digest)
             try:
                 await self._journal.append(intent, values=[inputs])
             except JournalError:
-                begun.key = ""  # someone else writes to this run now: nothing is read early
+                early.key = ""  # another process writes to this run now: no early reads
                 self._closed = True
                 return
         self._tell(f"early read: {step.tool} {value_line(step.inputs, 200)}")
         clock = self._callees.clock
-        begun.started = clock.monotonic()
-        call = self._callees.call(Unit(step.id, step), step.inputs, begun.words.as_call(begun.key))
-        begun.task = asyncio.ensure_future(call)
-        await asyncio.wait([begun.task])
-        begun.ended = clock.monotonic()
-        await self._end(begun)
+        early.started = clock.monotonic()
+        call = self._callees.call(
+            Unit(step.id, step), step.inputs, early.progress.as_call(early.key)
+        )
+        early.task = asyncio.ensure_future(call)
+        await asyncio.wait([early.task])
+        early.ended = clock.monotonic()
+        await self._end(early)
 
-    async def _end(self, begun: _Begun) -> None:
-        """Write the end of a call at once, as long as nobody else writes to the run."""
+    async def _end(self, early: _EarlyCall) -> None:
+        """Records the end of a call at once, unless another process writes to the run now."""
         async with self._lock:
-            if not (self._closed or begun.told):
-                with suppress(JournalError):  # whoever writes to this run now ends it too
-                    await self._write([begun])
+            if not (self._closed or early.recorded):
+                with suppress(JournalError):  # the process that writes to this run ends it too
+                    await self._write([early])
 
-    async def _write(self, ended: Collection[_Begun]) -> None:
-        """Write how calls ended, all in one append."""
+    async def _write(self, ended: Collection[_EarlyCall]) -> None:
+        """Records how calls ended, in one append."""
         bodies: list[PrefetchEnded] = []
         values: list[Json | Content] = []
-        for begun in ended:
-            seconds = (begun.ended or begun.started) - begun.started
-            told: dict[str, Json] = {"key": begun.key, "seconds": round(max(0.0, seconds), 6)}
-            match begun.outcome:
+        for early in ended:
+            seconds = (early.ended or early.started) - early.started
+            fields: dict[str, Json] = {"key": early.key, "seconds": round(max(0.0, seconds), 6)}
+            match early.outcome:
                 case Done(value):
                     content = content_of(value)
                     values.append(content)
-                    told["result"] = content.digest
+                    fields["result"] = content.digest
                 case Failed(error) | Unsure(error):
-                    told["error"] = error
+                    fields["error"] = error
                 case Asks(need):
-                    told["error"] = Sentence("step.asks_early", question=need.message)
-            told |= spending(begun.words.spent())
-            bodies.append(PrefetchEnded.model_validate(told))
+                    fields["error"] = Sentence("step.asks_early", question=need.message)
+            fields |= spending(early.progress.spent())
+            bodies.append(PrefetchEnded.model_validate(fields))
         if bodies:
             await self._journal.append(*bodies, values=values)
-        for begun in ended:
-            begun.told = True
+        for early in ended:
+            early.recorded = True
 
     async def settle(self, journal: Journal, keep: Collection[str] | None = None) -> None:
-        """Write how calls ended, and stop those that run on and are not in `keep`, if given."""
+        """Records how calls ended; stops running ones that are not in `keep`, if given."""
         async with self._lock:
             self._closed = True
         self._journal = journal
-        known = [each for each in self._begun.values() if each.task is not None]
+        known = [each for each in self._calls.values() if each.task is not None]
         unneeded = [
             each for each in known if each.runs and keep is not None and each.call not in keep
         ]
@@ -211,66 +215,66 @@ class Prefetch:
             each.ended = each.ended if each.runs or each.ended is not None else now
         taken = {id(each) for each in self._promised.values()}
         await self._write(
-            [each for each in known if not (each.runs or each.told or id(each) in taken)]
+            [each for each in known if not (each.runs or each.recorded or id(each) in taken)]
         )
 
     @property
     def keys(self) -> set[str]:
-        """The keys of the calls that this process has made and still holds."""
-        held = [*self._begun.values(), *self._promised.values()]
+        """Returns the keys of the calls that this process has made and still holds."""
+        held = [*self._calls.values(), *self._promised.values()]
         return {each.key for each in held if each.key}
 
     def promise(self, unit: Unit, inputs: Mapping[str, Json]) -> str:
-        """The key of the call that a unit will take instead of making its own, or nothing."""
+        """Returns the key of the early call that a unit will use; empty if there is none."""
         if unit.name not in self._promised and isinstance(unit.step, ToolStep):
-            name = _name(unit.step.tool, inputs)
-            begun = self._begun.get(name)
-            if begun is not None and self._is_good(begun):
-                self._promised[unit.name] = self._begun.pop(name)
-        begun = self._promised.get(unit.name)
-        return begun.key if begun is not None else ""
+            name = _call_hash(unit.step.tool, inputs)
+            early = self._calls.get(name)
+            if early is not None and self._is_good(early):
+                self._promised[unit.name] = self._calls.pop(name)
+        early = self._promised.get(unit.name)
+        return early.key if early is not None else ""
 
-    def _is_good(self, begun: _Begun) -> bool:
-        """Whether a call still runs, or has brought something not long ago."""
-        if begun.task is None or not begun.key:
+    def _is_good(self, early: _EarlyCall) -> bool:
+        """Tells whether a call still runs or has a recent result."""
+        if early.task is None or not early.key:
             return False
-        old = begun.ended is not None and self._age(begun.ended) > FRESH_S
-        return begun.runs or (isinstance(begun.outcome, Done) and not old)
+        old = early.ended is not None and self._age(early.ended) > FRESH_S
+        return early.runs or (isinstance(early.outcome, Done) and not old)
 
     def _age(self, ended: float) -> float:
         return self._callees.clock.monotonic() - ended
 
     def take(self, unit: Unit, call: Call) -> asyncio.Task[Outcome] | None:
-        """The call that was promised to a unit, once."""
-        begun = self._promised.pop(unit.name, None)
-        if begun is None:
+        """Returns the call that was promised to a unit, once."""
+        early = self._promised.pop(unit.name, None)
+        if early is None:
             return None
-        begun.words.pass_on(call)
-        return begun.task
+        early.progress.pass_on(call)
+        return early.task
 
     async def drop(self) -> None:
-        """Let go of everything."""
+        """Stops all early calls."""
         self._closed = True
-        calls = [each.task for each in [*self._begun.values(), *self._promised.values()]]
+        calls = [each.task for each in [*self._calls.values(), *self._promised.values()]]
         tasks: list[asyncio.Task[Any]] = [*self._tasks]
         tasks += [task for task in calls if task is not None]
-        self._begun, self._promised = {}, {}
+        self._calls, self._promised = {}, {}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def wanted_by(plan: Plan) -> set[str]:
-    """The calls that the steps of a plan would make with inputs of their own."""
+    """Returns the tool calls of a plan, by content hash."""
     return {
-        _name(step.tool, step.inputs)
+        _call_hash(step.tool, step.inputs)
         for step in plan.steps
         if isinstance(step, ToolStep) and not step.disabled
     }
 
 
 def left_open(run: Run, mine: Collection[str]) -> list[PrefetchEnded]:
-    """The ends of early reads whose process is gone: harmless, since a read changes nothing."""
+    """Returns the end of each early read whose process died; `mine` are those of this process."""
     return [
         PrefetchEnded(key=key, error=DIED)
         for key, each in run.prefetches.items()
@@ -278,5 +282,5 @@ def left_open(run: Run, mine: Collection[str]) -> list[PrefetchEnded]:
     ]
 
 
-def _name(tool: str, inputs: Mapping[str, Json]) -> str:
+def _call_hash(tool: str, inputs: Mapping[str, Json]) -> str:
     return content_hash([tool, dict(inputs)])

@@ -1,4 +1,4 @@
-"""What the executor writes next and what wakes it: batched events, ended calls, progress texts."""
+"""The executor's buffers: events to write next, wake-ups by ended calls, progress texts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from plansmith.ports import Advice, Call, Clock, Usage
 
 
 class Ready(NamedTuple):
-    """A call that may be made once its intent is durable."""
+    """A call that is made once its start is written."""
 
     unit: Unit
     inputs: dict[str, Json]
@@ -35,18 +35,18 @@ class Ready(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """What a conductor writes next."""
+    """The events and values that the executor writes next."""
 
     bodies: list[AnyBody] = field(default_factory=list[AnyBody])
     values: list[Json | Content] = field(default_factory=list["Json | Content"])
 
     def more(self, other: Batch) -> None:
-        """Write what is in another batch, too."""
+        """Adds the content of another batch."""
         self.bodies += other.bodies
         self.values += other.values
 
     def drop_starts(self, steps: Container[str]) -> None:
-        """Do not start these steps after all."""
+        """Removes the start events of these steps."""
         self.bodies = [
             body
             for body in self.bodies
@@ -55,18 +55,18 @@ class Batch:
 
     @property
     def steps(self) -> set[str]:
-        """The steps it speaks of."""
+        """Returns the steps that its events are about."""
         return {str(step) for body in self.bodies if (step := getattr(body, "step", None))}
 
     def forget(self, steps: Container[str]) -> None:
-        """Say nothing of these steps: somebody else has ended them meanwhile."""
+        """Removes all events of these steps: another process has ended them."""
         self.bodies = [
             body for body in self.bodies if (getattr(body, "step", "") or "") not in steps
         ]
 
     @contextmanager
     def whole(self) -> Generator[None]:
-        """What is added here is added as a whole, or not at all if that fails half-way."""
+        """Undoes what was added inside the block if it raises."""
         bodies, values = len(self.bodies), len(self.values)
         try:
             yield
@@ -77,7 +77,7 @@ class Batch:
     def start(
         self, unit: Unit, *, attempt: int, key: str, inputs: Content, prefetched: str = ""
     ) -> None:
-        """A call is intended; its inputs are kept for whoever looks later."""
+        """Adds the start of a call, with its inputs."""
         started = StepStarted(
             step=unit.name,
             attempt=attempt,
@@ -91,17 +91,17 @@ class Batch:
         self.values.append(inputs)
 
     def open(self, unit: Unit, *, key: str) -> None:
-        """A map or plan step begins with its parts; it calls nothing itself."""
+        """Adds the start of a map or plan step, which makes no call itself."""
         self.bodies.append(StepStarted(step=unit.name, key=key, item=unit.item))
 
     def done(self, unit: Unit, content: Content, usage: Usage) -> None:
-        """A step has a result."""
-        told = {"step": unit.name, "result": content.digest, "size": len(content.text)}
-        self.bodies.append(StepDone.model_validate(told | spending(usage)))
+        """Adds the result of a step."""
+        fields = {"step": unit.name, "result": content.digest, "size": len(content.text)}
+        self.bodies.append(StepDone.model_validate(fields | spending(usage)))
         self.values.append(content)
 
     def ask(self, unit: Unit, text: str, now: datetime) -> None:
-        """A step asks the person; with a time limit the question ends unanswered after it."""
+        """Adds the question of an ask step; it expires after the step's time limit, if any."""
         step = unit.step
         options = step.options if isinstance(step, AskStep) else ()
         schema = step.answer_schema if isinstance(step, AskStep) else None
@@ -119,7 +119,7 @@ class Batch:
         )
 
     def ask_for(self, unit: Unit, need: InputNeeded, attempt: int) -> None:
-        """A call asks the person; what it leaves behind is kept for when it is made again."""
+        """Adds the question of a call, with its state for when the call is made again."""
         self.bodies.append(
             QuestionAsked(
                 question=f"{unit.name}?{attempt}",
@@ -136,17 +136,20 @@ class Batch:
 
 
 def spending(usage: Usage) -> dict[str, Json]:
-    """What a call took, as events keep it; an unknown price stays out."""
+    """Returns what a call used, as fields of an event; an unknown price is empty."""
     cost = "" if usage.cost is None else str(usage.cost)
     return {"tokens": usage.input_tokens + usage.output_tokens, "cost": cost}
 
 
 FOLLOW_AFTER_S: Final = 0.2
-_NOTHING: Final = ("", None)
+_NO_OUTCOME: Final = ("", None)
 
 
 class Wakeups:
-    """Outcomes in the order they came. `news` returns when another process has written."""
+    """Wakes the executor: ended calls, timers, and events that other processes wrote.
+
+    `news` returns when another process has written.
+    """
 
     def __init__(self, news: Callable[[], Awaitable[None]]) -> None:
         self._news = news
@@ -156,39 +159,39 @@ class Wakeups:
         self.waits: set[asyncio.Task[None]] = set()
 
     def open(self) -> None:
-        """From now on it belongs to the loop that runs here."""
+        """Binds it to the event loop that runs now."""
         self._loop = asyncio.get_running_loop()
 
     def put(self, name: str, outcome: Outcome) -> None:
-        """A call has ended."""
+        """Reports that a call has ended."""
         self._queue.put_nowait((name, outcome))
 
-    def knock(self) -> None:
-        """Have the conductor look again."""
-        self._queue.put_nowait(_NOTHING)
+    def wake_now(self) -> None:
+        """Wakes the executor."""
+        self._queue.put_nowait(_NO_OUTCOME)
 
     def wake(self, seconds: float) -> None:
-        """Knock later; calls in threads of their own come through here too."""
+        """Wakes the executor in some seconds; may be called from any thread."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(loop.call_later, seconds, self.knock)
+            loop.call_soon_threadsafe(loop.call_later, seconds, self.wake_now)
 
     def later(self, waiting: Callable[[], Awaitable[None]], then: Callable[[], None]) -> None:
-        """Do something when a wait is over, and knock."""
+        """Calls `then` when a wait is over, and wakes the executor."""
 
         async def wait() -> None:
             await waiting()
             then()
-            self.knock()
+            self.wake_now()
 
         task = asyncio.create_task(wait())
         self.waits.add(task)
         task.add_done_callback(self.waits.discard)
 
     async def wait(self) -> bool:
-        """Wait for a knock; true when it may have come from another process.
+        """Waits for a wake-up; true if another process may have written.
 
-        Others are listened to only once something takes long: that costs a task and a query.
+        Other processes are followed only after a while, since that costs a task and a query.
         """
         loop = asyncio.get_running_loop()
         timer = loop.call_later(FOLLOW_AFTER_S, self._begin_to_follow)
@@ -205,66 +208,66 @@ class Wakeups:
         try:
             while True:
                 await self._news()
-                self.knock()
-                # What the loop wrote itself wakes this too: let it take that in first.
+                self.wake_now()
+                # The executor's own writes wake this too: let it process them first.
                 await asyncio.sleep(FOLLOW_AFTER_S)
         except PlansmithError:
-            return  # the store is in trouble: the next append says so
+            return  # the next append raises the store's error
 
     def ends(self) -> Iterator[tuple[str, Outcome]]:
-        """The calls that have ended since."""
+        """Yields the calls that have ended since the last time."""
         while not self._queue.empty():
             name, outcome = self._queue.get_nowait()
             if outcome is not None:
                 yield name, outcome
 
     def close(self) -> list[asyncio.Task[None]]:
-        """Stop waiting; the tasks that are left."""
+        """Returns the tasks that still wait, to be cancelled."""
         follower = [self._follower] if self._follower else []
         return [*self.waits, *follower]
 
 
 EVERY_S: Final = 0.5
-LONGEST: Final = 500
+_MAX_LENGTH: Final = 500
 
 
 class ProgressBuffer:
-    """Progress and advice of running calls, which may speak from threads of their own.
+    """Buffers the progress and advice of running calls, from any thread.
 
-    Of many words of progress in a short time only the last is kept. `wake` has them taken, now
-    or in some seconds.
+    Of many progress texts in a short time only the last is kept. `wake` wakes the executor in
+    some seconds, which then takes them.
     """
 
     def __init__(self, clock: Clock, wake: Callable[[float], None]) -> None:
         self._clock = clock
         self._wake = wake
         self._progress: dict[str, str] = {}
-        self._heard: dict[str, float] = {}
+        self._due: dict[str, float] = {}
         self._advice: list[StepAdvised] = []
         self.advice: Advice | None = None
 
     def progress(self, step: str, text: str) -> None:
-        """A step says how far it is."""
+        """Takes the progress text of a step."""
         is_next = step not in self._progress
-        self._progress[step] = kept_text(text)[:LONGEST]
+        self._progress[step] = kept_text(text)[:_MAX_LENGTH]
         now = self._clock.monotonic()
-        due = max(now, self._heard.get(step, -EVERY_S) + EVERY_S)
+        due = max(now, self._due.get(step, -EVERY_S) + EVERY_S)
         if is_next or now == due:
-            self._heard[step] = due
+            self._due[step] = due
             self._wake(due - now)
 
     def advise(self, step: str, advice: Advice, reason: str) -> None:
-        """A step says that the plan should change, or that its goal is met."""
-        said = kept_text(reason)[:LONGEST]
-        self._advice.append(StepAdvised(step=step, advice=advice, reason=said))
+        """Takes a step's advice: that the plan should change, or that the goal is met."""
+        text = kept_text(reason)[:_MAX_LENGTH]
+        self._advice.append(StepAdvised(step=step, advice=advice, reason=text))
         self._wake(0)
 
     def take(self, running: Container[str]) -> list[StepProgressed | StepAdvised]:
-        """What was said since the last time, by steps that still run."""
+        """Returns progress and advice since the last time, of steps that still run."""
         progress, self._progress = self._progress, {}
         advice, self._advice = self._advice, []
         for each in advice:
             self.advice = self.advice or each.advice
-        said: list[StepProgressed | StepAdvised] = [*advice]
-        said += [StepProgressed(step=name, text=text) for name, text in progress.items()]
-        return [each for each in said if each.step in running]
+        events: list[StepProgressed | StepAdvised] = [*advice]
+        events += [StepProgressed(step=name, text=text) for name, text in progress.items()]
+        return [each for each in events if each.step in running]

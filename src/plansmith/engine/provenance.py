@@ -1,4 +1,4 @@
-"""Tells whether arguments came out of a tool, and asks a person before something acts on them."""
+"""Finds arguments that came from tools, and asks a person before a change is made with them."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def data_sources(
     *,
     refs: Iterable[Ref] | None = None,
 ) -> list[str]:
-    """The steps whose output reaches a unit's inputs; what a person answered is no such data.
+    """Returns the steps whose output reaches a unit's inputs, without answers of a person.
 
-    `answered_by` names the program that answered an ask step: its word is data like a tool's.
-    `refs` are the references to follow, if not all of the unit's.
+    `answered_by` returns the program that answered an ask step: such an answer counts like a
+    tool's output. `refs` are the references to follow, by default all of the unit's.
     """
     found: dict[str, None] = {}
     for ref in unit.step.refs() if refs is None else refs:
@@ -56,7 +56,7 @@ def data_sources(
 def data_question(
     unit: Unit, inputs: Mapping[str, Json], sources: list[str], attempt: int
 ) -> QuestionAsked:
-    """Show a person the very values that a call would send, and where they come from."""
+    """Returns the question that shows the values a call would send, and where they come from."""
     shown = [Sentence("question.value", name=name, value=_shown(v)) for name, v in inputs.items()]
     text = Sentence("question.values", callee=unit.callee, values=shown, sources=sources)
     return QuestionAsked(
@@ -72,7 +72,7 @@ def data_question(
 
 
 def settle_data(asked: QuestionAsked, value: Json) -> list[AnyBody]:
-    """What follows from a person's word on values that came out of tools."""
+    """Returns the events that follow from the answer to a question about values from tools."""
     assert asked.step is not None  # noqa: S101
     if value == ALLOW:
         return [StepReplied(step=asked.step, answer=ALLOW, state=asked.state, permit=True)]
@@ -89,7 +89,7 @@ def _shown(value: Json) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """Knows what the person's settings let happen without a word."""
+    """Decides by the settings whether a person must agree before a step uses values from tools."""
 
     callees: Callees
     limits: RunLimits
@@ -100,7 +100,7 @@ class Consent:
     def needed(
         self, unit: Unit, inputs: Mapping[str, Json], state: State
     ) -> QuestionAsked | str | None:
-        """The question to ask before a unit begins, why it may not begin at all, or nothing."""
+        """Returns the question to ask before a unit starts, or why it may not start, or None."""
         allowed = state.allowed.get(unit.name)
         if allowed is not None and allowed == content_hash(dict(inputs)):
             return None
@@ -118,11 +118,11 @@ class Consent:
     def _about_items(
         self, unit: Unit, step: MapStep, items: Json, units: Mapping[str, Unit], attempt: int
     ) -> QuestionAsked | None:
-        """Ask about a list out of tools that is longer than what may be acted on unasked."""
+        """Returns a question about a list from tools that is longer than the limit."""
         most = step.most or self.most_items
         if not isinstance(items, list) or isinstance(step.over, list) or len(items) <= most:
             return None
-        sources = self._found_out(unit, units)
+        sources = self._list_sources(unit, units)
         if not sources:
             return None
         callees = [*dict.fromkeys(self._acting(step))]
@@ -147,14 +147,14 @@ class Consent:
         )
 
     def _acting(self, step: MapStep) -> Iterator[str]:
-        """What the inner step calls that could change something, at every depth."""
+        """Yields what the inner step calls that could change something, at every depth."""
         for inner in active_steps(Plan(steps=(step,)), self.templates):
             unit = Unit(inner.id, inner)
             if not self.callees.is_read(unit):
                 yield unit.callee
 
-    def _found_out(self, unit: Unit, units: Mapping[str, Unit]) -> list[str]:
-        """The tools and programs a map step's list came out of; none if from plan or person."""
+    def _list_sources(self, unit: Unit, units: Mapping[str, Unit]) -> list[str]:
+        """Returns the tools and programs that made a map step's list; none if a person did."""
         assert isinstance(unit.step, MapStep)  # noqa: S101
         refs = [found.ref for found in find(unit.step.over) if found.ref is not None]
         return data_sources(unit, units, self.answered_by, refs=refs)

@@ -9,10 +9,10 @@ from plansmith.plan.graph import Needs, dependents, tails
 
 
 class ReadyQueue:
-    """Counts down needs: a node is ready the moment its last need is done, with no barrier.
+    """Returns steps as soon as all they need is done.
 
-    Nodes may be added while others run. Ready nodes come out by the length of the way behind
-    them, so that the critical path never waits for a side branch.
+    Steps (nodes) may be added while others run. The node with the longest remaining path comes
+    first, so that the critical path never waits for a side branch.
     """
 
     def __init__(self, graph: Needs, *, durations: Mapping[str, float] | None = None) -> None:
@@ -32,7 +32,7 @@ class ReadyQueue:
         durations: Mapping[str, float] | None = None,
         done: Collection[str] = (),
     ) -> None:
-        """Take in more nodes, which may need each other; `done` ones count as finished."""
+        """Adds nodes, which may need each other; `done` ones count as finished."""
         self._done |= set(done)
         inner = {node: before & graph.keys() for node, before in graph.items()}
         self._weight |= tails(inner, durations or {})
@@ -41,14 +41,14 @@ class ReadyQueue:
         for node, before in graph.items():
             self._missing[node] = len(before - self._done)
             for need in before:
-                # Not `before - graph.keys()`, which goes through all keys for every node.
+                # `before - graph.keys()` would go through all keys for every node.
                 if need not in graph:
                     self._followers.setdefault(need, []).append(node)
             if not self._missing[node] and node not in self._done:
                 self._push(node)
 
     def finish(self, node: str) -> None:
-        """Say that a node is done: what waited for it alone becomes ready."""
+        """Marks a node as done: nodes that waited only for it become ready."""
         if node in self._done:
             return
         self._done.add(node)
@@ -58,7 +58,7 @@ class ReadyQueue:
                 self._push(follower)
 
     def take(self, free: int, is_blocked: Callable[[str], bool] = lambda _: False) -> list[str]:
-        """The ready node with the longest way behind it, alone, if there is room for it."""
+        """Takes the ready node with the longest remaining path, if `free` allows one."""
         back: list[tuple[float, int, str]] = []
         taken: list[str] = []
         while self._heap and free > 0 and not taken:
@@ -70,7 +70,7 @@ class ReadyQueue:
         return taken
 
     def put_back(self, node: str) -> None:
-        """A taken node is ready again; one that still needs something waits for that."""
+        """Makes a taken node ready again, unless it still needs something."""
         if not self._missing.get(node) and node not in self._done:
             self._push(node)
 

@@ -1,4 +1,4 @@
-"""Decides what becomes of steps that were running when their process died."""
+"""Decides about steps that were running when their process died: repeat them or ask a person."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def recover(
     units: Mapping[str, Unit | None],
     callees: Callees,
     *,
-    apart: Collection[str] = (),
+    skip: Collection[str] = (),
 ) -> Iterator[AnyBody]:
-    """A read or a keyed call is made again under its key; anything else asks the person.
+    """Yields events that repeat reads and keyed calls, and ask a person about all others.
 
-    `apart` are steps that only hold others together: they go on by themselves.
+    `skip` are running map and plan steps, which make no call themselves.
     """
     for name, step in run.steps.items():
-        if step.status is not StepStatus.RUNNING or name in apart:
+        if step.status is not StepStatus.RUNNING or name in skip:
             continue
         unit = units[name]
         if unit is not None and callees.is_repeatable(unit):
@@ -40,7 +40,7 @@ def recover(
 
 
 def unknown_question(name: str, reason: str) -> QuestionAsked:
-    """Ask the person how a step ended that nobody saw the end of."""
+    """Returns the question to a person how a step ended whose end was not recorded."""
     why = reason if len(reason) <= _SHOWN else f"{reason[:_SHOWN]}…"
     return QuestionAsked(
         question=f"unknown:{name}",

@@ -1,4 +1,4 @@
-"""What a person asked for over the life of a run, and what of it a plan leaves out."""
+"""Finds changes that a person asked for during a run and that its plan does not make."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from plansmith.planner.check.missing import MISSING, missing_changes
 from plansmith.planner.intent import find_intents
 
 
-def words_of_person(bodies: Sequence[e.AnyBody]) -> Iterator[str]:
-    """The request, the answers to questions about it, and the changes asked for, in their order."""
+def person_texts(bodies: Sequence[e.AnyBody]) -> Iterator[str]:
+    """Yields the request, answers to questions about it, and the changes asked for, in order."""
     about_request: set[str] = set()
     for body in bodies:
         match body:
@@ -37,36 +37,37 @@ def left_out(
     agents: Mapping[str, AgentSpec],
     templates: Mapping[str, Plan],
 ) -> list[Problem]:
-    """What the person asked for and no step of the plan does."""
-    asked = find_intents(*words_of_person(bodies))
+    """Returns the changes that the person asked for and that no step makes, as problems."""
+    asked = find_intents(*person_texts(bodies))
     return missing_changes(asked, plan, tools=tools, agents=agents, templates=templates)
 
 
 def missing_in(problems: Sequence[Problem]) -> list[str]:
-    """What is known to be missing, in words; a person sees it before the plan runs."""
+    """Returns the messages of the problems about missing changes."""
     return [each.message for each in problems if each.code == MISSING]
 
 
 def refuse_missing(problems: Sequence[Problem]) -> None:
-    """Refuse to do again and again, unattended, what was not even planned once."""
+    """Refuses to schedule a plan that does not do all that was asked for."""
     missing = missing_in(problems)
     if missing:
-        hint = "ask for a plan that does it first: plansmith changes"
+        hint = "first ask for a plan that does it: plansmith changes"
         raise Refused("; ".join(missing), hint=hint)
 
 
 def asking_about_missing(
-    standing: Sequence[Entry], plan: Plan, problems: Sequence[Problem]
+    entries: Sequence[Entry], plan: Plan, problems: Sequence[Problem]
 ) -> list[Entry]:
-    """What stands behind a plan, with what the plan leaves out among the reasons to review it.
+    """Adds the missing changes of a plan to the reasons of its review.
 
-    What is put forward without a review gets one, unless it runs under an approval it has.
+    `entries` are the events that follow the plan. A plan without review gets one, unless it
+    starts under an approval given before.
     """
     missing = missing_in(problems)
-    bodies = [each[0] if isinstance(each, tuple) else each for each in standing]
+    bodies = [each[0] if isinstance(each, tuple) else each for each in entries]
     if not missing or any(isinstance(each, e.RunStarted) for each in bodies):
-        return list(standing)
-    given: Sequence[Entry] = standing or [e.ReviewAsked(hash=plan.hash)]
+        return list(entries)
+    given: Sequence[Entry] = entries or [e.ReviewAsked(hash=plan.hash)]
     return [
         each.replace(reasons=tuple(dict.fromkeys((*missing, *each.reasons))))
         if isinstance(each, e.ReviewAsked)

@@ -1,4 +1,4 @@
-"""Where every step and part of a run stands while the executor runs it."""
+"""The state of every step and part of a run while it is executed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _PERHAPS_DONE: Final = frozenset({StepStatus.DONE, StepStatus.UNKNOWN})
 
 
 class State:
-    """Counts needs down, opens and closes map and plan steps, and writes ends into batches.
+    """Tracks which units are ready, opens and closes map and plan steps, adds ends to batches.
 
-    Every part of an open map or plan step that has begun is a unit, also one that asks or of
-    which nobody knows how it ended: only a need that is done is no longer needed.
+    Every part of an open map or plan step that has started is a unit, also one that asks or
+    whose end is unknown: units that need it wait until it is done.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class State:
         self._items: dict[str, dict[str, str]] = {}
 
     def enter(self, run: Run) -> None:
-        """Take in the plan and all that is known of its steps."""
+        """Loads the plan and the state of its steps."""
         if run.plan is None:
             return
         for name, state in run.steps.items():
@@ -86,10 +86,10 @@ class State:
         self.schedule.add(graph, durations=durations, done=done)
 
     def _waits(self, graph: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-        """What each unit waits for; behind one that ended early, also what that should wait for.
+        """Returns what each unit waits for.
 
-        A changed plan may put something before a step that is done, or perhaps done: what comes
-        behind the step comes behind that, too.
+        A changed plan may put a new step before one that is done or perhaps done: the units after
+        that one then wait for the new step as well.
         """
         ended = {name for name in graph if self.ended.get(name) in _PERHAPS_DONE}
         early: set[str] = set()
@@ -104,14 +104,14 @@ class State:
         return graph
 
     def open(self, unit: Unit, inputs: Mapping[str, Json], batch: Batch, *, key: str) -> None:
-        """Put the parts of a map or plan step that may begin into the schedule."""
+        """Opens a map or plan step: queues the parts that may start."""
         if unit.depth >= MAX_NESTING:
             raise ReferenceFailed(Sentence("step.too_deep", step=unit.name, most=MAX_NESTING))
         parts = self._parts(unit, inputs)
         if unit.name not in self.opened:
             batch.open(unit, key=key)
         group = self.groups[unit.name] = Group.of(unit, parts)
-        self._add(group.take_up(self.ended, self.opened) | group.let_in())
+        self._add(group.started_parts(self.ended, self.opened) | group.next_parts())
         self._settle(group, batch)
 
     def _parts(self, unit: Unit, inputs: Mapping[str, Json]) -> dict[str, Unit]:
@@ -124,14 +124,14 @@ class State:
             raise ReferenceFailed(Sentence("step.other_template", name=unit.step.template))
         parts = template_units(unit, plan, inputs)
         for part in parts.values():
-            strange = sorted(part.needs() - parts.keys())
-            if strange:
-                missing = Sentence("step.need_missing", step=part.name, need=strange[0])
+            unknown = sorted(part.needs() - parts.keys())
+            if unknown:
+                missing = Sentence("step.need_missing", step=part.name, need=unknown[0])
                 raise ReferenceFailed(missing)
         return parts
 
     def _known(self, name: str, items: Json) -> dict[str, str]:
-        """The parts that have begun, with their items; earlier releases went by places alone."""
+        """Returns the started parts with their items; earlier releases stored only positions."""
         known = self._items.get(name, {})
         if all(known.values()) or not isinstance(items, list):
             return known
@@ -142,13 +142,13 @@ class State:
         }
 
     def _content(self, name: str, plan: Plan) -> str:
-        """The hash of a template, made once and not for every item of a map."""
+        """Returns the hash of a template, computed once and not for every item of a map."""
         if name not in self._contents:
             self._contents[name] = plan.hash
         return self._contents[name]
 
     def _settle(self, group: Group, batch: Batch) -> None:
-        """End a map or plan step once none of its parts can change any more."""
+        """Ends a map or plan step once none of its parts can change any more."""
         if not group.over or group.unit.name in self.ended:
             return
         error = group.error()
@@ -161,10 +161,10 @@ class State:
             self.finish(group.unit, group.joined(self.results), batch)
 
     def finish(self, unit: Unit, value: Json, batch: Batch) -> None:
-        """A unit has a result: what waited for it alone becomes ready."""
+        """Records a unit's result; units that waited only for it become ready."""
         content = content_of(value)
         batch.done(unit, content, self.run_budget.settle(unit.name))
-        # What is recorded is what later steps get, whatever the callee does to its own.
+        # Later steps get the recorded value, even if the callee changes its own.
         self._done(unit.name, content.value(), batch)
 
     def _done(self, name: str, value: Json, batch: Batch) -> None:
@@ -177,15 +177,15 @@ class State:
             self._leave(unit, batch)
 
     def made_results(self) -> set[str]:
-        """What calls gave that a changed plan has taken back, by content hash."""
+        """Returns the hashes of the results of steps that a changed plan reset."""
         return {each.result for made in self._made.values() for each in made}
 
     def was_made(self, unit: Unit) -> bool:
-        """Whether a unit has made a call of its callee before it went back to waiting."""
+        """Tells whether a unit called the same tool or agent before it was reset."""
         return any(each.callee == unit.callee for each in self._made.get(unit.name, ()))
 
     def reuse(self, unit: Unit, inputs: str, batch: Batch, *, run: str) -> bool:
-        """Take the result of this very call, if it was made already: it is not made again."""
+        """Reuses the result of an identical earlier call; false if there was none."""
         call = unit.callee, inputs
         made = self._made.get(unit.name, ())
         result = next((each.result for each in made if call == (each.callee, each.inputs)), "")
@@ -196,23 +196,23 @@ class State:
         return True
 
     def fail(self, unit: Unit, error: str, batch: Batch, kind: Kind = "reference") -> None:
-        """A unit has failed for good."""
+        """Records that a unit has failed for good."""
         batch.bodies.append(self.failure(unit, error, kind))
         self._end(unit, StepStatus.FAILED, batch)
 
     def failure(
         self, unit: Unit, error: str, kind: Kind, *, again: bool = False, unsure: bool = False
     ) -> e.StepFailed:
-        """The event of a failure, with what the call took."""
+        """Returns the event of a failure, with what the call used."""
         spent = spending(self.run_budget.settle(unit.name))
-        told = {"step": unit.name, "error": error, "again": again, "kind": kind}
+        fields = {"step": unit.name, "error": error, "again": again, "kind": kind}
         if unsure:
             self.unsure.add(unit.name)
-            told["unsure"] = True
-        return e.StepFailed.model_validate(told | spent)
+            fields["unsure"] = True
+        return e.StepFailed.model_validate(fields | spent)
 
     def park(self, unit: Unit, status: StepStatus) -> None:
-        """A unit waits for a person's word."""
+        """Records that a unit waits for a person."""
         self.run_budget.settle(unit.name)
         self.ended[unit.name] = status
 
@@ -221,19 +221,19 @@ class State:
         self._leave(unit, batch)
 
     def _leave(self, unit: Unit, batch: Batch) -> None:
-        """A part has ended: the next one may come in, or the whole step ends."""
+        """Updates the group of an ended part: queues the next part, or ends the whole step."""
         group = self.groups.get(unit.parent or "")
         if group is None:
             return
-        group.leave(unit.name, self.ended[unit.name])
-        self._add(group.let_in())
+        group.end(unit.name, self.ended[unit.name])
+        self._add(group.next_parts())
         self._settle(group, batch)
 
-    def heed(self, body: e.AnyBody, value: Json, batch: Batch) -> None:
-        """Take in what a word from elsewhere, written by another process, did to a step.
+    def apply(self, body: e.AnyBody, value: Json, batch: Batch) -> None:
+        """Applies an event about a step that another process wrote.
 
-        `value` is the result of a step that is done, or the state of a call that asked. A part
-        whose step is not open yet is no unit: what is known of it counts when it is opened.
+        `value` is the result of a finished step, or the state of a call that asked. A part whose
+        step is not open yet is no unit: the event counts when the step is opened.
         """
         match body:
             case e.StepDone(step=name):
@@ -248,10 +248,10 @@ class State:
                     self.allowed[name] = state
                 else:
                     self.replies[name] = Reply(answer, value)
-                self._again(name)
+                self._put_back(name)
             case e.StepReset(step=name):
                 self.unsure.discard(name)
-                self._again(name)
+                self._put_back(name)
             case _:
                 return
 
@@ -261,14 +261,14 @@ class State:
             self._leave(self.units[name], batch)
 
     def _skip(self, name: str) -> None:
-        """What a person left out does not begin, nor does any part of it."""
+        """Skips a step and all its parts."""
         self.skipped.add(name)
         self.ended[name] = StepStatus.SKIPPED
         group = self.groups.pop(name, None)
         for part in group.parts if group is not None else ():
             self._skip(part)
 
-    def _again(self, name: str) -> None:
+    def _put_back(self, name: str) -> None:
         self.ended.pop(name, None)
         if name in self.units:
             self.schedule.put_back(name)

@@ -1,4 +1,4 @@
-"""Waits for a store that is away, and loses nothing that has to be written."""
+"""Repeats store operations while the store does not answer, so that nothing is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST_S: Final = 5.0
 
 
 class StoreOutage:
-    """Tries again what a store that is away could not do, ever more rarely, until it is back."""
+    """Repeats an operation, with growing waits, until the store answers."""
 
     def __init__(self, store: PlanStore, clock: Clock) -> None:
         self.store = store
@@ -25,12 +25,12 @@ class StoreOutage:
         self.trouble = ""
         self.tell: Callable[[str], None] = lambda _: None
 
-    async def until_done(self, deed: Callable[[], Awaitable[_T]]) -> _T:
-        """What a deed gives once the store answers; meanwhile `trouble` says why it waits."""
+    async def until_done(self, action: Callable[[], Awaitable[_T]]) -> _T:
+        """Returns the action's result once the store answers; until then `trouble` says why."""
         wait = FIRST_S
         while True:
             try:
-                done = await deed()
+                result = await action()
             except StoreAway as error:
                 if not self.trouble:
                     self.tell(f"waiting for the store: {error}")
@@ -41,18 +41,18 @@ class StoreOutage:
                 if self.trouble:
                     self.tell("the store is back")
                 self.trouble = ""
-                return done
+                return result
 
 
 class WaitingStore:
-    """A store as a run under way sees it: what is written is written, however long it takes."""
+    """A store for running runs: each operation waits until the real store answers."""
 
-    def __init__(self, patience: StoreOutage) -> None:
-        self._patience = patience
-        self._store = patience.store
+    def __init__(self, outage: StoreOutage) -> None:
+        self._outage = outage
+        self._store = outage.store
 
     async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
-        """Keep events and values; those that came through before the store went are there."""
+        """Stores events and values; an append that succeeded without an answer counts."""
         tries = 0
 
         async def append() -> None:
@@ -64,29 +64,29 @@ class WaitingStore:
                 if tries == 1 or not await self._is_stored(events):
                     raise
 
-        await self._patience.until_done(append)
+        await self._outage.until_done(append)
 
     async def _is_stored(self, events: Sequence[Event]) -> bool:
-        """Whether exactly these events are there: only the answer was lost."""
+        """Tells whether exactly these events are stored, so that only the answer was lost."""
         if not events:
             return True
         found = await self._store.events(events[0].run, after=events[0].number - 1)
         return [each.hash for each in found[: len(events)]] == [each.hash for each in events]
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
-        """The events of a run behind a number."""
-        return await self._patience.until_done(lambda: self._store.events(run, after=after))
+        """Returns the events of a run after a number."""
+        return await self._outage.until_done(lambda: self._store.events(run, after=after))
 
     async def wait(self, run: str, *, after: int = 0) -> None:
-        """Return when the run has an event behind the number."""
-        await self._patience.until_done(lambda: self._store.wait(run, after=after))
+        """Returns when the run has an event after the number."""
+        await self._outage.until_done(lambda: self._store.wait(run, after=after))
 
     async def sound(self, run: str) -> Sound:
-        """The events of a run up to the first that is missing or altered."""
+        """Returns the events of a run up to the first that is missing or altered."""
         if not isinstance(self._store, RepairStore):
             raise JournalDamaged(f"run {run} is damaged", hint="restore the store from a backup")
-        return await self._patience.until_done(partial(self._store.sound, run))
+        return await self._outage.until_done(partial(self._store.sound, run))
 
     async def get(self, digest: str) -> Json:
-        """The value of a content hash."""
-        return await self._patience.until_done(lambda: self._store.get(digest))
+        """Returns the value of a content hash."""
+        return await self._outage.until_done(lambda: self._store.get(digest))

@@ -1,4 +1,4 @@
-"""What calls took in earlier runs, for estimates and for the order of steps."""
+"""Remembers how long calls took in earlier runs, for estimates and for the order of steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUNS: Final = 20
 
 
 class CallTimings:
-    """The last calls of every tool and agent, by name."""
+    """The time and tokens of the last calls of every tool and agent."""
 
     def __init__(self, known: Mapping[str, Measured] | None = None) -> None:
         self._costs: dict[str, deque[Cost]] = {}
@@ -25,11 +25,11 @@ class CallTimings:
 
     @property
     def costs(self) -> Mapping[str, Sequence[Cost]]:
-        """What is known, by the name of what was called."""
+        """Returns the costs of the last calls, by tool or agent."""
         return self._costs
 
     def learn(self, run: Run) -> None:
-        """Take in what the finished steps of a run took."""
+        """Adds the finished steps of a run."""
         if run.plan is None:
             return
         for name, state in run.steps.items():

@@ -20,7 +20,7 @@ from plansmith.plan.steps import AgentStep, AnyStep, MapStep, PlanStep, ReplySte
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A step with its place: its name in the journal, its scope, and what is bound in it."""
+    """A step or part to execute: its name in the journal, its scope, and its bound values."""
 
     name: str
     step: AnyStep
@@ -32,7 +32,7 @@ class Unit:
 
     @property
     def callee(self) -> str:
-        """The tool or agent it calls, for limits per tool; else its kind."""
+        """Returns the tool or agent that it calls, else its kind."""
         match self.step:
             case ToolStep():
                 return self.step.tool
@@ -42,10 +42,10 @@ class Unit:
                 return self.step.kind
 
     def needs(self) -> frozenset[str]:
-        """The names of the units it waits for, whatever is known of them.
+        """Returns the names of the units that it waits for.
 
-        For a step that is switched off, those that this one would wait for: a question in front
-        of it still comes before what is behind it.
+        A disabled step is replaced by the steps that it would wait for, so that a question before
+        it still comes before what follows.
         """
         waits = self.step.needs() - RESERVED
         waits = waits - self.off.keys() | {
@@ -55,17 +55,17 @@ class Unit:
 
     @property
     def item(self) -> str:
-        """By which item of its map step a part is known, wherever that stands in the list."""
+        """Returns the hash of the map item that a part is for; empty for other units."""
         return content_hash(self.bound[ITEM]) if self.is_item else ""
 
     @property
     def is_item(self) -> bool:
-        """Whether it is there for one item of a map step."""
+        """Tells whether it is for one item of a map step."""
         return self.parent is not None and self.scope != f"{self.parent}/"
 
 
 class Values(Mapping[str, Json]):
-    """Results as a unit's references see them: by step id within its scope."""
+    """The results that a unit's references can use: by step id within its scope."""
 
     def __init__(self, results: Mapping[str, Json], unit: Unit) -> None:
         self._results = results
@@ -87,7 +87,7 @@ class Values(Mapping[str, Json]):
 
 
 def resolved(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
-    """The unit's inputs with every reference filled; fails with `ReferenceFailed`."""
+    """Returns the unit's inputs with every reference filled; may raise `ReferenceFailed`."""
     values = Values(results, unit)
     match unit.step:
         case ToolStep() | PlanStep():
@@ -104,22 +104,22 @@ def resolved(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def cited(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
-    """The values that a reply refers to, by how it writes them."""
+    """Returns the values that a reply refers to, by the text of the reference."""
     values = Values(results, unit)
     return {str(ref): lookup(ref, values) for ref in unit.step.refs()}
 
 
 def plan_units(plan: Plan) -> dict[str, Unit]:
-    """The units of a plan: its steps that are not switched off."""
-    off = _switched_off(plan)
+    """Returns the units of a plan: its steps that are not disabled."""
+    off = _disabled_steps(plan)
     return {step.id: Unit(step.id, step, off=off) for step in plan.steps if not step.disabled}
 
 
 def map_units(unit: Unit, items: Json, known: Mapping[str, str]) -> dict[str, Unit]:
-    """One unit for every item of a map step's list, in its order.
+    """Returns one unit for every item of a map step's list, in order.
 
-    `known` are parts of which the journal tells already, with the items they are for: an item
-    keeps its name in another list, and no other item ever gets that name.
+    `known` are the parts that have started, with the hashes of their items: an item keeps its
+    name when the list changes, and no other item gets that name.
     """
     step = unit.step
     if not isinstance(step, MapStep) or not isinstance(items, list):
@@ -139,37 +139,37 @@ def map_units(unit: Unit, items: Json, known: Mapping[str, str]) -> dict[str, Un
     }
 
 
-def _names(whole: str, items: list[Json], known: Mapping[str, str]) -> list[str]:
-    """A name for each item: its own if it has one, else its place in the list, if that is free."""
+def _names(step: str, items: list[Json], known: Mapping[str, str]) -> list[str]:
+    """Returns a name for each item: the one it has, else its position in the list if free."""
     if not known:
-        return [f"{whole}/{place}" for place in range(len(items))]
-    owned: dict[str, deque[str]] = {}
+        return [f"{step}/{place}" for place in range(len(items))]
+    names_by_item: dict[str, deque[str]] = {}
     for name in sorted(known, key=lambda name: int(name.rpartition("/")[2])):
-        owned.setdefault(known[name], deque()).append(name)
+        names_by_item.setdefault(known[name], deque()).append(name)
     hashes = [content_hash(item) for item in items]
-    # Who stands where it stood stays; equal items go by the order in which they occur.
+    # Items at their old position keep their name; equal items are matched in order.
     found = {
-        place: f"{whole}/{place}"
+        place: f"{step}/{place}"
         for place, digest in enumerate(hashes)
-        if known.get(f"{whole}/{place}") == digest
+        if known.get(f"{step}/{place}") == digest
     }
     for place, name in found.items():
-        owned[hashes[place]].remove(name)
+        names_by_item[hashes[place]].remove(name)
     for place, digest in enumerate(hashes):
-        if place not in found and owned.get(digest):
-            found[place] = owned[digest].popleft()
+        if place not in found and names_by_item.get(digest):
+            found[place] = names_by_item[digest].popleft()
     taken = {*known, *found.values()}
-    later = (f"{whole}/{number}" for number in count(len(items)))
+    later = (f"{step}/{number}" for number in count(len(items)))
     for place in range(len(items)):
-        own = f"{whole}/{place}"
+        own = f"{step}/{place}"
         if place not in found:
             found[place] = own if own not in taken else next(n for n in later if n not in taken)
             taken.add(found[place])
     return [found[place] for place in range(len(items))]
 
 
-def _switched_off(plan: Plan) -> dict[str, frozenset[str]]:
-    """The steps that are switched off, each with the active ones that come before it."""
+def _disabled_steps(plan: Plan) -> dict[str, frozenset[str]]:
+    """Returns the disabled steps, each with the active steps that come before it."""
     disabled = {step.id: step.needs() - RESERVED for step in plan.steps if step.disabled}
     graph = {name: before & disabled.keys() for name, before in disabled.items()}
     found: dict[str, frozenset[str]] = {}
@@ -181,9 +181,9 @@ def _switched_off(plan: Plan) -> dict[str, frozenset[str]]:
 
 
 def template_units(unit: Unit, plan: Plan, parameters: Mapping[str, Json]) -> dict[str, Unit]:
-    """The units of a template's plan, inside the plan step that runs it."""
+    """Returns the units of a template's plan, inside the plan step that runs it."""
     scope = f"{unit.name}/"
-    off = _switched_off(plan)
+    off = _disabled_steps(plan)
     return {
         f"{scope}{step.id}": Unit(
             f"{scope}{step.id}",
@@ -200,7 +200,7 @@ def template_units(unit: Unit, plan: Plan, parameters: Mapping[str, Json]) -> di
 
 
 def named_unit(plan: Plan, name: str, templates: Mapping[str, Plan]) -> Unit | None:
-    """The unit of a name such as `step`, `map/3` or `plan/step`, unbound: for what it is."""
+    """Returns the unit named `step`, `map/3` or `plan/step`, without bound values."""
     first, *rest = name.split("/")
     step: AnyStep | None = plan.by_id.get(first)
     for part in rest:
@@ -219,7 +219,7 @@ _LOST = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
 
 @dataclass(slots=True)
 class Group:
-    """The parts of one unit; a map lets in `width` of them at a time, a template all."""
+    """The parts of a map or plan step; a map runs `width` of them at a time, a template all."""
 
     unit: Unit
     parts: dict[str, Unit]
@@ -229,38 +229,40 @@ class Group:
 
     @classmethod
     def of(cls, unit: Unit, parts: dict[str, Unit]) -> Group:
-        """A group none of whose parts has been let in."""
+        """Creates a group whose parts all wait."""
         return cls(unit, parts, deque(parts))
 
-    def take_up(self, ended: Mapping[str, StepStatus], opened: Collection[str]) -> dict[str, Unit]:
-        """The parts of which something is known: ended, open, or waiting for a person's word.
+    def started_parts(
+        self, ended: Mapping[str, StepStatus], opened: Collection[str]
+    ) -> dict[str, Unit]:
+        """Takes the parts that have started before: ended, open, or waiting for a person.
 
-        They are inside, whatever became of them: what needs one of them waits for it.
+        Parts that need one of them wait for it.
         """
         known = [name for name in self.parts if name in ended or name in opened]
         for name in known:
             if name in ended:
-                self.leave(name, ended[name])
+                self.end(name, ended[name])
         self.waiting = deque(name for name in self.waiting if name not in known)
         return {name: self.parts[name] for name in known}
 
-    def leave(self, name: str, status: StepStatus) -> None:
-        """A part has ended; one that asks or is unknown has not."""
+    def end(self, name: str, status: StepStatus) -> None:
+        """Records that a part has ended; one that asks or is unknown has not."""
         if status is StepStatus.DONE:
             self.done.add(name)
         elif status in _LOST:
             self.failed[name] = status
 
-    def let_in(self) -> dict[str, Unit]:
-        """The next parts that may go into the schedule, as far as there is room."""
+    def next_parts(self) -> dict[str, Unit]:
+        """Returns the next parts that may be queued, up to the map's width."""
         step = self.unit.step
         inside = len(self.parts) - len(self.waiting) - len(self.done) - len(self.failed)
-        room = step.width - inside if isinstance(step, MapStep) else len(self.waiting)
-        names = [self.waiting.popleft() for _ in range(min(max(room, 0), len(self.waiting)))]
+        free = step.width - inside if isinstance(step, MapStep) else len(self.waiting)
+        names = [self.waiting.popleft() for _ in range(min(max(free, 0), len(self.waiting)))]
         return {name: self.parts[name] for name in names}
 
     def lost(self) -> set[str]:
-        """Parts that can no longer run, since they need one that failed."""
+        """Returns the parts that cannot run any more, since they need one that failed."""
         lost = set(self.failed)
         size = -1
         while size != len(lost):
@@ -270,18 +272,18 @@ class Group:
 
     @property
     def over(self) -> bool:
-        """Whether no part can change any more."""
+        """Tells whether no part can change any more."""
         if len(self.done) + len(self.failed) == len(self.parts):
             return True
         return bool(self.failed) and len(self.done | self.lost()) == len(self.parts)
 
     @property
     def left_out(self) -> bool:
-        """Whether nothing but a person's word keeps it from being done."""
+        """Tells whether it is unfinished only because a person skipped parts."""
         return bool(self.failed) and set(self.failed.values()) == {StepStatus.SKIPPED}
 
     def error(self) -> str:
-        """Why the group is not done, or nothing."""
+        """Says why the group is not done; empty if it is."""
         if not self.failed:
             return ""
         count, total, parts = len(self.failed), len(self.parts), [*self.failed][:5]

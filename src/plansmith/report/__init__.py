@@ -1,1 +1,1 @@
-"""Reports: what came of a run, proven by its journal."""
+"""Reports on runs: results, changes and decisions, each proven by the journal."""

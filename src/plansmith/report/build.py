@@ -27,7 +27,7 @@ from plansmith.report.words import Words, words_for
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A step that would have changed something: how it stands; of its parts, how many are done."""
+    """A step that should have changed something and is not done; `parts` is (done, total)."""
 
     step: str
     status: str
@@ -36,11 +36,11 @@ class Missing:
 
 
 def missing(run: Run, events: Sequence[e.Event]) -> tuple[Missing, ...]:
-    """The steps of the plan that would have changed something and are not done."""
-    return tuple(_undone(run, events))
+    """Returns the steps of the plan that should have changed something and are not done."""
+    return tuple(_missing_steps(run, events))
 
 
-def _undone(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
+def _missing_steps(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
     proposed = [each.body for each in events if isinstance(each.body, e.PlanProposed)]
     acts = {name for body in proposed for name in body.acts}
     for step in run.plan.steps if run.plan else ():
@@ -56,13 +56,15 @@ def _undone(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
 
 
 def _is_unsure(state: StepState) -> bool:
-    """Whether nobody knows how a call ended; one that was stopped in its midst may have acted."""
+    """Tells whether a call may have taken effect: its end is unknown, or it was cancelled."""
     stopped = state.status is StepStatus.CANCELLED and bool(state.inputs)
     return stopped or state.status is StepStatus.UNKNOWN
 
 
-def head(run: Run, status: RunStatus, lacks: Sequence[Missing], words: Words) -> tuple[str, ...]:
-    """The first lines of a report: what is missing before anything else, in plain words."""
+def head(
+    run: Run, status: RunStatus, missing_steps: Sequence[Missing], words: Words
+) -> tuple[str, ...]:
+    """Returns the first lines of a report: what is missing comes before anything else."""
     if run.plan is None and status is RunStatus.FAILED:
         # Reads may have been made while the plan was still being written.
         return (words["status_no_plan_read" if run.prefetches else "status_no_plan"],)
@@ -71,21 +73,23 @@ def head(run: Run, status: RunStatus, lacks: Sequence[Missing], words: Words) ->
     if taken and status is RunStatus.DONE:
         total = sum(not step.disabled for step in run.plan.steps) if run.plan else 0
         lines = [words["status_done_continued"].format(done=len(taken), total=total)]
-    sure = [each for each in lacks if each.status != StepStatus.UNKNOWN.value]
-    unsure = [each for each in lacks if each.status == StepStatus.UNKNOWN.value]
+    sure = [each for each in missing_steps if each.status != StepStatus.UNKNOWN.value]
+    unsure = [each for each in missing_steps if each.status == StepStatus.UNKNOWN.value]
     locale = words["locale"]
-    told = [words["dropped"].format(call=in_language(call, locale)) for call in run.dropped]
-    deeds = (in_language(each, locale) for each in missing_in(run.problems))
-    told += [words["left_out"].format(deed=deed) for deed in deeds]
-    told += [words["not_known"].format(step=_named(each)) for each in unsure]
+    missing_lines = [
+        words["dropped"].format(call=in_language(call, locale)) for call in run.dropped
+    ]
+    changes = (in_language(each, locale) for each in missing_in(run.problems))
+    missing_lines += [words["left_out"].format(deed=change) for change in changes]
+    missing_lines += [words["not_known"].format(step=_named(each)) for each in unsure]
     if sure:
         each = ", ".join(f"{_named(one)} ({_state(one, words)})" for one in sure)
-        told.append(words["not_done"].format(steps=each))
-    if status is RunStatus.CANCELLED or not told:
-        return (*lines, *told)
-    # What is missing comes first, and nothing that it belies comes after it.
-    belied = status is RunStatus.DONE or (status is RunStatus.FAILED and unsure)
-    return (*told, *(() if belied else lines))
+        missing_lines.append(words["not_done"].format(steps=each))
+    if status is RunStatus.CANCELLED or not missing_lines:
+        return (*lines, *missing_lines)
+    # What is missing comes first; a status line that contradicts it is left out.
+    contradicted = status is RunStatus.DONE or (status is RunStatus.FAILED and unsure)
+    return (*missing_lines, *(() if contradicted else lines))
 
 
 def _state(each: Missing, words: Words) -> str:
@@ -116,22 +120,22 @@ _PRICED: Final = (
 def report(
     run: Run, status: RunStatus, results: Mapping[str, Json], events: Sequence[e.Event] = ()
 ) -> str:
-    """The report as Markdown, in the run's language: what a run keeps."""
+    """Returns the report as Markdown, in the run's language, as it is stored with the run."""
     return to_markdown(make_report(run, status, results, events))
 
 
 async def load_report(store: PlanStore, run_id: str) -> Report:
-    """The report of a run that is over, from what the store has of it."""
+    """Builds the report of a run that is over, from the store."""
     try:
         events = await store.events(run_id)
         run = fold(events) if events else None
     except JournalDamaged as damage:
-        hint = f"plansmith repair {run_id} goes on from the last good event"
+        hint = f"plansmith repair {run_id} continues after the last good event"
         raise Refused(f"run {run_id} is damaged: {damage}", hint=hint) from None
     if run is None:
         raise Refused(f"there is no run {run_id!r}", hint="plansmith runs lists all runs")
     if not run.status.over:
-        hint = "a report is made when a run is over; plansmith show tells how it stands"
+        hint = "a report is made when a run is over; plansmith show shows its state"
         raise Refused(f"run {run_id} is {run.status}", hint=hint)
     run = await whole_run(store, run)
     return make_report(run, run.status, await load_results(store, run), events)
@@ -140,12 +144,12 @@ async def load_report(store: PlanStore, run_id: str) -> Report:
 def make_report(
     run: Run, status: RunStatus, results: Mapping[str, Json], events: Sequence[e.Event] = ()
 ) -> Report:
-    """The report of a run that has ended, or is about to, with this status."""
+    """Builds the report of a run that has ended, or is about to end, with this status."""
     plan = run.plan
     locale = plan.locale if plan else run.locale
     words = words_for(locale)
     answer, notes = _answer(run, status, results, words)
-    lacks = missing(run, events)
+    missing_steps = missing(run, events)
     if plan and plan.degraded:
         notes = (words["degraded"].format(reason=plan.degraded), *notes)
     return Report(
@@ -154,7 +158,7 @@ def make_report(
         request=run.request,
         locale=locale,
         status=status.value,
-        head=head(run, status, lacks, words),
+        head=head(run, status, missing_steps, words),
         made_by=_made_by(events),
         plan=run.running_hash or (plan.hash if plan else ""),
         answer=answer,
@@ -175,13 +179,13 @@ def make_report(
 
 
 def _goal(run: Run) -> str:
-    """The goal of the plan that a person agreed to: a revision does not change it silently."""
+    """Returns the goal of the approved plan; a revision cannot change it silently."""
     plan = run.covered.plan if run.covered else run.plan
     return plan.goal if plan else ""
 
 
 def _made_by(events: Sequence[e.Event]) -> str:
-    """Who made the plan that stands, in the journal's word."""
+    """Returns the origin of the present plan, as the journal names it."""
     made = [each.body.origin for each in events if isinstance(each.body, e.PlanProposed)]
     return made[-1] if made else ""
 
@@ -189,7 +193,7 @@ def _made_by(events: Sequence[e.Event]) -> str:
 def _answer(
     run: Run, status: RunStatus, results: Mapping[str, Json], words: Words
 ) -> tuple[Answer, tuple[str, ...]]:
-    """The last reply that was composed, checked claim by claim."""
+    """Returns the last reply, with every citation checked, and notes about it."""
     if status is RunStatus.ANSWERED:
         return Answer(run.report or in_language(run.reason, words["locale"])), ()
     replies = [step for step in run.plan.steps if isinstance(step, ReplyStep)] if run.plan else []
@@ -215,30 +219,30 @@ def _evidence(run: Run, results: Mapping[str, Json]) -> tuple[Evidence, ...]:
     done = [
         (name, state)
         for name, state in run.steps.items()
-        if state.status is StepStatus.DONE and not _is_told_by_its_whole(name, run)
+        if state.status is StepStatus.DONE and not _is_part_of_done_step(name, run)
     ]
-    room = max(_SHORTEST, min(_LONGEST, _ALL_RESULTS // max(len(done), 1)))
-    return tuple(_shown(run, name, state, results.get(name), room) for name, state in done)
+    width = max(_SHORTEST, min(_LONGEST, _ALL_RESULTS // max(len(done), 1)))
+    return tuple(_shown(run, name, state, results.get(name), width) for name, state in done)
 
 
-def _is_told_by_its_whole(name: str, run: Run) -> bool:
-    """Parts of a map or plan step are in the result of the step, if that is done."""
-    whole = run.steps.get(name.rpartition("/")[0])
-    return whole is not None and whole.status is StepStatus.DONE
+def _is_part_of_done_step(name: str, run: Run) -> bool:
+    """Tells whether a part belongs to a finished step, whose result contains it."""
+    step = run.steps.get(name.rpartition("/")[0])
+    return step is not None and step.status is StepStatus.DONE
 
 
-def _shown(run: Run, name: str, state: StepState, value: Json, room: int) -> Evidence:
-    whole = _text(value)
-    text = whole if len(whole) <= room else _text(_shortened(value))
+def _shown(run: Run, name: str, state: StepState, value: Json, width: int) -> Evidence:
+    full = _text(value)
+    text = full if len(full) <= width else _text(_shortened(value))
     step = run.plan.by_id.get(name) if run.plan else None
     return Evidence(
         step=name,
         title=step.title if step else "",
         callee=_callee(step),
         result=state.result_hash,
-        shown=text[:room],
-        size=len(whole),
-        clipped=len(whole) > room,
+        shown=text[:width],
+        size=len(full),
+        clipped=len(full) > width,
         at=state.finished_at,
         taken_from=state.reused_from,
         early=bool(state.prefetched),
@@ -250,7 +254,7 @@ def _text(value: Json) -> str:
 
 
 def _shortened(value: Json) -> Json:
-    """A value whose long lists show their beginning, so that what stands beside them is seen."""
+    """Shortens long lists in a value to their beginning."""
     if isinstance(value, dict):
         return {key: _shortened(child) for key, child in value.items()}
     if not isinstance(value, list):

@@ -15,7 +15,7 @@ from plansmith.report.words import Words, words_for
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds of planning, of running, and of waiting for a person's word."""
+    """Seconds of planning, of running, and of waiting for a person."""
 
     planning: float = 0.0
     running: float = 0.0
@@ -23,14 +23,14 @@ class Times:
 
     @property
     def working(self) -> float:
-        """All but the waiting."""
+        """Returns the seconds without the waiting."""
         return self.planning + self.running
 
 
 def times_of(events: Iterable[e.Event]) -> Times:
-    """Each stretch between two events counts for what the run was doing then."""
+    """Adds up the time between events by what the run was doing."""
     spent = {"planning": 0.0, "running": 0.0, "waiting": 0.0}
-    state, last = _State(), None
+    state, last = _Activity(), None
     for event in events:
         if last is not None:
             spent[state.doing] += max(0.0, (event.at - last.at).total_seconds())
@@ -43,8 +43,8 @@ _ENDS = (e.StepDone, e.StepFailed, e.StepSkipped, e.StepCancelled, e.StepUnknown
 
 
 @dataclass(slots=True)
-class _State:
-    """What a run is doing, as far as it matters for its times."""
+class _Activity:
+    """What a run is doing: planning, running or waiting."""
 
     phase: str = "planning"
     paused: bool = False
@@ -89,7 +89,7 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the person gets to read first, with its claims and the steps it was made from."""
+    """The reply to the person, with its claims and the steps it was made from."""
 
     text: str = ""
     claims: tuple[Claim, ...] = ()
@@ -98,7 +98,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a finished step gave; `shown` is its result as text, clipped when it is long."""
+    """The result of a finished step; `shown` is its text, clipped if it is long."""
 
     step: str
     title: str
@@ -123,9 +123,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """What a run took; None is unknown, and `some_unknown` says that `money` is not all.
+    """What a run used; None is unknown, and with `some_unknown` the real sums are higher.
 
-    `seconds` is planning and running; waiting for a person is told apart, in `times`.
+    `seconds` is planning and running; the waiting for a person is only in `times`.
     """
 
     calls: int
@@ -138,7 +138,7 @@ class Took:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that is told of a run, in the order it is told."""
+    """The content of a report, in its order."""
 
     run: str
     title: str
@@ -161,11 +161,11 @@ class Report:
 
     @property
     def words(self) -> Words:
-        """The words of the report's language."""
+        """Returns the texts of the report's language."""
         return words_for(self.locale)
 
     def to_json(self) -> dict[str, Json]:
-        """The report as plain JSON; a long result is clipped, and has its hash."""
+        """Returns the report as JSON; long results are clipped and named by their hash."""
         return {
             "run": self.run,
             "title": self.title,

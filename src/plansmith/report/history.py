@@ -1,4 +1,4 @@
-"""The changes and decisions of a run, and which step proves each statement of a report."""
+"""Lists the deviations and decisions of a run; checks which step proves each claim."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from plansmith.plan.sentence import in_language
 from plansmith.report.words import Words
 from plansmith.text import clip
 
-_MOST_NAMED: Final = 8
-_LONGEST: Final = 400
+_MAX_NAMED: Final = 8
+_MAX_LENGTH: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something worth telling: what, of which step, by whom and when."""
+    """One line of a report: what happened, to which step, by whom and when."""
 
     text: str
     step: str = ""
@@ -34,15 +34,15 @@ class Entry:
 
 
 def deviations(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
-    """All that went differently from the first plan run straight through."""
+    """Yields everything that went differently from the first plan."""
     plan: Plan | None = None
     for event in events:
         if isinstance(event.body, e.PlanProposed):
             if plan is not None:
                 yield _entry(event, _revision(event, event.body.plan, plan, words))
             plan = event.body.plan
-        elif told := _told(event, words):
-            yield told
+        elif entry := _deviation(event, words):
+            yield entry
     yield from _retries(events, words)
     for step in plan.steps if plan else ():
         if step.disabled:
@@ -50,12 +50,12 @@ def deviations(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
 
 
 def early_reads(run: Run, words: Words) -> Iterator[Entry]:
-    """What was read before the plan was complete, and whether a step used it."""
+    """Yields the reads before the plan was complete, and whether a step used them."""
     for each in run.prefetches.values():
         key = "read_early" if each.step else "read_early_unused"
         text = words[key].format(tool=each.tool)
-        told = f"{text}: {_short(each.error)}" if each.error else text
-        yield Entry(told, each.step, "", each.started_at)
+        text = f"{text}: {_short(each.error)}" if each.error else text
+        yield Entry(text, each.step, "", each.started_at)
 
 
 def _retries(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
@@ -74,7 +74,7 @@ def _retries(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
 
 
 def decisions(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
-    """Who approved, rejected or answered what, and when."""
+    """Yields who approved, rejected or answered what, and when."""
     asked: dict[str, e.QuestionAsked] = {}
     approved = ""
     for event in events:
@@ -99,7 +99,7 @@ def decisions(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
 def _answered(
     body: e.QuestionAnswered, asked: e.QuestionAsked | None, who: str, words: Words
 ) -> str:
-    """An answer with whose question it was: one of the plan must not pass for Plansmith's."""
+    """Describes an answer and who asked: a plan's question must not look like Plansmith's."""
     kind = asked.asks if asked else ""
     key = {"step": "answered_step", "call": "answered_call"}.get(kind, "answered")
     if kind == "consent" and asked and asked.callee:
@@ -113,8 +113,8 @@ def _answered(
     )
 
 
-def _told(event: e.Event, words: Words) -> Entry | None:
-    """The line of an event that is a deviation by itself."""
+def _deviation(event: e.Event, words: Words) -> Entry | None:
+    """Returns the line of an event that is a deviation; None for other events."""
     match event.body:
         case e.ReplanStarted(cause=detail) | e.ChangesAsked(text=detail):
             step = ""
@@ -151,12 +151,12 @@ def _revision(event: e.Event, after: Plan, before: Plan, words: Words) -> str:
 
 
 def _few(names: Sequence[str]) -> str:
-    more = f" (+{len(names) - _MOST_NAMED})" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
+    more = f" (+{len(names) - _MAX_NAMED})" if len(names) > _MAX_NAMED else ""
+    return ", ".join(names[:_MAX_NAMED]) + more
 
 
 def _entry(event: e.Event, text: str, step: str = "") -> Entry:
-    # A program's name alone could be taken for a person's.
+    # A program's name alone could look like a person's.
     who = f"program {event.by.name}" if event.by.kind == "program" else event.by.name
     return Entry(text, step, who, event.at)
 
@@ -176,7 +176,7 @@ def _answer(value: Json) -> str:
 
 
 def _short(text: str) -> str:
-    return clip(" ".join(text.split()), _LONGEST)
+    return clip(" ".join(text.split()), _MAX_LENGTH)
 
 
 CITATION: Final = re.compile(r"\[step:\s*([^\[\]\n]{1,400})\]")
@@ -185,7 +185,7 @@ Flaw = Literal["unknown", "undone", "unseen"]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A passage, without its citations, and the finished steps it rests on."""
+    """A passage without its citations, and the finished steps that it cites."""
 
     text: str
     steps: tuple[str, ...]
@@ -193,7 +193,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An answer whose citations all hold, its claims, and those citations that did not."""
+    """An answer with only valid citations, its claims, and the invalid citations."""
 
     text: str
     claims: tuple[Claim, ...]
@@ -201,13 +201,13 @@ class Checked:
 
     @property
     def uncited(self) -> int:
-        """How many passages name no step, if any passage does."""
+        """Counts the passages that cite no step, if any passage cites one."""
         cited = sum(bool(claim.steps) for claim in self.claims)
         return len(self.claims) - cited if cited or self.wrong else 0
 
 
 def check_claims(text: str, run: Run, seen: Collection[str]) -> Checked:
-    """An answer without citations of steps that do not exist, did not finish or were not seen."""
+    """Removes citations of steps that do not exist, did not finish or were not used."""
     wrong: dict[str, Flaw] = {}
 
     def kept(found: re.Match[str]) -> str:
@@ -226,7 +226,7 @@ def check_claims(text: str, run: Run, seen: Collection[str]) -> Checked:
 
 
 def _passages(text: str) -> list[str]:
-    """The lines of a text; a table is one passage, and what stands below a bullet belongs to it."""
+    """Returns the lines of a text; a table, and a bullet with what is below it, is one passage."""
     passages: list[str] = []
     before = ""
     for line in text.splitlines():
@@ -259,6 +259,6 @@ def _claim(line: str) -> Claim:
 
 
 def _says_something(line: str) -> bool:
-    """Whether a line is a statement: not a title, not a ruler, not empty."""
+    """Tells whether a line is a statement: not a title, not a ruler, not empty."""
     bare = CITATION.sub("", line).strip()
     return any(letter.isalnum() for letter in bare) and not bare.startswith("#")

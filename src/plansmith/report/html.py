@@ -41,7 +41,7 @@ POLICY: Final = (
 
 
 def to_html(report: Report) -> str:
-    """The report as a page: no script, nothing loaded, links to web pages and mailboxes only."""
+    """Returns the report as a page: no scripts, nothing loaded, only web and mail links."""
     head = (
         '<meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
@@ -58,7 +58,7 @@ def to_html(report: Report) -> str:
 
 
 def text(given: str) -> str:
-    """A text that is nothing but text in HTML, every letter of it to be seen."""
+    """Escapes a text for HTML, with hidden characters made visible."""
     return escape(visible(given))
 
 
@@ -122,20 +122,20 @@ def _step_link(name: str) -> str:
 
 
 def _anchor(name: str) -> str:
-    """A name for a place in the page, made of letters that need no escape."""
+    """Returns an HTML id for a step, of letters that need no escape."""
     letters = (each if each.isascii() and each.isalnum() else f"_{ord(each):x}_" for each in name)
     return "step-" + "".join(letters)
 
 
 class _Prose(RendererHTML):
-    """The library's renderer, which escapes every text, and the two tokens that are ours."""
+    """Renders Markdown tokens as HTML, with two token types of our own."""
 
     def cite(self, tokens: Sequence[Token], idx: int, *_: object) -> str:
-        """The step that a claim comes from."""
+        """Renders the citation of a step."""
         return f"[{_step_link(tokens[idx].content)}]"
 
     def host(self, tokens: Sequence[Token], idx: int, *_: object) -> str:
-        """Where a link leads, beside words that do not say it."""
+        """Renders the host of a link whose text does not show it."""
         return f' <span class="soft">({text(tokens[idx].content)})</span>'
 
 

@@ -25,12 +25,12 @@ _MARKS: Final = {"strong": "**", "em": "*"}
 
 
 def to_markdown(report: Report) -> str:
-    """The report as Markdown; what is in it can be shown anywhere and does nothing."""
+    """Returns the report as Markdown, in which text from tools has no effect."""
     return "\n".join(_lines(report)).strip() + "\n"
 
 
 def plain(text: str) -> str:
-    """A text that reads as itself wherever Markdown is read: no markup, no HTML, no links."""
+    """Escapes a text for Markdown: no markup, no HTML, no links."""
     if text.isascii() and text.isalnum():
         return text
     shown = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -39,12 +39,12 @@ def plain(text: str) -> str:
 
 
 def line(text: str) -> str:
-    """The same, on one line."""
+    """Escapes a text for Markdown, on one line."""
     return plain(" ".join(visible(text).split()))
 
 
 def coded(text: str) -> str:
-    """A text between as many backticks as it takes."""
+    """Returns a text as inline code, between enough backticks."""
     shown = " ".join(visible(text).split())
     ticks = "`" * (max((len(run) for run in _TICKS.findall(shown)), default=0) + 1)
     pad = " " if shown.startswith("`") or shown.endswith("`") else ""
@@ -52,7 +52,7 @@ def coded(text: str) -> str:
 
 
 def listing(text: str) -> str:
-    """Lines as they are, behind a fence that they cannot close."""
+    """Returns a text as a code block with a fence that it cannot close."""
     shown = visible(text)
     longest = max((len(run) for run in _TICKS.findall(shown)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -62,7 +62,7 @@ def listing(text: str) -> str:
 def _lines(report: Report) -> Iterator[str]:
     words = report.words
     yield f"# {line(report.title)}"
-    yield from (part for told in report.head for part in ("", line(told)))
+    yield from (part for text in report.head for part in ("", line(text)))
     if report.request and report.request != report.title:
         yield from ("", f"{words['request']}: {line(report.request)}")
     yield from ("", f"## {words['answer']}", "")
@@ -117,18 +117,18 @@ def _entry(entry: Entry) -> str:
 
 
 def taken_over(each: Evidence, words: Words) -> str:
-    """That a result was made in an earlier run, in which and when."""
+    """Says in which earlier run a result was made, and when."""
     at = when(each.at) if each.at else words["unknown"]
     return words["taken_over"].format(run=each.taken_from, at=at)
 
 
 def when(at: datetime) -> str:
-    """A moment as people read it, to the second, in UTC."""
+    """Formats a time to the second, in UTC."""
     return f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def took_lines(took: Took, words: Words) -> Iterator[str]:
-    """What a run took, one line each; what nobody knows is called unknown."""
+    """Yields the calls, tokens, money and time of a run, one line each."""
     unknown = words["unknown"]
     tokens = unknown if took.tokens is None else f"{took.tokens:,}"
     money = unknown if took.money is None else f"${took.money}"
@@ -150,17 +150,17 @@ def took_lines(took: Took, words: Words) -> Iterator[str]:
 
 
 class _Prose:
-    """Writes the tokens of prose as Markdown again."""
+    """Writes Markdown tokens as Markdown again."""
 
     def __init__(self) -> None:
         self.blocks: list[str] = []
-        self._edges: list[str] = []  # what stands before each line: of quotes and lists
+        self._edges: list[str] = []  # what comes before each line in quotes and lists
         self._counts: list[int | None] = []
         self._mark = self._heading = ""
         self._rows: list[list[str]] | None = None
 
     def take(self, token: Token) -> None:
-        """Write one token of a block."""
+        """Writes one block token."""
         kind = token.type.removesuffix("_open")
         if kind == "inline":
             text = _spans(token.children or ())

@@ -1,4 +1,4 @@
-"""Reads a model's Markdown into shapes that cannot do harm."""
+"""Parses a model's Markdown into harmless tokens: no HTML, no images, only web and mail links."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from markdown_it.token import Token
 
 from plansmith.text import visible
 
-_DEEPEST: Final = 50
-# The parser takes the square of the number of brackets, and long texts a second each 100,000.
-_MOST_BRACKETS: Final = 5_000
-_LONGEST: Final = 400_000
+_MAX_DEPTH: Final = 50
+# Parsing time grows with the square of the brackets, and is a second for 100,000 characters.
+_MAX_BRACKETS: Final = 5_000
+_MAX_LENGTH: Final = 400_000
 _TARGET: Final = re.compile(
     r"https?://[^\s<>\"'`\\^{}|]+|mailto:[^\s<>\"'`\\^{}|]+@[^\s<>\"'`\\^{}|]+", re.IGNORECASE
 )
@@ -29,26 +29,26 @@ _DROPPED: Final = ("thead_open", "thead_close", "tbody_open", "tbody_close")
 
 class _Parser(MarkdownIt):
     def validateLink(self, url: str) -> bool:  # noqa: N802 - the library's name
-        """Links lead to web pages and mailboxes; any other is left as the text it was."""
+        """Allows links to web pages and mail addresses; any other stays text."""
         return _TARGET.fullmatch(url) is not None
 
 
 def read_prose(text: str) -> list[Token]:
-    """The tokens of a text: blocks, their inline children, and `cite` and `host` among these.
+    """Parses a text into block tokens; their inline children include `cite` and `host`.
 
-    Nothing is left out: what nests too deep or would take too long is one listing.
+    Nothing is lost: a text that is nested too deep or too long to parse becomes a code block.
     """
     shown = visible(text)
-    if len(shown) <= _LONGEST and shown.count("[") <= _MOST_BRACKETS:
+    if len(shown) <= _MAX_LENGTH and shown.count("[") <= _MAX_BRACKETS:
         tokens = _PARSER.parse(shown)
-        # The parser leaves out what is deeper, so nothing may reach the last level.
-        if all(token.level < _DEEPEST - 1 for token in tokens):
+        # The parser drops what is deeper, so nothing may reach the last level.
+        if all(token.level < _MAX_DEPTH - 1 for token in tokens):
             return tokens
     return [Token("fence", "code", 0, content=f"{shown}\n")]
 
 
 def _harmless(state: StateCore) -> None:
-    """Keep of each token what has a meaning here: no titles, no languages, no alignment."""
+    """Removes titles, languages and alignment from tokens, and makes links safe."""
     state.tokens = [each for each in state.tokens if each.type not in _DROPPED]
     for token in state.tokens:
         token.info = ""
@@ -69,20 +69,20 @@ def _spans(tokens: Sequence[Token]) -> Iterator[Token]:
             yield from (_link_close(target), *_host(target, words))
             target = ""
         elif token.type == "image":
-            # An image is an outside request as soon as somebody looks: it becomes a link.
+            # Showing an image would send a request: it becomes a link.
             source, words = str(token.attrs["src"]), words + token.content
             yield from [_text(token.content)] if target else _link(source, token.content)
         elif token.type == "text" and not target:
             yield from _marked(token.content)
         else:
-            # The library shows %E2%80%AE in an address as the letter that it stands for.
+            # The library decodes escapes such as %E2%80%AE in addresses.
             token.content = visible(token.content)
             words += token.content
             yield token
 
 
 def _marked(text: str) -> Iterator[Token]:
-    """A text with the steps that it names and the bare addresses in it."""
+    """Splits a text into text, citations of steps, and bare web addresses as links."""
     end = 0
     for found in _IN_TEXT.finditer(text):
         yield _text(text[end : found.start()])
@@ -113,7 +113,7 @@ def _link_close(target: str) -> Token:
 
 
 def _host(target: str, words: str) -> list[Token]:
-    """Words may claim one address and lead to another: the real host is always told."""
+    """Returns a token with the real host of a link, unless its text is the address itself."""
     if words == target:
         return []
     try:
@@ -127,7 +127,7 @@ def _text(text: str) -> Token:
     return Token("text", "", 0, content=text)
 
 
-_PARSER: Final = _Parser("commonmark", {"html": False, "breaks": True, "maxNesting": _DEEPEST})
+_PARSER: Final = _Parser("commonmark", {"html": False, "breaks": True, "maxNesting": _MAX_DEPTH})
 _PARSER.enable("table")
 _PARSER.disable(["html_block", "html_inline", "reference", "code", "entity"])
 _PARSER.core.ruler.push("harmless", _harmless)

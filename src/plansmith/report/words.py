@@ -1,4 +1,4 @@
-"""The words of a report, in English and Chinese."""
+"""The texts of reports, in English and Chinese."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ Words = Mapping[str, str]
 
 
 def words_for(locale: str) -> Words:
-    """The words of a language; English where there is no table for it."""
+    """Returns the report texts of a language, or the English ones."""
     return texts_under("report.", language_of(locale))

@@ -1,1 +1,1 @@
-"""A person decides: plans, problems and differences shown so that one can (floor 4)."""
+"""Decides when a person must review a plan, and shows plans, problems and differences."""

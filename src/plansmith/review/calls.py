@@ -40,9 +40,9 @@ _HOST: Final = re.compile(
 class PlannedCall(NamedTuple):
     """One place of a plan that calls a tool or an agent.
 
-    `key` is the same for the same callee with the same arguments. A reference counts as the
-    definition of the step it points at, not as its name: whoever changes what a step looks for
-    changes every call that uses what it finds.
+    `key` is the same for the same callee with the same arguments. A reference counts by the
+    definition of the step it points at, not by its name: changing what a step looks for changes
+    the key of every call that uses its result.
     """
 
     place: str
@@ -53,13 +53,13 @@ class PlannedCall(NamedTuple):
 
     @property
     def acts(self) -> bool:
-        """Whether the call could change something."""
+        """Tells whether the call could change something."""
         return self.effect is not Effect.READ
 
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Where a step stands: what is bound there, and what all of it waits for."""
+    """The surroundings of a step: bound values, map lists, and what comes before."""
 
     prefix: str = ""
     params: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -71,7 +71,7 @@ class _Scope:
 
 
 class PlanCalls:
-    """The calls of a plan and of the templates it runs, and what comes before each of them."""
+    """The calls of a plan and its templates, and what comes before each call."""
 
     def __init__(
         self,
@@ -92,36 +92,36 @@ class PlanCalls:
 
     @property
     def acting(self) -> list[PlannedCall]:
-        """The calls that could change something."""
+        """Returns the calls that could change something."""
         return [call for call in self.calls if call.acts]
 
     @property
     def names(self) -> set[str]:
-        """The tools and agents that are called."""
+        """Returns the tools and agents that are called."""
         return {call.callee for call in self.calls}
 
     def history(self, place: str) -> str:
-        """The same for two places before which exactly the same happens."""
+        """Returns a hash of everything that comes before a place."""
         return self._history[place]
 
     def before(self, place: str) -> dict[str, str]:
-        """All that has to be done before a place is reached: its key, and what it is in words."""
+        """Returns the key and the text of every step that comes before a place."""
         found: dict[str, str] = {}
-        way, seen = list(self._before[place]), set[str]()
-        while way:
-            here = way.pop()
-            if here not in seen:
-                seen.add(here)
-                found[self.keys[here]] = self.texts[here]
-                way += self._before[here]
+        pending, seen = list(self._before[place]), set[str]()
+        while pending:
+            earlier = pending.pop()
+            if earlier not in seen:
+                seen.add(earlier)
+                found[self.keys[earlier]] = self.texts[earlier]
+                pending += self._before[earlier]
         return found
 
     def _walk(self, plan: Plan, scope: _Scope) -> dict[str, str]:
-        """Take a plan's steps in, each after those it needs; returns their keys by id."""
+        """Adds a plan's steps, each after those it needs; returns their keys by id."""
         graph = needs(plan)
         try:
             names = order(graph)
-        except InvalidPlan:  # a ring never runs; what it would call is told all the same
+        except InvalidPlan:  # a plan with a cycle never runs; its calls are listed anyway
             names = list(graph)
         keys: dict[str, str] = {}
         for name in names:
@@ -143,14 +143,14 @@ class PlanCalls:
         return keys
 
     def _step(self, step: AnyStep, place: str, keys: Mapping[str, str], scope: _Scope) -> str:
-        """The key of a step; what it calls is written down on the way."""
-        self.texts[place] = _words(step)
+        """Adds the calls of a step; returns its key."""
+        self.texts[place] = _call_text(step)
         self._look_for_hosts(step)
         match step:
             case ToolStep() | AgentStep():
                 return self._call(step, place, keys, scope)
             case AskStep():
-                # By its place: an answer to one question is none to another in the same words.
+                # By its place: equal questions at two places have different answers.
                 question = self._value(step.question, keys, scope)
                 return content_hash(["ask", place, question, [*step.options], step.answer_schema])
             case MapStep():
@@ -196,7 +196,7 @@ class PlanCalls:
         if plan is None or scope.depth >= MAX_NESTING:
             unseen = [step.template, step.version, step.content]
             return content_hash(["plan", *unseen, dict[str, Json](given)])
-        inside = f"{safe(step.template)}({_given(step.inputs)})"
+        inside = f"{safe(step.template)}({_arguments_text(step.inputs)})"
         inner = replace(
             scope,
             prefix=f"{place}/",
@@ -209,7 +209,7 @@ class PlanCalls:
         return content_hash(["plan", dict[str, Json](self._walk(plan, inner))])
 
     def _value(self, value: Json, keys: Mapping[str, str], scope: _Scope) -> str:
-        """The hash of a template in which references stand for what they point at."""
+        """Returns the hash of a value; references count by the keys of their steps."""
         bound: list[Json] = []
         for found in find(value):
             ref = found.ref
@@ -225,13 +225,13 @@ class PlanCalls:
         self.hosts |= {found[1] or found[2] for found in _HOST.finditer(text)}
 
 
-def _words(step: AnyStep) -> str:
-    """A step as a person reads it in a reason: `pay(to="alice", amount=10)`."""
+def _call_text(step: AnyStep) -> str:
+    """Returns a step as text for a review reason: `pay(to="alice", amount=10)`."""
     match step:
         case ToolStep():
-            return f"{safe(step.tool)}({_given(step.inputs)})"
+            return f"{safe(step.tool)}({_arguments_text(step.inputs)})"
         case AgentStep():
-            more = f", {_given(step.inputs)}" if step.inputs else ""
+            more = f", {_arguments_text(step.inputs)}" if step.inputs else ""
             return f"{safe(step.agent)}(task={value_line(step.task, _VALUE)}{more})"
         case AskStep():
             return Sentence("call.asks", question=clip(safe(step.question), _QUESTION))
@@ -239,5 +239,5 @@ def _words(step: AnyStep) -> str:
             return step.id
 
 
-def _given(inputs: Mapping[str, Json]) -> str:
+def _arguments_text(inputs: Mapping[str, Json]) -> str:
     return ", ".join(f"{safe(name)}={value_line(value, _VALUE)}" for name, value in inputs.items())

@@ -1,4 +1,4 @@
-"""Compares a changed plan, and today's tools, with what a person approved."""
+"""Compares a changed plan, and the present tools, with what a person approved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plansmith.review.policy import active_steps
 
 
 class Coverage(NamedTuple):
-    """Why a person has to look at a revision, and which approved calls it no longer makes."""
+    """Why a person must review a revision, and which approved calls it no longer makes."""
 
     reasons: tuple[str, ...]
     drops: tuple[str, ...] = ()
@@ -25,31 +25,30 @@ class Coverage(NamedTuple):
 def coverage(
     approved: PlanCalls, revision: PlanCalls, *, happened: Collection[str] = ()
 ) -> Coverage:
-    """Compare a revision with what a person approved last, by the calls that could act.
+    """Compares a revision with the plan approved last, by the calls that could change something.
 
-    A call is covered when the approved plan makes it too: the same callee with the same
-    arguments, or the same references to steps that are defined the same, for each item of the
-    same list, after the same questions and steps. `happened` are the keys of steps that are done:
-    nobody has to wait for them again. A tool, an agent or a host that is new asks as well, also
-    when it is only read from.
+    A call is covered if the approved plan makes it too: the same callee with the same arguments
+    (or references to steps defined the same), for each item of the same list, after the same
+    questions and steps. `happened` are the keys of finished steps, which need not come again. A
+    new tool, agent or host needs a review as well, even for reading.
     """
     match = _Match(approved, revision, frozenset(happened))
-    fresh = [*match.fresh()]
-    gone = [call for calls in match.open.values() for call in calls]
-    told = {call.callee for call, _ in fresh}
-    names = sorted(revision.names - approved.names - told)
+    new_calls = [*match.new_calls()]
+    dropped = [call for calls in match.open.values() for call in calls]
+    listed = {call.callee for call, _ in new_calls}
+    names = sorted(revision.names - approved.names - listed)
     hosts = sorted(revision.hosts - approved.hosts)
     reasons = [
         *(Sentence("coverage.new_name", name=name) for name in (*names, *hosts)),
         *match.unguarded,
-        *(_new(call, instead, approved, revision) for call, instead in fresh),
-        *(Sentence("coverage.gone", call=call.text) for call in gone),
+        *(_new_call_reason(call, instead, approved, revision) for call, instead in new_calls),
+        *(Sentence("coverage.gone", call=call.text) for call in dropped),
     ]
-    return Coverage(tuple(dict.fromkeys(reasons)), tuple(call.text for call in gone))
+    return Coverage(tuple(dict.fromkeys(reasons)), tuple(call.text for call in dropped))
 
 
 class _Match:
-    """Pairs each acting call of a revision with an approved one that nothing else stands for."""
+    """Pairs each changing call of a revision with one approved call, each used once."""
 
     def __init__(self, approved: PlanCalls, revision: PlanCalls, happened: frozenset[str]) -> None:
         self._approved, self._revision, self._happened = approved, revision, happened
@@ -57,11 +56,11 @@ class _Match:
         for call in approved.acting:
             self.open[call.key].append(call)
         self.unguarded: list[Sentence] = []
-        self._fresh = [call for call in revision.acting if not self._is_covered(call)]
+        self._new_calls = [call for call in revision.acting if not self._is_covered(call)]
 
-    def fresh(self) -> Iterator[tuple[PlannedCall, PlannedCall | None]]:
-        """The calls nobody approved, each with the approved one whose place it takes, if any."""
-        for call in self._fresh:
+    def new_calls(self) -> Iterator[tuple[PlannedCall, PlannedCall | None]]:
+        """Yields the calls that nobody approved, with the approved call that each replaces."""
+        for call in self._new_calls:
             same = [each for calls in self.open.values() for each in calls]
             instead = next((each for each in same if each.callee == call.callee), None)
             if instead is not None:
@@ -72,38 +71,40 @@ class _Match:
         known = self.open.get(call.key)
         if not known:
             return False
-        # Of equal calls, the one whose questions all still stand.
-        lost, index = min((len(self._lost(each, call)), at) for at, each in enumerate(known))
+        # Of equal calls, take the one that loses the fewest earlier questions and steps.
+        missing, index = min(
+            (len(self._missing_before(each, call)), at) for at, each in enumerate(known)
+        )
         pair = known.pop(index)
-        if lost:
+        if missing:
             self.unguarded += [
                 Sentence("coverage.not_asked", question=text.fields["question"], call=call.text)
                 if isinstance(text, Sentence) and text.code == "call.asks"
                 else Sentence("coverage.not_waited", earlier=text, call=call.text)
-                for text in self._lost(pair, call).values()
+                for text in self._missing_before(pair, call).values()
             ]
         return True
 
-    def _lost(self, before: PlannedCall, after: PlannedCall) -> dict[str, str]:
-        """What came before an approved call and would not come before it any more."""
+    def _missing_before(self, before: PlannedCall, after: PlannedCall) -> dict[str, str]:
+        """Returns the steps before an approved call that do not come before the new one."""
         if self._approved.history(before.place) == self._revision.history(after.place):
             return {}
-        stands = self._revision.before(after.place).keys() | self._happened
+        kept = self._revision.before(after.place).keys() | self._happened
         return {
             key: text
             for key, text in self._approved.before(before.place).items()
-            if key not in stands
+            if key not in kept
         }
 
 
-def _new(
+def _new_call_reason(
     call: PlannedCall, instead: PlannedCall | None, approved: PlanCalls, revision: PlanCalls
 ) -> Sentence:
     if instead is None:
         return Sentence("coverage.new_call", call=call.text)
     if instead.text != call.text:
         return Sentence("coverage.changed", call=call.text, approved=instead.text)
-    # The words are the same, so what they refer to is not.
+    # The texts are the same, so their references point at something else.
     known = set(approved.texts.values())
     other = [text for text in revision.before(call.place).values() if text not in known]
     if other:
@@ -111,8 +112,8 @@ def _new(
     return Sentence("coverage.other_values", call=call.text)
 
 
-# What an agent's card is shown and offered by says nothing about what it does.
-_NOT_MEANT = {"enabled", "hidden"}
+# Whether an agent is enabled or hidden says nothing about what it does.
+_NOT_COMPARED = {"enabled", "hidden"}
 
 
 def definitions(
@@ -122,7 +123,7 @@ def definitions(
     agents: Mapping[str, AgentSpec],
     templates: Mapping[str, Plan],
 ) -> dict[str, str]:
-    """The hash of the definition of each tool and agent that a plan calls, where it is known."""
+    """Returns the hash of the definition of each known tool and agent that a plan calls."""
     found: dict[str, Record | None] = {}
     for step in active_steps(plan, templates):
         match step:
@@ -133,14 +134,14 @@ def definitions(
             case _:
                 pass
     return {
-        name: content_hash(spec.model_dump(mode="json", exclude=_NOT_MEANT))
+        name: content_hash(spec.model_dump(mode="json", exclude=_NOT_COMPARED))
         for name, spec in sorted(found.items())
         if spec is not None
     }
 
 
 def redefined(approved: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Why an approval has to be given again; nothing when all is defined as it was then."""
+    """Returns a reason for each tool or agent that has changed since the approval."""
     return tuple(
         Sentence("review.redefined", name=name)
         for name, digest in now.items()

@@ -22,7 +22,7 @@ _SHAPES = {
 
 
 def mermaid(plan: Plan) -> str:
-    """The graph as a Mermaid flow chart."""
+    """Returns the plan as a Mermaid flow chart."""
     graph = needs(plan)
     place = {step_id: number for number, step_id in enumerate(graph)}
     names = {step_id: f"s{number}" for step_id, number in place.items()}
@@ -41,7 +41,7 @@ def mermaid(plan: Plan) -> str:
 
 def _label(step: StepFields) -> str:
     text = f"{step.id}: {clip(step.title or action(step), 60)}"
-    # Mermaid reads these as markup; its own entities are safe everywhere.
+    # These are markup in Mermaid; its entities are safe everywhere.
     return "".join(letter if letter not in _MARKUP else f"#{ord(letter)};" for letter in safe(text))
 
 
@@ -49,7 +49,7 @@ _MARKUP = frozenset('"#;<>&`{}[]()|\\')
 
 
 class Branch(NamedTuple):
-    """One line of the tree: the lines that lead to a step, and its further needs."""
+    """One line of the tree: the step, the drawing before it, and its further needs."""
 
     step: str
     lead: str
@@ -57,7 +57,7 @@ class Branch(NamedTuple):
 
 
 def tree(plan: Plan) -> str:
-    """The graph as a tree: each step once, under the need that comes latest."""
+    """Returns the plan as a tree: each step once, under the need that comes latest."""
     return "\n".join(_drawn(plan, branch) for branch in branches(plan)) + "\n"
 
 
@@ -68,7 +68,7 @@ def _drawn(plan: Plan, branch: Branch) -> str:
 
 
 def branches(plan: Plan) -> list[Branch]:
-    """The tree line by line, for whoever shows more than the plan."""
+    """Returns the lines of the tree."""
     graph = needs(plan)
     place = {step_id: number for number, step_id in enumerate(graph)}
     level = {step_id: depth for depth, row in enumerate(levels(graph)) for step_id in row}
@@ -92,11 +92,11 @@ def _branches(
         step_id, lead, mark, below = stack.pop()
         also = sorted(safe(need) for need in graph[step_id] if need != parent.get(step_id))
         yield Branch(step_id, lead + mark, tuple(also))
-        heirs = children[step_id]
-        # A chain stays in its column: a thousand steps must not drift off the screen.
-        if len(heirs) == 1:
-            stack.append((heirs[0], lead + below, "", ""))
+        followers = children[step_id]
+        # A chain stays in its column, so that a long one does not leave the screen.
+        if len(followers) == 1:
+            stack.append((followers[0], lead + below, "", ""))
             continue
-        for position, heir in reversed(list(enumerate(heirs))):
-            last = position == len(heirs) - 1
-            stack.append((heir, lead + below, "╰─" if last else "├─", "  " if last else "│ "))
+        for position, follower in reversed(list(enumerate(followers))):
+            last = position == len(followers) - 1
+            stack.append((follower, lead + below, "╰─" if last else "├─", "  " if last else "│ "))

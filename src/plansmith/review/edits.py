@@ -1,4 +1,4 @@
-"""A person's edits to a plan, as functions from plan to plan."""
+"""Edits plans: adds, removes, changes, moves and disables steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plansmith.plan.steps import AnyStep
 
 
 def add_step(plan: Plan, step: AnyStep, *, position: int | None = None) -> Plan:
-    """The plan with one more step, at a position or at the end."""
+    """Returns the plan with one more step, at a position or at the end."""
     if step.id in plan.by_id:
         raise Refused(f"the plan already has a step {step.id!r}", hint="give it another id")
     place = len(plan.steps) if position is None else position
@@ -18,33 +18,33 @@ def add_step(plan: Plan, step: AnyStep, *, position: int | None = None) -> Plan:
 
 
 def remove_step(plan: Plan, step_id: str) -> Plan:
-    """The plan without a step; steps that used it are told by the check that follows."""
+    """Returns the plan without a step; the next check reports steps that used it."""
     _known(plan, step_id)
     return _with(plan, [step for step in plan.steps if step.id != step_id])
 
 
 def change_step(plan: Plan, step_id: str, **changes: Any) -> Plan:
-    """The plan with other values in some fields of a step."""
+    """Returns the plan with some fields of a step changed."""
     changed = _known(plan, step_id).replace(**changes)
     return _with(plan, [changed if step.id == step_id else step for step in plan.steps])
 
 
 def move_step(plan: Plan, step_id: str, position: int) -> Plan:
-    """The plan with a step in another place."""
+    """Returns the plan with a step at another position."""
     step = _known(plan, step_id)
     rest = [each for each in plan.steps if each.id != step_id]
     return _with(plan, [*rest[:position], step, *rest[position:]])
 
 
 def disable_step(plan: Plan, step_id: str, *, off: bool = True) -> Plan:
-    """The plan with a step switched off, or on again."""
+    """Returns the plan with a step disabled, or enabled again."""
     return change_step(plan, step_id, disabled=off)
 
 
 def _known(plan: Plan, step_id: str) -> AnyStep:
     if step_id not in plan.by_id:
         names = ", ".join(list(plan.by_id)[:8])
-        raise Refused(f"the plan has no step {step_id!r}", hint=f"there is {names}")
+        raise Refused(f"the plan has no step {step_id!r}", hint=f"its steps are {names}")
     return plan.by_id[step_id]
 
 

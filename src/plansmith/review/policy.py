@@ -29,10 +29,11 @@ MOST_ITEMS: Final = 20
 
 
 class ReviewPolicy(Record):
-    """Reads run at once, writes and finals ask; `never_for` names tools that never do.
+    """Plans that only read need no review; `never_for` names changing tools that need none either.
 
-    A map step that acts on a list out of tools asks again beyond `most_items`, unless the step
-    names another number. What a replan adds is asked about whatever `never_for` says.
+    A map step that changes something for each item of a list from tools asks again beyond
+    `most_items` items, unless the step sets its own number. Calls that a new plan adds are
+    reviewed even if `never_for` names them.
     """
 
     ask: Literal["always", "writes"] = "writes"
@@ -41,7 +42,7 @@ class ReviewPolicy(Record):
 
 
 class ActiveStep(NamedTuple):
-    """A step that would run, the plan it stands in, and the map steps around it, inmost last."""
+    """A step that would run, its plan, and the map steps around it, the innermost last."""
 
     step: AnyStep
     plan: Plan
@@ -56,7 +57,7 @@ def reasons_to_ask(
     agents: Mapping[str, AgentSpec],
     templates: Mapping[str, Plan] | None = None,
 ) -> tuple[str, ...]:
-    """Why a person has to look at a plan; nothing when it may run at once."""
+    """Returns the reasons why a person must review a plan; empty if it may run at once."""
     reasons: list[str] = [
         _reason(active, name, effect, policy)
         for active in _active(plan, templates or {})
@@ -72,7 +73,7 @@ def reasons_to_ask(
 
 
 def _reason(active: ActiveStep, tool: str, effect: Effect, policy: ReviewPolicy) -> Sentence:
-    """What a step would do, with which values, and how often."""
+    """Says what a step would do, with which values, and how often."""
     step = active.step
     names = dict.fromkeys(ref.step for ref in step.refs())
     found = [name for name in names if not isinstance(active.plan.by_id.get(name), AskStep)]
@@ -95,30 +96,30 @@ def _reason(active: ActiveStep, tool: str, effect: Effect, policy: ReviewPolicy)
 
 
 def _file_of(step: StepFields) -> str:
-    """The file that a step names as its target, where the plan itself says which."""
+    """Returns the file that a step writes, if the plan names it."""
     inputs = step.inputs if isinstance(step, ToolStep) else {}
     named = (inputs.get(name) for name in ("path", "file", "filename"))
     return next((each for each in named if isinstance(each, str) and not any(find(each))), "")
 
 
 def _how_often(step: MapStep, plan: Plan, policy: ReviewPolicy) -> Sentence:
-    """A list whose every item leads to a call."""
+    """Says for which list a step is repeated, and how often."""
     if isinstance(step.over, list):
         return Sentence("review.each_of", count=len(step.over))
     over = value_line(step.over)
-    if not is_found_out(step, plan):
+    if not _is_list_from_tools(step, plan):
         return Sentence("review.each", list=over)
     return Sentence("review.each_bounded", list=over, most=step.most or policy.most_items)
 
 
-def is_found_out(step: MapStep, plan: Plan) -> bool:
-    """Whether a map step's list may come out of tools, and not only from the plan or a person."""
+def _is_list_from_tools(step: MapStep, plan: Plan) -> bool:
+    """Tells whether a map step's list may come from tools, not only from the plan or a person."""
     names = {found.ref.step for found in find(step.over) if found.ref is not None}
     return any(not isinstance(plan.by_id.get(name), AskStep) for name in names)
 
 
 def active_steps(plan: Plan, templates: Mapping[str, Plan]) -> Iterator[AnyStep]:
-    """Every step that would run, those of templates and map steps too."""
+    """Yields every step that would run, also inside templates and map steps."""
     return (active.step for active in _active(plan, templates))
 
 
@@ -145,7 +146,7 @@ def acting_steps(
     agents: Mapping[str, AgentSpec],
     templates: Mapping[str, Plan],
 ) -> tuple[str, ...]:
-    """The steps of a plan that change something, be it in a part of theirs."""
+    """Returns the steps of a plan that change something, themselves or in a part."""
     return tuple(
         step.id
         for step in plan.steps
@@ -160,7 +161,7 @@ def acting_steps(
 def effects(
     step: StepFields, *, tools: Mapping[str, ToolSpec], agents: Mapping[str, AgentSpec]
 ) -> Iterator[tuple[str, Effect]]:
-    """What a step calls, and what that does; what nobody knows counts as a write."""
+    """Yields what a step calls, with its effect; an unknown tool or agent counts as a write."""
     match step:
         case ToolStep(tool=name):
             yield name, tools[name].effect if name in tools else Effect.WRITE

@@ -1,4 +1,4 @@
-"""Shows plans, problems and differences as text that cannot steer a terminal."""
+"""Shows plans, problems and differences as text that is safe for a terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from plansmith.text import WIDTH, clip, safe
 
 
 def value_line(value: Json, width: int = WIDTH) -> str:
-    """A JSON value on one line; a reference as it is written in text."""
+    """Returns a JSON value on one line; a reference as it is written in text."""
     refs = [found.ref for found in find(value) if found.where == ()]
     if isinstance(value, dict) and refs and refs[0] is not None:
         return clip(safe(str(refs[0])), width)
@@ -37,7 +37,7 @@ def value_line(value: Json, width: int = WIDTH) -> str:
 
 
 def plan_lines(plan: Plan, templates: Mapping[str, Plan] | None = None) -> Iterator[str]:
-    """A plan as a person reads it before approving, with what the templates it runs consist of."""
+    """Yields a plan and its templates as text for review."""
     yield f"Plan: {clip(safe(plan.goal)) or '(no goal given)'}"
     count = len(plan.steps)
     yield f"      {count} step{'s' * (count != 1)} · revision {plan.revision} · {plan.hash[:12]}"
@@ -56,7 +56,7 @@ def plan_lines(plan: Plan, templates: Mapping[str, Plan] | None = None) -> Itera
 
 
 def step_lines(step: StepFields, mark: str) -> Iterator[str]:
-    """One step: what it is, what it does, what it waits for."""
+    """Yields the lines of one step: what it is, does and waits for."""
     title = f" — {clip(safe(step.title))}" if step.title else ""
     off = " (switched off)" if step.disabled else ""
     yield f"{mark:>4} {safe(step.id)}{title}{off}"
@@ -75,7 +75,7 @@ _REPLIES: Final = {"worded": "reply", "exact": "say exactly", "results": "show t
 
 
 def action(step: StepFields) -> str:
-    """What a step does, in a few words."""
+    """Says what a step does, in a few words."""
     match step:
         case ToolStep():
             return f"tool {safe(step.tool)}"
@@ -101,7 +101,7 @@ def _inputs(step: StepFields) -> dict[str, Json]:
 
 
 def problem_lines(problems: Sequence[Problem], locale: str = "en") -> Iterator[str]:
-    """Problems, one a line, with a count at the end."""
+    """Yields problems, one a line, with a count at the end."""
     for each in problems:
         yield safe(each.line(locale))
     errors = sum(each.severity is Severity.ERROR for each in problems)
@@ -112,7 +112,7 @@ def problem_lines(problems: Sequence[Problem], locale: str = "en") -> Iterator[s
 
 
 def diff_lines(diff: PlanDiff) -> Iterator[str]:
-    """A difference, one change a line: + added, - removed, ~ changed, > moved."""
+    """Yields the changes, one a line: + added, - removed, ~ changed, > moved."""
     for change in diff.plan:
         yield f"~ plan {_change(change)}"
     for gone in diff.removed:
@@ -139,13 +139,13 @@ def _change(change: FieldChange) -> str:
 
 
 def path_text(path: Path) -> str:
-    """A path as people write it: `inputs.items[0]`."""
+    """Returns a path as people write it: `inputs.items[0]`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")
 
 
 def estimate_lines(estimate: Estimate, locale: str = "en") -> Iterator[str]:
-    """What a plan will take, on two lines: the sums, and what they are based on."""
+    """Yields the estimate of a plan on two lines: the sums, and what they are based on."""
     effects = ", ".join(f"{count} {name}" for name, count in estimate.effects.items() if count)
     cost = "price unknown" if estimate.cost_usd is None else f"${estimate.cost_usd}"
     seconds = f"about {estimate.seconds:.0f} s" if estimate.seconds >= 1 else "about a second"

@@ -1,1 +1,1 @@
-"""Runs: created, planned, reviewed, executed, stopped, revised and repeated."""
+"""Creates, plans, reviews, executes, stops, revises and repeats runs."""

@@ -1,4 +1,4 @@
-"""What a run may still spend, by its own limits and by those that all runs share."""
+"""Computes what a run may still spend, by its own limits and by limits that all runs share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from plansmith.runs.intake import PlanIntake
 
 
 class RunBudgets:
-    """Gives every run its budget, and counts what all runs of the store have taken."""
+    """Returns the budget of each run, and counts what all runs of the store have spent."""
 
     def __init__(
         self,
@@ -24,11 +24,11 @@ class RunBudgets:
         self._spending = Spending(intake.store, intake.clock, self._shared)
 
     async def count(self) -> None:
-        """Bring the shared budget up to what the store knows."""
+        """Updates the shared budget from the store."""
         await self._spending.count()
 
     def of(self, run: Run) -> Budget:
-        """What a run may still take, by limits of its own where it was given some."""
+        """Returns the budget of a run: by its own limits if it has some, else by the default."""
         limits = self.limits
         own = run.options.budget
         if own is not None:

@@ -19,7 +19,7 @@ _SHOWN: Final = 5
 
 
 def verdict(run: Run, *, acting: Collection[str] = ()) -> RunStatus:
-    """The status a run ends with: `done` means that everything approved that acts has happened.
+    """Returns the final status of a run: `done` if every approved change was made.
 
     `acting` are the steps of the plan that change something.
     """
@@ -27,26 +27,26 @@ def verdict(run: Run, *, acting: Collection[str] = ()) -> RunStatus:
         return RunStatus.CANCELLED
     active = {step.id for step in run.plan.steps if not step.disabled} if run.plan else set[str]()
     missing = {name for name in active if run.steps[name].status is not StepStatus.DONE}
-    some = any(step.status is StepStatus.DONE for step in run.steps.values())
-    needless = {name for name in missing if run.steps[name].status is StepStatus.SKIPPED}
-    met = _is_met(run) and some and missing == needless and not missing & set(acting)
+    any_done = any(step.status is StepStatus.DONE for step in run.steps.values())
+    skipped = {name for name in missing if run.steps[name].status is StepStatus.SKIPPED}
+    met = _is_met(run) and any_done and missing == skipped and not missing & set(acting)
     if not run.dropped and (met or not missing):
         return RunStatus.PARTLY_DONE if missing_in(run.problems) else RunStatus.DONE
-    if some:
+    if any_done:
         return RunStatus.PARTLY_DONE
     by_person = {name for name in missing if run.steps[name].error_kind == "person"}
-    return RunStatus.CANCELLED if missing and missing == needless & by_person else RunStatus.FAILED
+    return RunStatus.CANCELLED if missing and missing == skipped & by_person else RunStatus.FAILED
 
 
 def _is_met(run: Run) -> bool:
-    """Whether a step has said that the goal is met, so that the rest need not run."""
+    """Tells whether a step reported that the goal is met, so that the rest need not run."""
     return run.advice is not None and run.advice.advice == "finish"
 
 
-def left_over(run: Run, is_read: Callable[[str], bool]) -> Iterator[e.AnyBody]:
-    """The steps that will never end by themselves, each with the reason.
+def close_open_steps(run: Run, is_read: Callable[[str], bool]) -> Iterator[e.AnyBody]:
+    """Yields the event that ends each step that is still open, with the reason.
 
-    A call that was made and did not end may have taken effect, however the run ends.
+    A call that was made and did not end may have taken effect: its step becomes unknown.
     """
     disabled = {step.id for step in run.plan.steps if step.disabled} if run.plan else set[str]()
     calls = set(run.calls_open)
@@ -68,33 +68,33 @@ def left_over(run: Run, is_read: Callable[[str], bool]) -> Iterator[e.AnyBody]:
 
 
 def _is_of_another_plan(name: str, run: Run) -> bool:
-    """Whether a part belongs to a step that is done without it."""
+    """Tells whether a part belongs to a step that is done without it."""
     whole = run.steps.get(name.rpartition("/")[0])
     return whole is not None and whole.status is StepStatus.DONE
 
 
 def reason_for(run: Run, status: RunStatus, events: Sequence[e.Event]) -> str:
-    """Why a run ended as it did, in the order of what matters most."""
-    told: list[str] = []
+    """Says why a run ended as it did, the most important reason first."""
+    reasons: list[str] = []
     asked = [event for event in events if isinstance(event.body, e.CancelAsked)]
     if status is RunStatus.CANCELLED and asked:
-        told.append(_cancelled_by(asked[-1]))
-    if names := _named(run, StepStatus.UNKNOWN):
-        told.append(Sentence("end.unknown", steps=_first(names)))
-    if (names := _named(run, StepStatus.FAILED)) and not run.cancel_asked:
-        told.append(Sentence("end.failed", steps=_first(names)))
-    skipped = _named(run, StepStatus.SKIPPED)
+        reasons.append(_cancelled_by(asked[-1]))
+    if names := _with_status(run, StepStatus.UNKNOWN):
+        reasons.append(Sentence("end.unknown", steps=_first_few(names)))
+    if (names := _with_status(run, StepStatus.FAILED)) and not run.cancel_asked:
+        reasons.append(Sentence("end.failed", steps=_first_few(names)))
+    skipped = _with_status(run, StepStatus.SKIPPED)
     if names := [name for name in skipped if run.steps[name].error_kind == "person"]:
-        told.append(Sentence("end.left_out", steps=_first(names)))
-    return joined(told)
+        reasons.append(Sentence("end.left_out", steps=_first_few(names)))
+    return joined(reasons)
 
 
-def _first(names: list[str]) -> list[str] | Sentence:
-    """The first few of many names."""
+def _first_few(names: list[str]) -> list[str] | Sentence:
+    """Returns all names, or the first few if there are many."""
     return names if len(names) <= _SHOWN else Sentence("text.and_more", names=names[:_SHOWN])
 
 
-def _named(run: Run, status: StepStatus) -> list[str]:
+def _with_status(run: Run, status: StepStatus) -> list[str]:
     return [name for name, step in run.steps.items() if step.status is status]
 
 
@@ -114,15 +114,15 @@ async def conclude(
     acting: Collection[str] = (),
     reason: str = "",
 ) -> Run:
-    """End a run that has nothing left to do: skip the rest, report, close.
+    """Ends a run that has nothing left to do: closes open steps, writes the report and the end.
 
-    `is_read` tells of a step, by its name, whether its call changes nothing.
+    `is_read` tells by a step's name whether its call changes nothing.
     """
     over = Sentence("step.run_over")
     rest: list[e.AnyBody] = [
         e.QuestionWithdrawn(question=name, reason=over) for name in journal.run.questions
     ]
-    rest += left_over(journal.run, is_read)
+    rest += close_open_steps(journal.run, is_read)
     ends = journal.following(*rest)
     run, events = fold(ends, journal.run), [*journal.events, *ends]
     status = verdict(run, acting=acting)
@@ -130,13 +130,13 @@ async def conclude(
     reason = reason or reason_for(run, status, events)
     reason = reason or (Sentence("end.dropped", calls=[*run.dropped]) if run.dropped else "")
     reason = reason or joined(missing_in(run.problems))
-    # In one append: a crash in between would leave steps that are unknown, and nobody asked.
+    # In one append: after a crash in between, nobody would be asked about the unknown steps.
     await journal.append(
         *rest,
         e.ReportStarted(),
         e.ReportMade(result=content_hash(text)),
         e.RunFinished(status=status.value, reason=reason),  # type: ignore[arg-type]
         values=[text],
-        at=ends[0].at if ends else None,  # the report tells how long each took until then
+        at=ends[0].at if ends else None,  # the report counts each step's time up to then
     )
     return journal.run

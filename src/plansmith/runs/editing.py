@@ -8,14 +8,14 @@ from plansmith.plan import events as e
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.rerun import check_unknown, to_repeat
+from plansmith.runs.rerun import check_unknown, events_to_repeat
 from plansmith.runs.revising import PlanReviser
 from plansmith.runs.stopping import RunStopping
 from plansmith.runs.undo import versions
 
 
 class PlanEditing:
-    """Changes the plan of a run that is not over; what has run stays."""
+    """Changes the plan of a run that is not over; finished steps are kept."""
 
     def __init__(self, *, reviser: PlanReviser, stopping: RunStopping) -> None:
         self._reviser = reviser
@@ -24,28 +24,28 @@ class PlanEditing:
         self._intake = reviser.intake
 
     async def edit(self, run_id: str, plan: Plan, *, by: e.Who = "") -> Run:
-        """A person's own version of the plan: checked at once, approved like any other."""
-        return await self._edited(run_id, plan, by=by)
+        """Replaces the plan by a person's version; it is checked and reviewed like any other."""
+        return await self._replace_plan(run_id, plan, by=by)
 
-    async def _edited(
+    async def _replace_plan(
         self, run_id: str, plan: Plan, *, by: e.Who, restores: int = 0, why: str = ""
     ) -> Run:
         journal = await self._journals.own(run_id)
         run = journal.run
         busy = not run.paused and run.calls_open
         if self._stopping.execution.of(run_id) is not None or busy or run.status.over:
-            hint = "pause it first, or repeat it with a plan of yours"
+            hint = "pause it first, or retry it with your plan"
             raise Refused(f"run {run_id} is {run.status}", hint=hint)
         plan = await self._intake.pinned(plan)
         problems = await self._intake.usable(plan)
         who = e.actor(by)
         edited = plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
         check_unknown(run, edited)
-        again = to_repeat(run, edited)
+        again = events_to_repeat(run, edited)
         origin = "person" if who.kind == "person" else "program"
         about = {"origin": origin, "restores": restores}
         more = (*([why] if why else []), *await self._reviser.repeated(journal, edited, names=True))
-        more += await self._reviser.done_before(run, edited)
+        more += await self._reviser.repeats_of_origin(run, edited)
         reviewed = await self._intake.review(edited, run, more=more) if more else None
         try:
             await self._intake.propose(
@@ -56,25 +56,25 @@ class PlanEditing:
         return await self._journals.whole(journal)
 
     async def undo(self, run_id: str, *, by: e.Who = "") -> Run:
-        """Go back to the plan before the current one; again, to the one before that."""
+        """Goes back to the previous plan; called again, to the one before that."""
         found = versions(await self._journals.store.events(run_id)).before
         if found is None:
             raise Refused(f"run {run_id} has no earlier plan")
         why = "you went back to an earlier plan"
-        return await self._edited(run_id, found.plan, by=by, restores=found.number, why=why)
+        return await self._replace_plan(run_id, found.plan, by=by, restores=found.number, why=why)
 
     async def redo(self, run_id: str, *, by: e.Who = "") -> Run:
-        """Go forward again to the plan that was undone last."""
+        """Goes forward again to the plan that was undone last."""
         found = versions(await self._journals.store.events(run_id)).after
         if found is None:
-            raise Refused(f"run {run_id} has no undone plan")
+            raise Refused(f"run {run_id} has no undone plan to return to")
         why = "you went forward to a later plan"
-        return await self._edited(run_id, found.plan, by=by, restores=found.number, why=why)
+        return await self._replace_plan(run_id, found.plan, by=by, restores=found.number, why=why)
 
     async def request_changes(self, run_id: str, text: str, *, by: e.Who = "") -> Run:
-        """Ask for another plan and say how it should differ; the planner sees plan and text.
+        """Asks the planner to change the plan as `text` says.
 
-        A run under way is paused for it: finished work is kept.
+        A run that is executing is paused first; finished steps are kept.
         """
         self._reviser.planner.need_model()
         await self._journals.own(run_id)
@@ -86,8 +86,8 @@ class PlanEditing:
             raise Refused(f"run {run_id} has no plan to change: it is {run.status}")
         if run.rejections >= self._reviser.limits.max_rejections + run.grants.get("rejections", 0):
             if not any(each.limit_asked == "rejections" for each in run.questions.values()):
-                words = Sentence("question.rejections", count=run.rejections)
-                await journal.append(limit_question(run, "rejections", words))
+                question = Sentence("question.rejections", count=run.rejections)
+                await journal.append(limit_question(run, "rejections", question))
             return await self._journals.whole(journal)
         async with self._journals.owners.owning(run_id):
             await journal.append(e.ChangesAsked(text=text), by=e.actor(by))

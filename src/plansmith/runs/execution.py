@@ -49,25 +49,25 @@ class RunExecution:
         self._interrupted: set[str] = set()
 
     def of(self, run_id: str) -> asyncio.Future[Run] | None:
-        """The task that executes a run here, if there is one."""
+        """Returns the task that executes a run in this process, if any."""
         active = self._active.get(run_id)
         return active[1] if active else None
 
     async def close(self) -> None:
-        """Stop executing, leaving every run to be resumed."""
+        """Stops executing; every run can be resumed later."""
         futures = [future for _, future in self._active.values()]
         for future in futures:
             future.cancel()
         await asyncio.gather(*futures, return_exceptions=True)
 
     async def begin(self, journal: Journal) -> asyncio.Future[Run] | None:
-        """Execute a run as its one owner; nothing when it cannot go on any more by then."""
+        """Claims a run and starts to execute it; None if it cannot go on any more."""
         async with self._journals.owners.owning(journal.id):
-            stands = not await journal.catch_up() or may_execute(journal.run)
-            return await self._begin(journal) if stands else None
+            can_go_on = not await journal.catch_up() or may_execute(journal.run)
+            return await self._begin(journal) if can_go_on else None
 
     async def _begin(self, journal: Journal) -> asyncio.Future[Run] | None:
-        """Start executing a run that is owned here; nothing when someone else comes first."""
+        """Starts to execute a run that this process owns; None if another writer was first."""
         if journal.id in self._active:
             return self.of(journal.id)
         if journal.run.cancel_asked and journal.run.phase not in UNDER_WAY:
@@ -83,13 +83,13 @@ class RunExecution:
             return self.of(journal.id)  # begun by another call meanwhile
         journal.wait_for(WaitingStore(self._journals.patience))
         self._journals.owners.hold(journal.id)
-        future = asyncio.ensure_future(self._to_the_end(journal, executor))
+        future = asyncio.ensure_future(self._execute_and_conclude(journal, executor))
         self._active[journal.id] = executor, future
         future.add_done_callback(lambda _: self._active.pop(journal.id, None))
         return future
 
     async def _asks_again(self, journal: Journal) -> bool:
-        """Ask for review again when something the plan calls is not what was approved."""
+        """Asks for a new review if a tool or agent of the plan has changed since the approval."""
         run = journal.run
         if run.plan is None:
             return False
@@ -105,7 +105,7 @@ class RunExecution:
         return bool(asked)
 
     async def _executor_for(self, journal: Journal) -> Executor:
-        """What executes a run, once it is written how the reads before it ended."""
+        """Records how early reads ended, and returns the executor of a run."""
         await self._planner.settle_early(journal)
         run, store = journal.run, self._journals.store
         if run.plan is not None and run.phase not in UNDER_WAY:
@@ -126,7 +126,7 @@ class RunExecution:
             budget=self._budgets.of(run),
         )
 
-    async def _to_the_end(self, journal: Journal, executor: Executor) -> Run:
+    async def _execute_and_conclude(self, journal: Journal, executor: Executor) -> Run:
         try:
             idle = False
             while True:
@@ -154,7 +154,7 @@ class RunExecution:
         return await self._journals.patience.until_done(whole)
 
     async def _ended(self, journal: Journal, executor: Executor) -> bool:
-        """End a run, however long its store is away meanwhile; true when it goes on after all."""
+        """Ends a run, waiting for a store that is away; true if the run goes on with a new plan."""
 
         async def end() -> bool:
             over = journal.run.status.over
@@ -163,7 +163,7 @@ class RunExecution:
         return await self._journals.patience.until_done(end)
 
     async def end(self, journal: Journal, *, results: Mapping[str, Json] | None = None) -> bool:
-        """End a run, unless a new plan is called for: then it goes on, which is true, or asks."""
+        """Ends a run, unless it needs a new plan; true if it goes on with one."""
         await self._planner.settle_early(journal, ())
         await self._planner.drop_early(journal.id)
         outcome = await self._reviser.at_rest(journal)
@@ -180,7 +180,7 @@ class RunExecution:
         self, journal: Journal, results: Mapping[str, Json], *, reason: str
     ) -> None:
         run, intake = journal.run, self._intake
-        # Only of a goal that is met early it matters what the rest would have done.
+        # What the other steps would have changed matters only if the goal was met early.
         acting = await intake.acting(run.plan, run.templates) if run.plan and run.advice else ()
         callees, templates = await intake.callees(), {**intake.templates, **run.templates}
 
@@ -191,13 +191,13 @@ class RunExecution:
         await conclude(journal, results, is_read=is_read, acting=acting, reason=reason)
 
     async def interrupt(self, run_id: str, tell: Callable[[Executor], None]) -> None:
-        """Say something to who executes a run here, and wait until that has stopped."""
+        """Calls `tell` with the executor of a run in this process, and waits until it stops."""
         active = self._active.get(run_id)
         if active is not None:
             executor, future = active
             if executor.is_executing:
                 tell(executor)
-            else:  # it is being planned anew: that is not worth waiting for
+            else:  # a new plan is being made: not worth waiting for
                 self._interrupted.add(run_id)
                 future.cancel()
             await asyncio.gather(asyncio.shield(future), return_exceptions=True)
@@ -209,7 +209,7 @@ def _is_running(run: Run, *, idle: bool) -> bool:
 
 
 def may_execute(run: Run) -> bool:
-    """Whether `run` takes a run further; of its questions only the executor knows who waits."""
+    """Tells whether a run can be executed now, also one that waits for an answer to one step."""
     match next_move(run):
         case Execute() | Conclude() | AwaitAnswer(begun=True):
             return True

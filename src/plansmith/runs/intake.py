@@ -1,4 +1,4 @@
-"""Takes plans in: checks them against what can be called, estimates them, asks for review."""
+"""Checks plans against the tools and agents, estimates them, and asks for review."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from plansmith.templates.pinning import contents, pinned
 
 
 class PlanIntake:
-    """Knows what can be called; checks plans, says why to ask about them, and puts them forward.
+    """Knows the tools, agents and templates; checks plans, proposes them and asks for review.
 
-    `ask_also` gives reasons to ask about a plan where the policy has none.
+    `ask_also` returns reasons to review a plan for which the policy has none.
     """
 
     def __init__(  # noqa: PLR0913 - all by name
@@ -79,14 +79,14 @@ class PlanIntake:
         self._catalogue: tuple[Callees, Catalogue] | None = None
 
     async def usable(self, plan: Plan) -> list[Problem]:
-        """The problems of a plan that has no errors; one that has is not taken."""
+        """Returns the warnings of a plan; raises `InvalidPlan` if it has errors."""
         problems = await self.check(plan)
         if has_errors(problems):
             raise InvalidPlan([each for each in problems if each.severity == "error"])
         return problems
 
     async def check(self, plan: Plan) -> list[Problem]:
-        """Every problem of a plan, given today's tools, agents and templates."""
+        """Returns every problem of a plan, given the present tools, agents and templates."""
         tools = self._catalogue_of(await self.callees())
         known = await self.load_templates() if runs_templates(plan) else dict[str, Template]()
         problems = check_plan(plan, tools, agents=self.agents(), templates=known)
@@ -94,13 +94,13 @@ class PlanIntake:
         return [*problems, *secret_problems(plan, self._secrets), *lint_plan(plan, tools)]
 
     def _catalogue_of(self, callees: Callees) -> Catalogue:
-        """What can be called, as checks look it up; made anew when anything has changed."""
+        """Returns the catalogue of tools for checks, built again when the tools have changed."""
         if self._catalogue is None or self._catalogue[0] is not callees:
             self._catalogue = callees, Catalogue(list(callees.specs.values()))
         return self._catalogue[1]
 
     async def load_templates(self) -> Mapping[str, Template]:
-        """The templates there are now; runs of older plans also find those removed since."""
+        """Returns the present templates; keeps removed ones for runs that still use them."""
         if not keeps_templates(self.store):
             return {name: given_template(name, plan) for name, plan in self.templates.items()}
         every = await every_template(self.store, self.templates)
@@ -108,7 +108,7 @@ class PlanIntake:
         return await usable_templates(self.store, self.templates)
 
     async def pinned(self, plan: Plan) -> Plan:
-        """The plan with the version and the parameters of each template written down."""
+        """Returns the plan with the version and the parameters of each template written into it."""
         return pinned(plan, await self.load_templates()) if runs_templates(plan) else plan
 
     async def propose(  # noqa: PLR0913 - all but the first by name
@@ -124,10 +124,10 @@ class PlanIntake:
         values: Sequence[Json] = (),
         by: e.Actor = SYSTEM,
     ) -> None:
-        """Put a plan forward, and ask a person about it if its effects demand that.
+        """Writes a plan into a run, with a request for review if its effects require one.
 
-        All is one append: no crash leaves a plan that nobody was asked about. `about` are more
-        fields of the event; `reviewed` stands in for our own review.
+        All in one append, so that no crash leaves a plan without its review. `about` are more
+        fields of the event; `reviewed` replaces the review that would be asked for here.
         """
         expected = estimate(
             plan,
@@ -142,7 +142,7 @@ class PlanIntake:
         found = (*problems, *left_out(bodies, plan, **await self.known(plan, now)))
         fields = {"problems": found, "estimate": expected}
         fields |= {"acts": await self.acting(plan, now), **(about or {})}
-        if now:  # steps that are done keep the templates they were run with
+        if now:  # finished steps keep the templates they ran with
             fields["templates"] = {**journal.run.templates, **now}
         body = e.PlanProposed.model_validate({"plan": plan} | fields)
         asked = reviewed
@@ -154,7 +154,7 @@ class PlanIntake:
     async def acting(
         self, plan: Plan, templates: Mapping[str, Plan] | None = None
     ) -> tuple[str, ...]:
-        """The steps of a plan that change something, those with such parts too."""
+        """Returns the steps of a plan that change something, themselves or in a part."""
         return acting_steps(plan, **await self.known(plan, templates))
 
     async def review(
@@ -165,62 +165,62 @@ class PlanIntake:
         more: Sequence[str] = (),
         templates: Mapping[str, Plan] | None = None,
     ) -> list[e.ReviewAsked]:
-        """The request for a review, or nothing when the plan may run at once.
+        """Returns the request for a review, or nothing if the plan may run at once.
 
-        `more` are reasons beyond those of the policy. What a person let go of in the run before
-        stays in the words, unless the plan does it after all.
+        `more` are reasons beyond those of the policy. The request also names calls that earlier
+        revisions dropped, unless this plan makes them.
         """
         known = await self.known(plan, templates)
-        told = tuple(dict.fromkeys((*more, *reasons_to_ask(plan, self.policy, **known))))
-        told = told or tuple(self._ask_also(plan))
-        if not told:
+        reasons = tuple(dict.fromkeys((*more, *reasons_to_ask(plan, self.policy, **known))))
+        reasons = reasons or tuple(self._ask_also(plan))
+        if not reasons:
             return []
         lost = run.dropped if run else ()
         made = {call.text for call in PlanCalls(plan, **known).acting} if lost else set[str]()
         drops = tuple(text for text in lost if text not in made)
-        return [e.ReviewAsked(hash=plan.hash, reasons=told, drops=drops)]
+        return [e.ReviewAsked(hash=plan.hash, reasons=reasons, drops=drops)]
 
     async def contents(self, plan: Plan | None) -> Mapping[str, Plan]:
-        """What the templates of a plan consist of, at every depth."""
+        """Returns the plans of the templates that a plan runs, at every depth."""
         if plan is None or not runs_templates(plan):
             return {}
         return contents(plan, await self.load_templates())
 
     async def calls(self, plan: Plan, templates: Mapping[str, Plan] | None = None) -> PlanCalls:
-        """What a plan could call, with its templates as they are, or as they were."""
+        """Returns the calls that a plan could make, with the present or the given templates."""
         return PlanCalls(plan, **await self.known(plan, templates))
 
     async def known(self, plan: Plan | None, templates: Mapping[str, Plan] | None = None) -> Known:
-        """What a plan's steps can call now, with its templates as they are, or as they were."""
+        """Returns the tools, the agents, and a plan's present or given templates."""
         agents = {spec.name: spec for spec in self.agents()}
         specs = (await self.callees()).specs
         found = templates or await self.contents(plan)
         return Known(tools=specs, agents=agents, templates=found)
 
     async def past(self) -> CallTimings:
-        """What calls took before: learned from the last runs, once, and from every run since."""
+        """Returns how long calls took: read once from the last runs, then updated by each run."""
         if self._past is None:
             self._past = CallTimings()
             for run_id in (await self.store.runs())[-RUNS:]:
-                # A damaged run tells nothing; it must not keep others from being planned.
+                # A damaged run must not keep others from being planned.
                 with suppress(JournalDamaged):
                     journal = await Journal.load(run_id, store=self.store, clock=self.clock)
                     self._past.learn(journal.run)
         return self._past
 
     def agents(self) -> list[AgentSpec]:
-        """The cards of all agents."""
+        """Returns the cards of all agents."""
         return [agent.spec for agent in self._agents.values()]
 
     async def callees(self) -> Callees:
-        """What can be called now; sources tell whether anything has changed."""
+        """Returns what can be called now; asks each source whether its tools have changed."""
         listed = [list(await source.tools()) for source in self.sources]
         if self._callees is None or listed != self._listed:
             self._callees, self._listed = self._table(listed), listed
         return self._callees
 
     def search(self) -> Search | None:
-        """What can be searched with before planning, if any tool is marked so."""
+        """Returns the search for background before planning, if a tool is marked for it."""
         marked = (
             source
             for source, specs in zip(self.sources, self._listed, strict=False)
@@ -242,11 +242,11 @@ class PlanIntake:
     async def definitions(
         self, plan: Plan, templates: Mapping[str, Plan] | None = None
     ) -> dict[str, str]:
-        """What the tools and agents that a plan calls are now, by hash."""
+        """Returns the present hash of each tool and agent that a plan calls."""
         return definitions(plan, **await self.known(plan, templates))
 
     async def close(self) -> None:
-        """Let go of the tools and agents that hold something."""
+        """Closes the tools and agents that can be closed."""
         for part in [*self.sources, *self._agents.values()]:
             if isinstance(part, Closing):
                 await part.close()

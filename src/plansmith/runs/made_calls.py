@@ -1,4 +1,4 @@
-"""Finds calls of a run that were made already, so that no change of plan repeats them."""
+"""Finds the calls that a changed plan would make again although the run has made them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MAX_NESTING, AgentStep, AnyStep, MapStep, PlanStep, ToolStep
 from plansmith.review.calls import PlanCalls
-from plansmith.runs.replan import LEFT_OUT, is_in_doubt
+from plansmith.runs.replan import SKIPPED_BY_PERSON, is_in_doubt
 
-_MOST_ITEMS: Final = 1000
-Made = tuple[str, str]
+_MAX_ITEMS: Final = 1000
+CallKey = tuple[str, str]
 
 
 def repeated_calls(  # noqa: PLR0913 - all but the first two by name
@@ -40,12 +40,12 @@ def repeated_calls(  # noqa: PLR0913 - all but the first two by name
     approved: PlanCalls | None = None,
     names: bool = False,
 ) -> tuple[str, ...]:
-    """What a revision would call once more, in a step that has not made the call itself.
+    """Returns a reason for each call that a revision repeats in a step that has not made it.
 
-    `before`, `after` and `approved` are the calls of the plan before, of the revision, and of
-    the plan that a person agreed to last: who approved two equal calls wants both. A call counts
-    by its arguments where these are known by now, else by how it is declared. A step that made
-    another call under its name counts unless `names`.
+    `before`, `after` and `approved` are the calls of the previous plan, of the revision, and of
+    the plan approved last: whoever approved two equal calls wants both. Calls are compared by
+    their arguments if these are known by now, else by how the plan writes them. A step that now
+    makes a different call counts too, unless `names` is set.
     """
     assert run.plan is not None  # noqa: S101
     old = {call.place: call.key for call in before.acting}
@@ -56,28 +56,28 @@ def repeated_calls(  # noqa: PLR0913 - all but the first two by name
         if (place := _place(run.plan, name, templates)) in old
     }
     keys = {old[place] for place in begun}
-    wanted = {(call.place, call.key) for call in approved.acting} if approved else set[Made]()
-    made = set(_made(events, templates))
-    would = _resolved_calls(revision, results, templates)
+    wanted = {(call.place, call.key) for call in approved.acting} if approved else set[CallKey]()
+    made = set(_effective_calls(events, templates))
+    planned = _resolved_calls(revision, results, templates)
     return tuple(
         Sentence("review.repeats", call=call.text)
         for call in after.acting
         if (call.place, call.key) not in wanted
         if call.place not in begun or (old[call.place] != call.key and not names)
-        if call.key in keys or would.get(call.place, set[Made]()) & made
+        if call.key in keys or planned.get(call.place, set[CallKey]()) & made
     )
 
 
 def calls_left_out(run: Run, *, before: PlanCalls, after: PlanCalls) -> tuple[str, ...]:
-    """What a revision would call in another step, and a person left out of the plan before.
+    """Returns a reason for each call that a person skipped and that a revision makes elsewhere.
 
-    A step that a person left out stays out under its own name.
+    The skipped step itself stays skipped.
     """
     assert run.plan is not None  # noqa: S101
     out = {
         _place(run.plan, name, run.templates)
         for name, state in run.steps.items()
-        if (state.status, state.error_kind) == LEFT_OUT
+        if (state.status, state.error_kind) == SKIPPED_BY_PERSON
     }
     keys = {call.key for call in before.acting if _is_in(call.place, out)}
     return tuple(
@@ -87,15 +87,15 @@ def calls_left_out(run: Run, *, before: PlanCalls, after: PlanCalls) -> tuple[st
     )
 
 
-def _is_in(place: str, wholes: Collection[str]) -> bool:
-    return any(place == whole or place.startswith(f"{whole}/") for whole in wholes if whole)
+def _is_in(place: str, steps: Collection[str]) -> bool:
+    return any(place == step or place.startswith(f"{step}/") for step in steps if step)
 
 
-def _made(events: Iterable[e.Event], templates: Mapping[str, Plan]) -> Iterator[Made]:
-    """Every call that took effect, or of which nobody can say that it did not."""
+def _effective_calls(events: Iterable[e.Event], templates: Mapping[str, Plan]) -> Iterator[CallKey]:
+    """Yields every call that took effect or may have taken effect."""
     plan: Plan | None = None
     known = dict(templates)
-    under_way: dict[str, Made] = {}
+    under_way: dict[str, CallKey] = {}
     for event in events:
         match event.body:
             case e.PlanProposed(plan=plan, templates=more):
@@ -113,7 +113,7 @@ def _made(events: Iterable[e.Event], templates: Mapping[str, Plan]) -> Iterator[
 
 
 def _place(plan: Plan, name: str, templates: Mapping[str, Plan]) -> str:
-    """Where a plan has the step of a part: `map/3` is the inner step of `map`."""
+    """Returns the place in the plan of a run's step or part: `map/inner` for `map/3`."""
     first, *rest = name.split("/")
     step: AnyStep | None = plan.by_id.get(first)
     place = first
@@ -131,25 +131,25 @@ def _place(plan: Plan, name: str, templates: Mapping[str, Plan]) -> str:
 
 def _resolved_calls(
     plan: Plan, results: Mapping[str, Json], templates: Mapping[str, Plan]
-) -> dict[str, set[Made]]:
-    """The calls of a plan whose arguments are known by now, by their place."""
-    found: dict[str, set[Made]] = {}
-    way = [(unit, unit.name) for unit in plan_units(plan).values()]
-    while way:
-        unit, place = way.pop()
+) -> dict[str, set[CallKey]]:
+    """Returns the calls of a plan whose arguments are known by now, by place."""
+    found: dict[str, set[CallKey]] = {}
+    pending = [(unit, unit.name) for unit in plan_units(plan).values()]
+    while pending:
+        unit, place = pending.pop()
         try:
             inputs = resolved(unit, results)
-            parts = list(islice(_parts(unit, inputs, templates), _MOST_ITEMS))
+            parts = list(islice(_parts(unit, inputs, templates), _MAX_ITEMS))
         except ReferenceFailed:
             continue
         if isinstance(unit.step, (ToolStep, AgentStep)):
             found.setdefault(place, set()).add((unit.callee, content_hash(inputs)))
-        way += [(part, f"{place}/{part.step.id}") for part in parts]
+        pending += [(part, f"{place}/{part.step.id}") for part in parts]
     return found
 
 
 def _parts(unit: Unit, inputs: Mapping[str, Json], templates: Mapping[str, Plan]) -> Iterator[Unit]:
-    """The parts of a unit that has some."""
+    """Yields the parts of a map or plan step."""
     if unit.depth >= MAX_NESTING:
         return
     match unit.step:

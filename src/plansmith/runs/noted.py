@@ -1,4 +1,4 @@
-"""Runs that an agent carries out by itself: only its progress is noted."""
+"""Records the progress of runs that an outside agent executes by itself."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _OPEN: Final = frozenset({StepStatus.RUNNING, StepStatus.ASKING})
 
 
 class NotedRuns:
-    """Writes what the agent says into journals; such a run stays paused, so nothing executes it."""
+    """Writes what the agent reports into journals; such runs stay paused: nothing executes them."""
 
     def __init__(self, *, journals: Journals, by: e.Actor) -> None:
         self._journals = journals
         self._by = by
 
     async def read(self, run_id: str) -> Journal:
-        """The journal of a run, without an event where there is none yet."""
+        """Loads the journal of a run; it is empty if the run does not exist yet."""
         journal = self._journals.new(run_id)
         await journal.catch_up()
         return journal
@@ -40,28 +40,28 @@ class NotedRuns:
         options: RunOptions,
         reason: str,
     ) -> None:
-        """A new run with this plan, paused for a reason."""
+        """Creates a run with this plan, paused."""
         created = run_created("", plan, origin=origin, options=options)
         await journal.append(created, _proposed(plan), e.RunPaused(reason=reason), by=self._by)
 
     async def propose(self, journal: Journal, plan: Plan) -> None:
-        """Another version of the plan."""
+        """Writes another version of the plan."""
         before = journal.run.plan or Plan()
         await journal.append(_proposed(plan.replace(revision=before.revision + 1)), by=self._by)
 
     async def pause(self, journal: Journal, reason: str) -> None:
-        """Note once more that, and why, the run is paused."""
+        """Writes another reason why the run is paused."""
         await journal.append(e.RunPaused(reason=reason), by=self._by)
 
     async def note(self, journal: Journal, step: str, status: StepStatus) -> None:
-        """Note that a step waits, is begun, is done or has failed."""
+        """Records the status of a step: waiting, running, done or failed."""
         key = f"{journal.id}:{step}"
-        bodies = list(_way(step, journal.run.steps[step], status, key=key))
+        bodies = list(_events_to_reach(step, journal.run.steps[step], status, key=key))
         if bodies:
             await journal.append(*bodies, by=self._by, values=[None])
 
     async def end(self, journal: Journal, reason: str) -> None:
-        """End the run; its journal stays."""
+        """Ends the run; its journal is kept."""
         await journal.append(e.RunFinished(status="cancelled", reason=reason), by=self._by)
 
 
@@ -69,8 +69,10 @@ def _proposed(plan: Plan) -> e.PlanProposed:
     return e.PlanProposed(plan=plan, origin="submitted")
 
 
-def _way(step: str, state: StepState, status: StepStatus, *, key: str) -> Iterator[e.AnyBody]:
-    """What has to happen for a step to come from where it is to a status."""
+def _events_to_reach(
+    step: str, state: StepState, status: StepStatus, *, key: str
+) -> Iterator[e.AnyBody]:
+    """Yields the events that take a step from its present status to another."""
     started = state.status in _OPEN
     if state.status is not StepStatus.WAITING and not (
         started and status is not StepStatus.WAITING

@@ -1,4 +1,4 @@
-"""The options of Plansmith, by name and type."""
+"""The optional arguments of `Plansmith(...)`, with their types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from plansmith.runs.replan import Rounds
 
 
 class Options(TypedDict, total=False):
-    """All of them may be left out."""
+    """The optional arguments of `Plansmith(...)`."""
 
     triage_model: ChatModel | None
     report_model: ChatModel | None

@@ -36,26 +36,26 @@ from plansmith.runs.replies import Composer
 from plansmith.templates.book import plan_steps, runs_templates, template_problems
 
 CLARIFICATIONS: Final = 2
-RULES: Final = "rules"  # the name of the model that is none
+RULES: Final = "rules"  # the name of the model that plans by rules
 SEEN_FIRST: Final = Sentence("review.seen_first")
-# What stands in for a review of a plan that a model made for a run; None where nothing does.
-Standing = Callable[[Run, Plan], Awaitable[Sequence[Entry] | None]]
+# Returns the events that replace the review of a new plan, such as an approval given before.
+StandingReview = Callable[[Run, Plan], Awaitable[Sequence[Entry] | None]]
 
 
-def _wait_for_the_plan(_: AnyStep) -> None:
-    """Start nothing before the plan is complete."""
+def _start_nothing(_: AnyStep) -> None:
+    """Starts no step before the plan is complete."""
 
 
-def tell_nobody(_: str) -> None:
-    """Planning goes on unseen."""
+def ignore_progress(_: str) -> None:
+    """Ignores messages about the progress of planning."""
 
 
-async def nothing_stands(_: Run, __: Plan) -> None:
-    """Every plan is reviewed by itself."""
+async def no_standing_review(_: Run, __: Plan) -> None:
+    """Says that no approval was given before: every plan gets its own review."""
 
 
 class RunPlanner:
-    """Makes the plans of runs with a model, and words their replies with one."""
+    """Makes the plans of runs with a model, and sets up their replies."""
 
     def __init__(  # noqa: PLR0913 - all by name
         self,
@@ -69,8 +69,8 @@ class RunPlanner:
         ranker: SemanticRanker | None = None,
         settings: PlannerSettings | None = None,
         early_start: bool = True,
-        tell: Tell = tell_nobody,
-        standing: Standing = nothing_stands,
+        tell: Tell = ignore_progress,
+        standing: StandingReview = no_standing_review,
     ) -> None:
         self.early_start = early_start
         self.tell = tell
@@ -83,22 +83,22 @@ class RunPlanner:
         self._context = list(context)
         self._ranker = ranker
         self._settings = settings or PlannerSettings()
-        self._standing = standing
+        self._standing_review = standing
         self._early: dict[str, Prefetch] = {}
         self._planning: set[str] = set()
 
     def need_model(self) -> ChatModel:
-        """The model that plans, or why there is no planning."""
+        """Returns the planning model; raises `Misconfigured` if there is none."""
         if self.model is None:
-            raise Misconfigured("there is no model to plan with", hint="give Plansmith(model=…)")
+            raise Misconfigured("no planning model is set", hint="pass Plansmith(model=…)")
         return self.model
 
     def is_planning(self, run_id: str) -> bool:
-        """Whether a plan for this run is being made here."""
+        """Tells whether this process is making a plan for a run."""
         return run_id in self._planning
 
     async def plan(self, journal: Journal, request: PlanRequest | None = None) -> None:
-        """Plan what a run was created for; also after a crash, and after the person said more."""
+        """Plans a run's request; also after a crash and after answers about the request."""
         run = journal.run
         self._journals.require_ours(run)
         async with self._journals.owners.owning(journal.id):
@@ -106,35 +106,35 @@ class RunPlanner:
 
     async def _plan(self, journal: Journal, request: PlanRequest) -> None:
         journal.wait_for(WaitingStore(self._journals.patience))
-        said = _said(journal.events)
+        clarifications = _clarifications(journal.events)
         await self.settle_early(journal)
         self._planning.add(journal.id)
         try:
             planned = await self.make(
-                replace(request, text="\n\n".join([request.text, *said])),
+                replace(request, text="\n\n".join([request.text, *clarifications])),
                 on_step=await self._starter(journal),
-                triage=len(said) < CLARIFICATIONS,
+                triage=len(clarifications) < CLARIFICATIONS,
             )
-            # While a person looks at a plan nothing of it runs.
+            # Nothing of a plan runs while a person reviews it.
             runs_on = planned.plan is not None and not await self._intake.review(planned.plan)
             keep = wanted_by(planned.plan) if planned.plan and runs_on else ()
             await self.settle_early(journal, keep)
-            await self._take(journal, planned)
+            await self._record(journal, planned)
         finally:
             self._planning.discard(journal.id)
             if journal.run.plan is None:
                 await self.drop_early(journal.id)
 
     async def _starter(self, journal: Journal) -> OnStep:
-        """What starts reads early; nothing where a person wants to see every plan first."""
+        """Returns what starts reads early; nothing starts if a person sees every plan first."""
         if not self.early_start or sees_first(journal.run) or self._intake.policy.ask == "always":
-            return _wait_for_the_plan
+            return _start_nothing
         early = Prefetch(journal, await self._intake.callees(), tell=self.tell)
         self._early[journal.id] = early
         return early.start
 
     async def settle_early(self, journal: Journal, keep: Collection[str] | None = None) -> None:
-        """Write how early reads ended, also those of a process that is gone."""
+        """Records how early reads ended, also those of a process that died."""
         early = self._early.get(journal.id)
         if early is not None:
             await early.settle(journal, keep)
@@ -142,29 +142,30 @@ class RunPlanner:
         if gone and not journal.run.status.over:
             await journal.append(*gone)
 
-    async def _take(self, journal: Journal, planned: Planned) -> None:
+    async def _record(self, journal: Journal, planned: Planned) -> None:
+        """Writes the outcome of planning: a plan, a failure, a question or an answer."""
         spent = spending(planned.metrics.usage)
         head = {"decision": planned.decision.value, "reason": planned.reason}
         plan = planned.plan
         if planned.decision is Decision.PLAN and plan and not only_stands_in(plan):
             await self.propose(journal, planned, start=[e.Triaged.model_validate(head)])
             return
-        said = exchanged(planned)
-        record = content_hash(said[0]) if said else ""
+        exchanges = recorded_exchanges(planned)
+        record = content_hash(exchanges[0]) if exchanges else ""
         if planned.decision is Decision.PLAN:
             failed, ended = failure(planned), _no_plan(planned)
-            await journal.append(e.Triaged.model_validate(head), failed, ended, values=said)
+            await journal.append(e.Triaged.model_validate(head), failed, ended, values=exchanges)
             return
         triaged = e.Triaged.model_validate(head | spent | {"record": record})
         if planned.decision is Decision.ASK:
             number = sum(isinstance(event.body, e.QuestionAsked) for event in journal.events)
             name = f"request:{number + 1}"
             question = e.QuestionAsked(question=name, text=planned.answer, kind="request")
-            await journal.append(triaged, question, values=said)
+            await journal.append(triaged, question, values=exchanges)
             return
         made = e.ReportMade(result=content_hash(planned.answer))
         ending = e.RunFinished(status="answered", reason=planned.reason)
-        await journal.append(triaged, made, ending, values=[planned.answer, *said])
+        await journal.append(triaged, made, ending, values=[planned.answer, *exchanges])
 
     async def propose(
         self,
@@ -176,7 +177,7 @@ class RunPlanner:
         then: Sequence[Entry] = (),
         reviewed: Sequence[Entry] | None = None,
     ) -> None:
-        """Put a plan forward that a model made, with how it was made."""
+        """Writes a plan that a model made into a run, with how it was made."""
         plan = planned.plan
         assert plan is not None  # noqa: S101
         about: dict[str, Any] = {
@@ -186,13 +187,13 @@ class RunPlanner:
             "picks": [{"name": each.name, "reason": each.reason} for each in planned.picks],
             **spending(planned.metrics.usage),
         }
-        said = exchanged(planned)
-        if said:
-            about["record"] = content_hash(said[0])
+        exchanges = recorded_exchanges(planned)
+        if exchanges:
+            about["record"] = content_hash(exchanges[0])
         if reviewed is None:
-            reviewed = await self._standing(journal.run, plan)
+            reviewed = await self._standing_review(journal.run, plan)
         if reviewed is None and sees_first(journal.run):
-            reviewed = await self._intake.review(plan) or [shown_first(plan)]
+            reviewed = await self._intake.review(plan) or [review_on_request(plan)]
         await self._intake.propose(
             journal,
             plan,
@@ -201,16 +202,16 @@ class RunPlanner:
             then=then,
             reviewed=reviewed,
             about=about,
-            values=said,
+            values=exchanges,
         )
 
     def maker_of(self, planned: Planned) -> str:
-        """Who made a plan: a model, or rules, where no model took part."""
+        """Says who made a plan: a model, or rules if no model took part."""
         asked = {str(each["model"]) for each in planned.exchanges}
         return "model" if asked - {RULES} else "rules"
 
     async def make(
-        self, request: PlanRequest, *, on_step: OnStep = _wait_for_the_plan, triage: bool = True
+        self, request: PlanRequest, *, on_step: OnStep = _start_nothing, triage: bool = True
     ) -> Planned:
         callees = await self._intake.callees()
         triages = triage and self._settings.triage
@@ -240,7 +241,7 @@ class RunPlanner:
         return replace(made, plan=plan, problems=(*made.problems, *found))
 
     async def _templates_for(self, request: PlanRequest) -> list[str]:
-        """The newest templates, and the versions that the plan to be revised runs."""
+        """Returns the newest templates, and the versions that the previous plan runs."""
         before = [step.template for _, step in plan_steps(request.previous or Plan())]
         known = await self._intake.load_templates()
         names = [name for name in known if "@" not in name]
@@ -251,7 +252,7 @@ class RunPlanner:
         return self._settings if most is None else self._settings.replace(max_steps=most)
 
     def equip(self, callees: Callees, run: Run) -> Callees:
-        """What a run can call: replies are worded by the model, in the run's language."""
+        """Adds what a run needs to call its steps: the writer of replies, and early reads."""
         early = self._early.get(run.id)
         if self._report_model is None:
             return replace(callees, early=early)
@@ -260,31 +261,31 @@ class RunPlanner:
         return replace(callees, compose=composer, early=early)
 
     async def drop_early(self, run_id: str) -> None:
-        """Let go of reads that were started early and that no step has asked for."""
+        """Stops early reads that no step has used."""
         early = self._early.pop(run_id, None)
         if early is not None:
             await early.drop()
 
     async def close(self) -> None:
-        """Let go of every read that was started early."""
+        """Stops every early read."""
         for run_id in list(self._early):
             await self.drop_early(run_id)
 
 
-def exchanged(planned: Planned) -> list[Json]:
-    """What models were asked and said for a plan, as a value to keep."""
+def recorded_exchanges(planned: Planned) -> list[Json]:
+    """Returns the model calls of planning as values to store, at most one."""
     return [[*planned.exchanges]] if planned.exchanges else []
 
 
 def failure(planned: Planned) -> PlanningFailed:
-    """The event of planning that gave nothing to run, with what it took."""
+    """Returns the event of planning that failed, with its reason and cost."""
     record = content_hash([*planned.exchanges]) if planned.exchanges else ""
-    told = {"reason": why_none(planned), "problems": planned.problems, "record": record}
-    return PlanningFailed.model_validate(told | spending(planned.metrics.usage))
+    fields = {"reason": why_none(planned), "problems": planned.problems, "record": record}
+    return PlanningFailed.model_validate(fields | spending(planned.metrics.usage))
 
 
 def why_none(planned: Planned) -> str:
-    """Why there is no plan, for a person."""
+    """Says why there is no plan, for a person."""
     if planned.plan is not None and planned.plan.degraded:
         return planned.plan.degraded
     worst = sorted(planned.problems, key=lambda each: each.severity is not Severity.ERROR)
@@ -296,19 +297,19 @@ def _no_plan(planned: Planned) -> e.RunFinished:
     return e.RunFinished(status="failed", reason=reason)
 
 
-def _said(events: Sequence[e.Event]) -> list[str]:
-    """What the person was asked about the request, each time with the answer."""
+def _clarifications(events: Sequence[e.Event]) -> list[str]:
+    """Returns the questions about the request that were answered, each with its answer."""
     asked: dict[str, str] = {}
-    said: list[str] = []
+    clarifications: list[str] = []
     for event in events:
         body = event.body
         if isinstance(body, e.QuestionAsked) and body.asks == "request":
             asked[body.question] = body.text
         elif isinstance(body, e.QuestionAnswered) and body.question in asked:
-            said.append(f"{asked[body.question]}\n{body.answer}")
-    return said
+            clarifications.append(f"{asked[body.question]}\n{body.answer}")
+    return clarifications
 
 
-def shown_first(plan: Plan) -> e.ReviewAsked:
-    """The review of a plan that would need none, for whoever wants to see it first."""
+def review_on_request(plan: Plan) -> e.ReviewAsked:
+    """Returns a review request for a person who wants to see every plan before it runs."""
     return e.ReviewAsked(hash=plan.hash, reasons=(SEEN_FIRST,))

@@ -14,13 +14,13 @@ from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
-from plansmith.runs.planning import shown_first
+from plansmith.runs.planning import review_on_request
 from plansmith.runs.rerun import carried_over, everything_done
 from plansmith.runs.revising import PlanReviser
 
 
 class Create(Protocol):
-    """Creates a run, as the service for runs does."""
+    """The signature of `RunService.create`."""
 
     async def __call__(  # noqa: PLR0913 - all by name
         self,
@@ -36,7 +36,7 @@ class Create(Protocol):
         kept: Sequence[e.StepReused],
         reviewed: Sequence[Entry] | None,
     ) -> Journal:
-        """The journal of the new run."""
+        """Returns the journal of the new run."""
         ...
 
 
@@ -50,11 +50,11 @@ class RunRepeating:
         self._intake = reviser.intake
 
     async def rerun(self, run_id: str, *, by: e.Who = "") -> Run:
-        """Run the same plan again from the start, as a new run: no result is taken over."""
-        old = await self._over(run_id)
+        """Runs the same plan again as a new run, from the start, without earlier results."""
+        old = await self._finished_run(run_id)
         if old.plan is None:
             return await self._plan_again(old, by=by)
-        return await self._repeat(old, old.plan, kept=(), by=by, anew=True)
+        return await self._repeat(old, old.plan, kept=(), by=by, from_start=True)
 
     async def retry(
         self,
@@ -64,12 +64,12 @@ class RunRepeating:
         plan: Plan | None = None,
         by: e.Who = "",
     ) -> Run:
-        """Continue from what is done, as a new run: only what is not done or has changed runs.
+        """Creates a new run that keeps finished results and runs only the other or changed steps.
 
-        `from_step` also repeats this step and all behind it; `plan` is your changed version. A run
-        that never had a plan is planned anew.
+        `from_step` repeats this step and all steps after it; `plan` is a changed plan to use. A
+        run that never had a plan is planned again.
         """
-        old = await self._over(run_id)
+        old = await self._finished_run(run_id)
         wanted = plan or old.plan
         if wanted is None:
             return await self._plan_again(old, by=by)
@@ -78,18 +78,18 @@ class RunRepeating:
         kept = carried_over(old, wanted, again=[from_step] if from_step else [])
         if everything_done(wanted, kept):
             hint = f"plansmith rerun {run_id} runs it again"
-            raise Refused("everything is done: there is nothing to continue", hint=hint)
+            raise Refused("every step is done: there is nothing to continue", hint=hint)
         return await self._repeat(old, wanted, kept=kept, by=by)
 
     async def fork(self, run_id: str, *, at: int, plan: Plan | None = None, by: e.Who = "") -> Run:
-        """A new run that begins as this one stood after event `at`, with its plan or yours."""
+        """Creates a run from the state of this one after event `at`, with its plan or `plan`."""
         events = [
             event for event in await self._journals.store.events(run_id) if event.number <= at
         ]
         old = fold(events) if events else None
         wanted = plan or (old.plan if old else None)
         if old is None or wanted is None:
-            hint = "take the number of an event behind plan_proposed"
+            hint = "give the number of an event after plan_proposed"
             raise Refused(f"run {run_id} has no plan at event {at}", hint=hint)
         self._journals.require_ours(old)
         kept = carried_over(old, wanted)
@@ -97,7 +97,7 @@ class RunRepeating:
         return await self._repeat(old, wanted, kept=kept, by=by, origin=origin)
 
     async def _plan_again(self, old: Run, *, by: e.Who) -> Run:
-        """A new run of a request that came to no plan, planned at once."""
+        """Plans the request of a run that got no plan again, as a new run."""
         journal = await self.ask_again(old, by=by)
         await self._reviser.planner.plan(journal)
         return await self._journals.whole(journal)
@@ -112,7 +112,7 @@ class RunRepeating:
         kept: Sequence[e.StepReused] = (),
         reviewed: Sequence[Entry] | None = None,
     ) -> Journal:
-        """A new run with the same request, options and limits; without a plan it is planned."""
+        """Creates a run with the same request, options and limits, and with a plan if given."""
         return await self._create(
             old.request,
             plan=plan,
@@ -126,18 +126,18 @@ class RunRepeating:
             by=by,
         )
 
-    async def _over(self, run_id: str) -> Run:
+    async def _finished_run(self, run_id: str) -> Run:
         old = await self._journals.get(run_id)
         self._journals.require_ours(old)
         if not old.status.over:
-            hint = "only a run that is over is repeated"
+            hint = "only a run that is over can be repeated"
             raise Refused(f"run {run_id} is {old.status}", hint=hint)
         return old
 
-    async def _review_left(
+    async def _review_remaining(
         self, plan: Plan, kept: Sequence[e.StepReused]
     ) -> Sequence[e.ReviewAsked]:
-        """The request for a review of a plan, with the reasons of what is left to do."""
+        """Returns the review request of a plan, with reasons only for the steps still to run."""
         asked = await self._intake.review(plan)
         done = {each.step for each in kept}
         if not asked or not done:
@@ -154,15 +154,15 @@ class RunRepeating:
         kept: Sequence[e.StepReused],
         by: e.Who,
         origin: Origin | None = None,
-        anew: bool = False,
+        from_start: bool = False,
     ) -> Run:
-        """A new run of an earlier one's plan, reviewed like any other and told what it repeats."""
+        """Creates a new run of an earlier plan; its review says which changes it would repeat."""
         plan = await self._intake.pinned(plan)
-        reasons = await self._reviser.told_again(old, plan, kept)
+        reasons = await self._reviser.repeated_effects(old, plan, kept)
         reasons += await self._reviser.repeated(await self._journals.load(old.id), plan, names=True)
-        asked = await self._review_left(plan, kept)
-        asked = asked or ([shown_first(plan)] if sees_first(old) else [])
-        if reasons and not asked and not anew:  # who continues does not expect anything twice
+        asked = await self._review_remaining(plan, kept)
+        asked = asked or ([review_on_request(plan)] if sees_first(old) else [])
+        if reasons and not asked and not from_start:  # a retry should repeat nothing unasked
             asked = [e.ReviewAsked(hash=plan.hash)]
         reviewed = [each.replace(reasons=(*each.reasons, *reasons)) for each in asked]
         journal = await self.ask_again(

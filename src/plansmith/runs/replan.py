@@ -1,4 +1,4 @@
-"""What still counts of a run when its plan is replaced, and whether a run goes in circles."""
+"""Decides when a run gets a new plan and what it keeps; finds plans that only repeat failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
-from plansmith.runs.rerun import affected, taken_back, unknown_steps
+from plansmith.runs.rerun import changed_steps, events_to_withdraw, unknown_steps
 
 _WHY = {
     "tool": "the tool failed",
@@ -32,12 +32,12 @@ _WHY = {
     "person": "a person says it did not happen",
     "": "it did not finish",
 }
-_AGAIN = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
-LEFT_OUT = (StepStatus.SKIPPED, "person")
+_RETRIED = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
+SKIPPED_BY_PERSON = (StepStatus.SKIPPED, "person")
 
 
 class Cause(NamedTuple):
-    """Why a run gets a new plan; with a limit, why a person is asked before it does."""
+    """Why a run gets a new plan; `limit` is set if a person must be asked first."""
 
     kind: Literal["failure", "advice", "person", "iteration"]
     text: str
@@ -46,10 +46,10 @@ class Cause(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """How a further round of planning is taken up, once all steps of a plan have run.
+    """How a run is planned again once all steps of a plan have run.
 
-    `join` gives the plan of the next round out of the plan before and the new one. With
-    `end_at_limit` a run that has had all its rounds ends, and asks for no more.
+    `join` makes the next plan from the previous and the new one. With `end_at_limit` a run ends
+    after its last round instead of asking a person for more.
     """
 
     end_at_limit: bool = False
@@ -57,16 +57,16 @@ class Rounds:
 
 
 class Kept(NamedTuple):
-    """A new plan with the finished steps in it, and what was not taken over."""
+    """A new plan with the finished steps in it, and problems with what it wanted to change."""
 
     plan: Plan
     problems: list[Problem]
 
 
 def cause_to_revise(run: Run, limits: RunLimits) -> Cause | None:
-    """Why the plan of a run that came to rest should change, or nothing.
+    """Returns why an idle run needs a new plan, or None.
 
-    A fire of a schedule runs the plan that was approved for it and no other.
+    A run of a schedule keeps the plan that was approved for it.
     """
     if run.cancel_asked or run.closing or run.plan is None or run.origin.kind == "schedule":
         return None
@@ -83,7 +83,7 @@ def cause_to_revise(run: Run, limits: RunLimits) -> Cause | None:
 
 
 def ask_about(run: Run, cause: Cause) -> QuestionAsked:
-    """The question of a limit on new plans."""
+    """Returns the question whether a run may make more plans than its limit."""
     if cause.limit == "replans":
         text = Sentence("question.replans", count=run.replans, reason=cause.text)
     else:
@@ -92,7 +92,7 @@ def ask_about(run: Run, cause: Cause) -> QuestionAsked:
 
 
 def failed_steps(run: Run) -> list[str]:
-    """The steps of the plan that failed."""
+    """Returns the steps of the plan that failed, without parts."""
     return [
         name
         for name, step in run.steps.items()
@@ -100,22 +100,22 @@ def failed_steps(run: Run) -> list[str]:
     ]
 
 
-def account(run: Run, specs: Mapping[str, ToolSpec]) -> str:
-    """How each step ended, in our own words: nothing that a tool has said.
+def describe_outcomes(run: Run, specs: Mapping[str, ToolSpec]) -> str:
+    """Describes to the planner how each step ended, without any text from tools.
 
-    Of results only the fields that the tool's own schema declares are named.
+    Of results it names only the fields that the tool's schema declares.
     """
     return "\n".join(
-        json.dumps(_line(name, run, specs), ensure_ascii=False)
+        json.dumps(_outcome_line(name, run, specs), ensure_ascii=False)
         for name in run.steps
         if "/" not in name
     )
 
 
-def _line(name: str, run: Run, specs: Mapping[str, ToolSpec]) -> dict[str, Json]:
+def _outcome_line(name: str, run: Run, specs: Mapping[str, ToolSpec]) -> dict[str, Json]:
     state = run.steps[name]
     line: dict[str, Json] = {"step": name, "status": state.status.value}
-    if state.status in _AGAIN:
+    if state.status in _RETRIED:
         line["why"] = _WHY[state.error_kind]
     step = run.plan.by_id.get(name) if run.plan else None
     spec = specs.get(step.tool) if isinstance(step, ToolStep) else None
@@ -126,21 +126,20 @@ def _line(name: str, run: Run, specs: Mapping[str, ToolSpec]) -> dict[str, Json]
 
 
 def is_in_doubt(state: StepState) -> bool:
-    """Whether a call is in flight, or nobody knows whether it took effect."""
+    """Tells whether a call is running, or nobody knows whether it took effect."""
     in_flight = state.status is StepStatus.RUNNING and bool(state.inputs)
     return in_flight or state.status is StepStatus.UNKNOWN
 
 
 def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
-    """The new plan with every finished step exactly as it was: done is done.
+    """Returns the new plan with every finished step unchanged.
 
-    So is a step that is in flight, or of which nobody knows whether it took effect. A planner
-    that changes one is told so by a problem; in a new iteration it means another step of the
-    same name, which gets a name of its own.
+    Running steps, and those that may have taken effect, are kept as well. If the planner changed
+    one, that is a problem; in a new iteration it is another step and gets a new name.
     """
     if run.plan is None:
         return Kept(answer, [])
-    # What may have taken effect stays, too, until a person has said whether it did.
+    # Steps that may have taken effect stay until a person has said whether they did.
     doubts = {name.split("/")[0] for name, state in run.steps.items() if is_in_doubt(state)}
     doubts |= unknown_steps(run).keys()
     done = [
@@ -152,7 +151,7 @@ def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
     other = [s.id for s in answer.steps if s.id in names and s != run.plan.by_id[s.id]]
     problems: list[Problem] = []
     if iterating:
-        # What uses a step that is another one now is another one itself.
+        # A step that uses a renamed step is another step itself.
         behind = downstream(needs(answer), other)
         other += [name for name in answer.by_id if name in behind & names and name not in other]
         answer = rename_steps(answer, _fresh(other, {*names, *answer.by_id}))
@@ -165,7 +164,7 @@ def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
 
 
 def _fresh(names: Sequence[str], taken: set[str]) -> dict[str, str]:
-    """New names for some steps, none of which is taken."""
+    """Returns unused names for some steps."""
     fresh: dict[str, str] = {}
     for name in names:
         number = 2
@@ -177,23 +176,23 @@ def _fresh(names: Sequence[str], taken: set[str]) -> dict[str, str]:
 
 
 def resets(run: Run, plan: Plan) -> Iterator[AnyBody]:
-    """What a new plan takes back: failed steps wait again, questions of changed ones close.
+    """Yields the events that reset steps for a new plan: failed steps, and changed ones that ask.
 
-    Parts of a changed step wait again, too, and take over what the very same call gave before.
-    What a person left out stays out.
+    Parts of a changed step wait again too, and reuse the result of an identical earlier call.
+    Steps that a person skipped stay skipped.
     """
-    yield from taken_back(run, plan)
-    others = affected(run, plan)
+    yield from events_to_withdraw(run, plan)
+    changed = changed_steps(run, plan)
     for name, step in run.steps.items():
         root = name.split("/")[0]
-        if root not in plan.by_id or (step.status, step.error_kind) == LEFT_OUT:
+        if root not in plan.by_id or (step.status, step.error_kind) == SKIPPED_BY_PERSON:
             continue
-        is_part = name != root and root in others
-        if step.status in _AGAIN or (is_part and step.status is StepStatus.DONE):
+        is_part = name != root and root in changed
+        if step.status in _RETRIED or (is_part and step.status is StepStatus.DONE):
             yield StepReset(step=name, reason=Sentence("step.plan_revised"))
 
 
-TIMES: Final = 2
+_MAX_REPEATS: Final = 2
 _Call = tuple[str, str]
 
 
@@ -205,9 +204,9 @@ def loop_in(
     statuses: Mapping[str, StepStatus],
     templates: Mapping[str, Plan],
 ) -> str:
-    """Why a new plan would only repeat what has been tried, or nothing.
+    """Says why a new plan only repeats what was tried before; empty if it does not.
 
-    A step counts when its call, with these very arguments, has ended in the same way twice.
+    It does if a call with the same arguments has ended in the same way twice.
     """
     tried = _outcomes(events, templates)
     for name, unit in plan_units(plan).items():
@@ -218,7 +217,7 @@ def loop_in(
         except ReferenceFailed:
             continue
         times = max(tried.get(call, Counter()).values(), default=0)
-        if times >= TIMES:
+        if times >= _MAX_REPEATS:
             return Sentence("end.circle", callee=unit.callee, count=times)
     return ""
 
@@ -226,7 +225,7 @@ def loop_in(
 def _outcomes(
     events: Iterable[e.Event], templates: Mapping[str, Plan]
 ) -> dict[_Call, Counter[str]]:
-    """How often each call ended in each way; a map's parts count once a plan."""
+    """Counts how often each call ended in each way; a map's parts count once a plan."""
     plan: Plan | None = None
     made: dict[str, _Call] = {}
     seen: set[tuple[int, _Call]] = set()

@@ -1,4 +1,4 @@
-"""Words a reply step with a model, in the language of the run."""
+"""Writes the text of a reply step with a model, in the language of the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plansmith.planner.model_calls import read_answer, render
 from plansmith.ports import Call, ChatModel, ContextBlock, Message, Prompt, ReplyBrief
 from plansmith.report.words import words_for
 
-ROOM: Final = 24_000
+MAX_TOKENS: Final = 24_000
 _TRIES: Final = 2
 _SMALL: Final = 200
 _CITE: Final = (
@@ -27,7 +27,7 @@ _AS_RESULTS: Final = "\n\nShow the results themselves, as tables and lists."
 
 
 class Composer:
-    """Words replies within a number of tokens; what does not fit is clipped, with a note.
+    """Writes replies; clips results that do not fit into the prompt, with a note.
 
     Without a model, or when it fails, a reply is its instruction with the results filled in.
     """
@@ -38,7 +38,7 @@ class Composer:
         *,
         locale: str = "en",
         prompts: Path | None = None,
-        tokens: int = ROOM,
+        tokens: int = MAX_TOKENS,
         count: Count = rough_count,
     ) -> None:
         self._model = model
@@ -54,36 +54,38 @@ class Composer:
         results: Mapping[str, Json] | None = None,
         style: ReplyStyle = "worded",
     ) -> str:
-        """The text of one reply.
+        """Returns the text of one reply.
 
-        `results` are the values of the references in the instruction, by how it writes them;
-        without them it is an instruction in which all is filled in already.
+        `results` are the values of the references in the instruction, by their text; without
+        them the instruction has its values filled in already.
         """
         given = results or {}
         if self._model is None:
             return filled(instruction, given)
-        told = self._told(instruction, given) + (_AS_RESULTS if style == "results" else "")
-        text = render("reply", folder=self._prompts, locale=self._locale, instruction=told)
+        prompt = self._reply_prompt(instruction, given) + (
+            _AS_RESULTS if style == "results" else ""
+        )
+        text = render("reply", folder=self._prompts, locale=self._locale, instruction=prompt)
         brief = ReplyBrief(instruction, given, style, self._locale)
         try:
-            heard = await read_answer(
+            answer = await read_answer(
                 self._model.stream(Prompt([Message("user", text)], brief=brief))
             )
         except ModelFailed as failure:
-            return self._plainly(filled(instruction, given), failure.message)
-        call.spend(heard.usage)
-        if heard.text.strip():
-            return heard.text.strip()
+            return self._without_model(filled(instruction, given), failure.message)
+        call.spend(answer.usage)
+        if answer.text.strip():
+            return answer.text.strip()
         if call.attempt < _TRIES:
-            raise ToolBusy("the model said nothing")
-        return self._plainly(filled(instruction, given), "it said nothing")
+            raise ToolBusy("the model gave an empty answer")
+        return self._without_model(filled(instruction, given), "it gave an empty answer")
 
-    def _told(self, instruction: str, results: Mapping[str, Json]) -> str:
-        """What the model works from: the instruction first, then each result in equal shares."""
+    def _reply_prompt(self, instruction: str, results: Mapping[str, Json]) -> str:
+        """Returns the model's material: the instruction first, then each result in equal shares."""
         if not results:
             whole = clipped(instruction, tokens=self._tokens, count=self._count)
             return fence("what to say, and the results", whole)
-        # A small value reads best where it is meant; a large one would bury the instruction.
+        # A small value stays in its place; a large one would bury the instruction.
         small = {name: each for name, each in results.items() if len(value_text(each)) <= _SMALL}
         task = filled(instruction, small)
         short = clipped(task, tokens=self._tokens // 2, count=self._count)
@@ -97,12 +99,12 @@ class Composer:
         fitted = fit(parts, tokens=max(left, 0), count=self._count)
         return head + (fitted.text or "; ".join(fitted.notes))
 
-    def _plainly(self, instruction: str, reason: str) -> str:
+    def _without_model(self, instruction: str, reason: str) -> str:
         return f"{words_for(self._locale)['plainly'].format(reason=reason)}\n\n{instruction}"
 
 
 def filled(instruction: str, results: Mapping[str, Json]) -> str:
-    """The instruction with known references replaced; what is put in is never looked at again."""
+    """Returns the instruction with its references replaced; inserted text is never parsed again."""
     if not results:
         return instruction
     return "".join(
@@ -114,6 +116,6 @@ def filled(instruction: str, results: Mapping[str, Json]) -> str:
 
 
 def _step_of(name: str) -> str:
-    """The step that a reference such as `{{oslo.weather[0]}}` speaks of."""
+    """Returns the step that a reference such as `{{oslo.weather[0]}}` names."""
     bare = name.strip("{} ")
     return bare.partition(".")[0].partition("[")[0]

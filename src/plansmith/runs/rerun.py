@@ -1,4 +1,4 @@
-"""What of a run counts in the next run of the same plan."""
+"""Decides which results and steps of a run are kept when its plan is repeated or changed."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence, joined
 
-_CHANGED: Final = Sentence("step.plan_changed")
+_PLAN_CHANGED: Final = Sentence("step.plan_changed")
 _ENDED: Final = frozenset(
     {StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED}
 )
 
 
 def carried_over(old: Run, plan: Plan, *, again: Collection[str] = ()) -> list[StepReused]:
-    """The steps of the plan whose result stands: done before, unchanged, nothing new before them.
+    """Returns the steps whose result is reused: done, unchanged, and all before them unchanged.
 
-    `again` names steps that are to run once more, with all that depends on them.
+    `again` names steps that run once more, with all that depend on them.
     """
     if old.plan is None:
         return []
     stale = {step.id for step in plan.steps if _is_new(step.id, old, plan)} | set(again)
     graph = needs(plan)
-    affected = stale | downstream(graph, [name for name in stale if name in graph])
+    repeated = stale | downstream(graph, [name for name in stale if name in graph])
     return [
         _reused(step.id, old)
         for step in plan.steps
-        if step.id not in affected and not step.disabled
+        if step.id not in repeated and not step.disabled
     ]
 
 
 def _reused(name: str, old: Run) -> StepReused:
-    """A result with the run in which it really was made, also where it was taken over twice."""
+    """Returns a reused result, with the run that first made it."""
     state = old.steps[name]
     return StepReused(
         step=name,
@@ -55,12 +55,12 @@ def _reused(name: str, old: Run) -> StepReused:
 
 
 def everything_done(plan: Plan, kept: Collection[StepReused]) -> bool:
-    """Whether nothing of a plan is left to run."""
+    """Tells whether no step of a plan is left to run."""
     return len(kept) == sum(not step.disabled for step in plan.steps)
 
 
 def done_again(old: Run, plan: Plan, kept: Collection[StepReused]) -> dict[str, str]:
-    """The steps that were done, or in part or perhaps, and would run once more, in words."""
+    """Describes each step that was done, in part or perhaps, and would run again."""
     names = plan.by_id.keys() - {each.step for each in kept}
     doubts = unknown_steps(old)
     again: dict[str, str] = {}
@@ -80,18 +80,18 @@ def done_again(old: Run, plan: Plan, kept: Collection[StepReused]) -> dict[str, 
 
 
 def _has_acted(state: StepState) -> bool:
-    """Whether a step is done, or was, before a changed plan had it wait again."""
+    """Tells whether a step is done, or was done before a changed plan reset it."""
     return state.status is StepStatus.DONE or bool(state.made)
 
 
-def to_repeat(run: Run, plan: Plan) -> list[AnyBody]:
-    """What a person's changed plan takes back in a run under way: results, and open questions.
+def events_to_repeat(run: Run, plan: Plan) -> list[AnyBody]:
+    """Returns the events that reset steps and close questions for a person's changed plan.
 
-    What has made the very same call already takes its result over; what a person left out of
-    the plan before stays out, unless he changed it.
+    A step that made the same call before reuses its result; a step that a person skipped stays
+    skipped, unless the new plan changes it.
     """
     kept = {each.step for each in carried_over(run, plan)}
-    bodies = taken_back(run, plan)
+    bodies = events_to_withdraw(run, plan)
     again = plan.by_id.keys() - kept
     for name, state in run.steps.items():
         root = name.split("/")[0]
@@ -99,41 +99,40 @@ def to_repeat(run: Run, plan: Plan) -> list[AnyBody]:
         if root not in again or (left_out and not _is_changed(root, run, plan)):
             continue
         if state.status in _ENDED:
-            bodies.append(StepReset(step=name, reason=_CHANGED))
+            bodies.append(StepReset(step=name, reason=_PLAN_CHANGED))
     return bodies
 
 
-def taken_back(run: Run, plan: Plan) -> list[AnyBody]:
-    """What another plan takes back of steps that it changes or no longer has, and that are open.
+def events_to_withdraw(run: Run, plan: Plan) -> list[AnyBody]:
+    """Returns the events that reset open steps which another plan changes or removes.
 
-    Their questions close, and they wait again, also where only something before them changes: what
-    a person is asked may be about that. Not a question about a call that may have taken
-    effect: it stays until a person has answered it.
+    Their questions close, also if only an earlier step changes: the question may be about that.
+    A question whether a call took effect stays open until a person answers it.
     """
-    others = affected(run, plan)
+    changed = changed_steps(run, plan)
     bodies: list[AnyBody] = [
-        QuestionWithdrawn(question=asked.question, reason=_CHANGED)
+        QuestionWithdrawn(question=asked.question, reason=_PLAN_CHANGED)
         for asked in run.questions.values()
         if asked.step is not None and asked.asks != "unknown"
-        if _root(asked.step) in others or _root(asked.step) not in plan.by_id
+        if _root(asked.step) in changed or _root(asked.step) not in plan.by_id
     ]
     calls = run.calls_open
     for name, state in run.steps.items():
         holds = state.status is StepStatus.RUNNING and name not in calls
-        if _root(name) in others and (holds or state.status is StepStatus.ASKING):
-            bodies.append(StepCancelled(step=name, reason=_CHANGED))
-            bodies.append(StepReset(step=name, reason=_CHANGED))
+        if _root(name) in changed and (holds or state.status is StepStatus.ASKING):
+            bodies.append(StepCancelled(step=name, reason=_PLAN_CHANGED))
+            bodies.append(StepReset(step=name, reason=_PLAN_CHANGED))
     return bodies
 
 
-def affected(run: Run, plan: Plan) -> set[str]:
-    """The steps of a plan that are new or would do something else, and all behind them."""
+def changed_steps(run: Run, plan: Plan) -> set[str]:
+    """Returns the steps of a plan that are new or different, and all steps after them."""
     changed = {name for name in plan.by_id if _is_changed(name, run, plan)}
     return changed | downstream(needs(plan), changed)
 
 
 def unknown_steps(run: Run) -> dict[str, str]:
-    """The steps of the plan of which nobody knows whether they, or a part, took effect."""
+    """Returns the steps that may have taken effect, each with the step or part in doubt."""
     found: dict[str, str] = {}
     for name, state in run.steps.items():
         if state.status is StepStatus.UNKNOWN or state.unsure:
@@ -142,7 +141,7 @@ def unknown_steps(run: Run) -> dict[str, str]:
 
 
 def check_unknown(run: Run, plan: Plan) -> None:
-    """Refuse a plan that changes a step before it is known whether that took effect."""
+    """Refuses a plan that changes a step while nobody knows whether it took effect."""
     for root, name in unknown_steps(run).items():
         if root not in plan.by_id or _is_changed(root, run, plan):
             hint = f"answer the question about {name!r} first: done, not_done or retry"
@@ -154,14 +153,14 @@ def _root(name: str) -> str:
 
 
 def _is_new(name: str, old: Run, plan: Plan) -> bool:
-    """Whether a step has no result that could be used again."""
+    """Tells whether a step has no result that could be reused."""
     state = old.steps.get(name)
     is_done = state is not None and state.status is StepStatus.DONE
     return not is_done or _is_changed(name, old, plan)
 
 
 def _is_changed(name: str, old: Run, plan: Plan) -> bool:
-    """Whether a step of the plan is new or would do something else than before."""
+    """Tells whether a step of the plan is new or different; titles and reasons do not count."""
     before = old.plan.by_id.get(name) if old.plan else None
     if before is None:
         return True

@@ -1,4 +1,4 @@
-"""Changes the plan of a run: after a failure, on advice, or at a person's word."""
+"""Makes a new plan for a run: after a failure, on a step's advice, or when a person asks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from plansmith.runs.budgets import RunBudgets
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
 from plansmith.runs.made_calls import calls_left_out, repeated_calls
-from plansmith.runs.planning import RunPlanner, exchanged, failure
+from plansmith.runs.planning import RunPlanner, failure, recorded_exchanges
 from plansmith.runs.replan import (
     Cause,
     Rounds,
-    account,
     ask_about,
     cause_to_revise,
+    describe_outcomes,
     failed_steps,
     keep_finished,
     loop_in,
@@ -37,7 +37,7 @@ _NO_BUDGET: Final = Sentence("pause.replan_budget")
 
 
 class Outcome(NamedTuple):
-    """What becomes of a run that came to rest: it goes on, waits for a person, or ends."""
+    """What happens to an idle run: it goes on, ends, or (with neither) waits for a person."""
 
     goes_on: bool = False
     ends: bool = False
@@ -73,30 +73,32 @@ class PlanReviser:
         self._budgets = budgets
 
     async def change(self, journal: Journal) -> None:
-        """Make the plan a person asked for; what has run stays."""
+        """Makes the plan that a person asked for; finished steps are kept."""
         run = journal.run
         asked = PlanRequest.of(run.request, run.options)
-        told = run.reason
+        feedback = run.reason
         if any(state.attempts for state in run.steps.values()):
-            told = f"{told}\n\n{account(run, (await self.intake.callees()).specs)}"
-        planned = await self.planner.make(replace(asked, previous=run.plan, feedback=told))
+            feedback = (
+                f"{feedback}\n\n{describe_outcomes(run, (await self.intake.callees()).specs)}"
+            )
+        planned = await self.planner.make(replace(asked, previous=run.plan, feedback=feedback))
         if planned.plan is None or planned.plan.degraded:
             assert run.plan is not None  # noqa: S101
-            failed, said = failure(planned), exchanged(planned)
+            failed, exchanges = failure(planned), recorded_exchanges(planned)
             first = Sentence("review.plan_before", reason=failed.reason)
-            reasons = (first, *await self.done_before(run, run.plan))
+            reasons = (first, *await self.repeats_of_origin(run, run.plan))
             [review] = await self.intake.review(
                 run.plan, run, more=reasons, templates=run.templates
             )
             drops = tuple(dict.fromkeys((*run.drops, *review.drops)))
-            await journal.append(failed, review.replace(drops=drops), values=said)
+            await journal.append(failed, review.replace(drops=drops), values=exchanges)
             return
         kept = keep_finished(run, planned.plan)
         planned = replace(planned, plan=kept.plan, problems=(*planned.problems, *kept.problems))
         start: list[Entry] = [e.RunResumed()] if run.paused else []
         again = list(resets(run, kept.plan))
         reviewed: list[Entry] | None = None
-        more, drops = await self.done_before(run, kept.plan), tuple[str, ...]()
+        more, drops = await self.repeats_of_origin(run, kept.plan), tuple[str, ...]()
         if run.covered is not None:
             found = await self._uncovered(journal, kept.plan)
             more, drops = (*found.reasons, *more), found.drops
@@ -108,7 +110,7 @@ class PlanReviser:
         )
 
     async def at_rest(self, journal: Journal) -> Outcome:
-        """What becomes of a run that has nothing left to do: it ends, unless it needs a plan."""
+        """Decides about a run that has nothing left to do: it ends, unless it needs a new plan."""
         run = journal.run
         if self.planner.model is None:
             return _end()
@@ -126,7 +128,7 @@ class PlanReviser:
         return await self._revise(journal, cause._replace(limit=None))
 
     async def _revise(self, journal: Journal, cause: Cause) -> Outcome:
-        """Ask for a plan that goes on from here; the run ends when there is none."""
+        """Makes a plan that continues from the present state; the run ends if there is none."""
         run = journal.run
         assert run.plan is not None  # noqa: S101
         run_budget = RunBudget(self._budgets.of(run), run, self.journals.clock)
@@ -136,18 +138,18 @@ class PlanReviser:
             return WAITS
         if run.phase is not RunStatus.REPLANNING:
             await journal.append(e.ReplanStarted(cause=cause.text, kind=cause.kind))
-        told = account(run, (await self.intake.callees()).specs)
+        feedback = describe_outcomes(run, (await self.intake.callees()).specs)
         asked = PlanRequest.of(run.request, run.options)
-        planned = await self.planner.make(replace(asked, previous=run.plan, feedback=told))
+        planned = await self.planner.make(replace(asked, previous=run.plan, feedback=feedback))
         run_budget.spend("replan", planned.metrics.usage)
         run_budget.settle("replan")
         if planned.plan is None or planned.plan.degraded:
-            await journal.append(failure(planned), values=exchanged(planned))
+            await journal.append(failure(planned), values=recorded_exchanges(planned))
             return _end(joined([cause.text, Sentence("end.no_other_plan")]))
         return await self._go_on(journal, planned, cause)
 
     async def _go_on(self, journal: Journal, planned: Planned, cause: Cause) -> Outcome:
-        """Take a new plan up, unless it is unusable or leads in a circle."""
+        """Continues with a new plan, unless it is unusable or only repeats what was tried."""
         run = journal.run
         made = planned.plan
         assert made is not None and run.plan is not None  # noqa: S101, PT018
@@ -170,7 +172,7 @@ class PlanReviser:
             return _end(flaw and joined([cause.text, flaw]))
         if flaw:
             return _end(joined([cause.text, flaw]))
-        # The goal is the person's: another way to it is no other goal.
+        # The goal is the person's; a new plan does not change it.
         plan = kept.plan.replace(goal=run.plan.goal, schedule=run.plan.schedule)
         planned = replace(planned, plan=plan, problems=tuple(problems))
         found = await self._uncovered(journal, plan)
@@ -182,10 +184,10 @@ class PlanReviser:
         return GOES_ON if journal.run.phase is RunStatus.RUNNING else WAITS
 
     async def _uncovered(self, journal: Journal, plan: Plan) -> Coverage:
-        """What of a revision nobody has agreed to.
+        """Returns what a revision does that no person has approved.
 
-        It is compared with the plan that a person approved last and not with the one before it,
-        so that many small revisions lead no further than one.
+        It is compared with the plan approved last, not with the previous revision, so that many
+        small revisions cannot add up to something new.
         """
         run = journal.run
         assert run.covered is not None and run.plan is not None  # noqa: S101, PT018
@@ -207,7 +209,7 @@ class PlanReviser:
     async def repeated(
         self, journal: Journal, plan: Plan, *, names: bool = False
     ) -> tuple[str, ...]:
-        """What another plan would call once more; with `names`, only in steps of other names."""
+        """Returns the calls that a new plan repeats; with `names`, only in steps of other names."""
         run = journal.run
         if run.plan is None:
             return ()
@@ -227,27 +229,27 @@ class PlanReviser:
             names=names,
         )
 
-    async def told_again(
+    async def repeated_effects(
         self, old: Run, plan: Plan, kept: Sequence[e.StepReused]
     ) -> tuple[str, ...]:
-        """What acts and has been done by an earlier run, and would be done once more."""
+        """Returns the changes that an earlier run has made and the plan would make again."""
         acting = await self.intake.acting(plan)
         again = done_again(old, plan, kept)
-        return tuple(told for name, told in again.items() if name in acting)
+        return tuple(text for name, text in again.items() if name in acting)
 
-    async def done_before(self, run: Run, plan: Plan) -> tuple[str, ...]:
-        """What the run that this one repeats has done, and would be done again."""
+    async def repeats_of_origin(self, run: Run, plan: Plan) -> tuple[str, ...]:
+        """Returns the changes that the repeated run has made and the plan would make again."""
         origin = run.origin.id
         if run.origin.kind != "run":
             return ()
         if origin not in await self.journals.store.runs():
             return ()
         old = await self.journals.get(origin)
-        told = await self.told_again(old, plan, carried_over(run, plan))
-        return (*told, *await self.repeated(await self.journals.load(origin), plan, names=True))
+        effects = await self.repeated_effects(old, plan, carried_over(run, plan))
+        return (*effects, *await self.repeated(await self.journals.load(origin), plan, names=True))
 
 
 def _is_done(run: Run, steps: Iterable[str]) -> bool:
-    """Whether a plan has no step that is not done already."""
+    """Tells whether all these steps are done."""
     states = (run.steps.get(name) for name in steps)
     return all(state is not None and state.status is StepStatus.DONE for state in states)

@@ -1,4 +1,4 @@
-"""Everything that can be done with a run; one create() for all of them."""
+"""Everything that can be done with runs: create, plan, execute, decide, answer, resume."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from plansmith.runs.editing import PlanEditing
 from plansmith.runs.execution import RunExecution, may_execute
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals, run_created
-from plansmith.runs.planning import RunPlanner, shown_first
+from plansmith.runs.planning import RunPlanner, review_on_request
 from plansmith.runs.repeating import RunRepeating
 from plansmith.runs.replan import Rounds
 from plansmith.runs.revising import PlanReviser
-from plansmith.runs.stopping import RunStopping, decided
+from plansmith.runs.stopping import RunStopping, append_decision
 
 SUBMITTED: Final = {"origin": "submitted"}
-_AT_ONCE: Final = 100
+_BATCH_SIZE: Final = 100
 
 
 class RunService:
-    """Everything that is done with runs; each part does one kind of it."""
+    """Creates, plans, executes and resumes runs; its parts edit, stop and repeat them."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class RunService:
         shared_budget: BudgetLimits | None = None,
     ) -> None:
         given = limits or RunLimits()
-        # What runs without review may take data out of tools without a question, too.
+        # Tools that need no review may also get data from other tools without a question.
         free = dict.fromkeys((*given.data_free, *intake.policy.never_for))
         limits = given.replace(data_free=tuple(free))
         self.journals = journals
@@ -88,21 +88,21 @@ class RunService:
         self.repeating = RunRepeating(reviser=self.reviser, create=self.create)
 
     async def __call__(self) -> list[Run]:
-        """All runs, oldest first, without their results: `smith.runs()`."""
+        """Returns all runs, oldest first, without their results: `smith.runs()`."""
         return await self.journals.all()
 
     @property
     def store(self) -> PlanStore:
-        """Where runs are kept."""
+        """Returns the store that keeps the runs."""
         return self.journals.store
 
     @property
     def clock(self) -> Clock:
-        """What time it is."""
+        """Returns the clock."""
         return self.journals.clock
 
     async def close(self) -> None:
-        """Stop executing, leaving every run to be resumed, and let go of all that is held."""
+        """Stops executing and closes the store, tools and agents; runs can be resumed later."""
         await self.planner.close()
         await self.execution.close()
         await self.intake.close()
@@ -124,9 +124,9 @@ class RunService:
         reviewed: Sequence[Entry] | None = None,
         checked: bool = True,
     ) -> Journal:
-        """A new run: its plan is checked and put forward, or made later where there is none.
+        """Creates a run: checks and proposes its plan; without a plan, planning comes later.
 
-        `kept` are results that count already; `reviewed` stands in for our own review.
+        `kept` are results to reuse; `reviewed` replaces the review that would be asked for.
         """
         who, journal = e.actor(by), self.journals.new(run_id)
         where = {"locale": locale, "folder": folder}
@@ -150,7 +150,7 @@ class RunService:
         return self.journals.keep(journal)
 
     async def plan(self, request: PlanRequest, *, by: e.Who = "") -> Run:
-        """A new run with a plan for a request, waiting for review if it has to."""
+        """Creates a run and plans its request; the run then waits for review if required."""
         journal = await self.create(request.text, options=request.options(), by=by)
         await self.planner.plan(journal, request)
         return await self.journals.whole(journal)
@@ -164,17 +164,17 @@ class RunService:
         about: Mapping[str, Any] | None = None,
         by: e.Who = "",
     ) -> Run:
-        """A new run of a ready plan: checked and reviewed like any other; no model is needed."""
+        """Creates a run from a finished plan, checked and reviewed like any; needs no model."""
         created = self.create(request, plan=plan, origin=origin, about=about, by=by)
         return await self.journals.whole(await created)
 
     async def run(self, run_id: str) -> Run:
-        """Take a run as far as it goes: until it is over, or waits for a person."""
+        """Executes a run until it is over or waits for a person."""
         while True:
             executing = self.execution.of(run_id)
             if executing is not None:
                 return await asyncio.shield(executing)
-            journal = await self._looked_at(run_id)
+            journal = await self._load_current(run_id)
             match next_move(journal.run):
                 case MakePlan() if await self._plan(journal):
                     continue
@@ -184,17 +184,17 @@ class RunService:
                     (journal := await self.journals.load(run_id)).need_sound()
                     return await self.journals.whole(journal)
 
-    async def _looked_at(self, run_id: str) -> Journal:
-        """The journal of a run, once it is written what time and today's policy make of it."""
+    async def _load_current(self, run_id: str) -> Journal:
+        """Loads a run's journal; closes expired questions, asks for a review that is due now."""
         journal = await self.journals.resumed(run_id)
         journal.need_sound()
         self.journals.require_ours(journal.run)
         await self._expire(journal)
-        await self._ask_late(journal)
+        await self._ask_for_due_review(journal)
         return journal
 
     async def _plan(self, journal: Journal) -> bool:
-        """Make the plan that a run waits for; false when somebody does, or nobody can."""
+        """Makes the plan that a run waits for; false if it is being made or there is no model."""
         if self.planner.model is None or self.planner.is_planning(journal.id):
             return False
         if journal.run.changing:
@@ -206,7 +206,7 @@ class RunService:
         return True
 
     async def planned(self, run: Run) -> Run:
-        """The run with a plan, where one is to be made now."""
+        """Makes the run's plan if that comes next; returns the run."""
         if next_move(run) != MakePlan():
             return run
         journal = await self.journals.load(run.id)
@@ -214,24 +214,24 @@ class RunService:
         return await self.journals.whole(journal)
 
     async def _expire(self, journal: Journal) -> None:
-        """Close questions whose time is up."""
+        """Closes questions whose time is up."""
         for bodies in expired(journal.run, self.clock.now()):
             await journal.append(*bodies)
 
-    async def _ask_late(self, journal: Journal) -> None:
-        """Ask about a plan that could have run at once when it was made, and cannot any more."""
+    async def _ask_for_due_review(self, journal: Journal) -> None:
+        """Asks for review of a plan that needed none when it was made and needs one now."""
         run = journal.run
         if run.phase is not RunStatus.PLANNING or run.plan is None or run.changing or run.paused:
             return
         review = await self.intake.review(run.plan, run, templates=run.templates)
         if sees_first(run):
-            review = review or [shown_first(run.plan)]
+            review = review or [review_on_request(run.plan)]
         asked = asking_about_missing(review, run.plan, run.problems)
         if asked:
             await journal.append(*asked)
 
     async def ask_for_review(self, run_id: str, reason: str) -> None:
-        """Have a person look at a plan that would otherwise not need it."""
+        """Asks for review of a plan that would otherwise run without one."""
         journal = await self.journals.load(run_id)
         run = journal.run
         if run.plan is None or run.phase is not RunStatus.PLANNING or run.questions or run.paused:
@@ -240,19 +240,19 @@ class RunService:
         try:
             await journal.append(*asked)
         except StaleWriter:
-            return  # someone went on with it meanwhile
+            return  # the run went on meanwhile
 
     async def decide(
         self, run_id: str, *, approve: str | None = None, reject: bool = False, by: e.Who = ""
     ) -> Run:
-        """A person's decision on exactly the plan of the hash; of two, one wins."""
+        """Approves the plan with this hash, or rejects the plan; a second decision is refused."""
         if (approve is None) == (not reject):
             raise Misconfigured("decide takes either approve=HASH or reject=True")
         if e.actor(by).kind != "person":
             raise Refused(f"a {e.actor(by).kind} cannot decide on a plan", hint=ONLY_PERSONS)
         journal = await (self.journals.load(run_id) if reject else self.journals.own(run_id))
         run = journal.run
-        # By its phase: an open question keeps nobody from deciding about the plan.
+        # The phase, not the status: an open question does not prevent a decision.
         if run.phase is not RunStatus.REVIEWING or run.plan is None or run.is_approved:
             raise StaleDecision(f"run {run_id} does not wait for a decision: it is {run.status}")
         if approve is not None and approve != run.plan.hash:
@@ -266,13 +266,14 @@ class RunService:
             ending = e.RunFinished(status="cancelled", reason=Sentence("end.rejected"))
             open_ = [e.QuestionWithdrawn(question=name) for name in run.questions]
             bodies = [e.PlanRejected(), *open_, ending]
-        await decided(journal, *bodies, by=by)
+        await append_decision(journal, *bodies, by=by)
         return await self.journals.whole(journal)
 
     async def answer(self, run_id: str, question: str, value: Json, *, by: e.Who = "") -> Run:
-        """An answer to an open question; the second is refused, and a program's where it decides.
+        """Answers an open question; a second answer is refused.
 
-        A program answers what a plan or the planner asks, unless something that acts waits for it.
+        A program may answer what a plan or the planner asks, unless a step that changes something
+        waits for the answer.
         """
         journal = await self.journals.own(run_id)
         await self._expire(journal)
@@ -285,7 +286,7 @@ class RunService:
             raise Refused(f"{question!r} is not for programs to answer: {why}", hint=ONLY_PERSONS)
         answered = e.QuestionAnswered(question=question, answer=value)
         settled = settle(asked, value, run=journal.run, known=known)
-        await decided(journal, answered, *settled, by=by, values=[value])
+        await append_decision(journal, answered, *settled, by=by, values=[value])
         if asked.limit_asked == "shared_budget" and value == GO_ON:
             await self.budgets.count()
         if journal.run.cancel_asked and self.execution.of(run_id) is None:
@@ -293,7 +294,7 @@ class RunService:
         return await self.journals.whole(journal)
 
     async def metrics(self) -> dict[str, Json]:
-        """How planning went over all runs: parse success, steps, repairs, latency, cost."""
+        """Returns planning figures over all runs: parse success, steps, repairs, latency, cost."""
         totals = MetricTotals()
         for run in await self.journals.all():
             if run.metrics is not None:
@@ -301,49 +302,49 @@ class RunService:
         return totals.to_json()
 
     async def give_up(self, run_id: str, *, reason: str) -> None:
-        """End a run that could not even be planned, so that nobody waits for it for ever."""
+        """Ends a run that could not be planned as failed."""
         journal = await self.journals.load(run_id)
         if journal.run.plan is None and not journal.run.status.over:
             await journal.append(e.RunFinished(status="failed", reason=reason))
 
     async def set_aside(self, run_id: str, *, reason: str, by: e.Who) -> None:
-        """End a run that was only planned: its plan is used elsewhere."""
+        """Ends a run that was only planned, because its plan is used elsewhere."""
         journal = await self.journals.load(run_id)
         if journal.run.status in (RunStatus.PLANNING, RunStatus.REVIEWING):
             ending = e.RunFinished(status="cancelled", reason=reason)
             await journal.append(ending, by=e.actor(by))
 
     async def resume_all(self, *, busy: Callable[[RunBusy], None] = lambda _: None) -> list[Run]:
-        """After a restart: plan what was not planned yet, and go on with all that was under way.
+        """Resumes all runs after a restart: makes missing plans, continues what was running.
 
-        A damaged run keeps no other from going on; it is told at the end. Runs that other
-        processes of this machine are running are left to them, and told to `busy`.
+        A damaged run does not stop the others; its error is raised at the end. Runs that other
+        processes of this machine execute are left to them; `busy` is called for each.
         """
         for run_id in await self.store.open_runs() if self.planner.model is not None else ():
-            with suppress(JournalDamaged):  # told by what follows
+            with suppress(JournalDamaged):  # raised below
                 try:
-                    await self._plan_left(run_id)
+                    await self._finish_planning(run_id)
                 except RunBusy as error:
                     busy(error)
         begun: list[asyncio.Future[Run] | BaseException | None] = []
         names = await self.store.open_runs()
-        for start in range(0, len(names), _AT_ONCE):
-            some = map(self._resumed, names[start : start + _AT_ONCE])
+        for start in range(0, len(names), _BATCH_SIZE):
+            some = map(self._resume, names[start : start + _BATCH_SIZE])
             begun += await asyncio.gather(*some, return_exceptions=True)
-        runs = list(await asyncio.gather(*_executing(begun, busy)))
+        runs = list(await asyncio.gather(*_started(begun, busy)))
         for each in begun:
             if isinstance(each, JournalDamaged):
                 raise each
         return runs
 
-    async def _plan_left(self, run_id: str) -> None:
-        """Make a plan whose making was cut off."""
+    async def _finish_planning(self, run_id: str) -> None:
+        """Makes a plan whose making was interrupted."""
         journal = await self.journals.load(run_id)
         here = self.journals.is_ours(journal.run) and self.execution.of(run_id) is None
         if here and isinstance(next_move(journal.run), MakePlan):
             await self._plan(journal)
 
-    async def _resumed(self, run_id: str) -> asyncio.Future[Run] | None:
+    async def _resume(self, run_id: str) -> asyncio.Future[Run] | None:
         journal = await self.journals.load(run_id)
         journal.need_sound()
         if self.execution.of(run_id) is not None or not self.journals.is_ours(journal.run):
@@ -356,10 +357,10 @@ class RunService:
                 return None
 
 
-def _executing(
+def _started(
     begun: Sequence[asyncio.Future[Run] | BaseException | None], busy: Callable[[RunBusy], None]
 ) -> Iterator[asyncio.Future[Run]]:
-    """The runs that go on here; damage is told later, and any other trouble at once."""
+    """Yields the runs that this process executes; raises errors other than damage and busy."""
     for each in begun:
         if isinstance(each, RunBusy):
             busy(each)
@@ -371,5 +372,5 @@ def _executing(
 
 
 def submitted(by: e.Who) -> Mapping[str, str]:
-    """The origin of a ready plan: whoever handed it in, a program where it was one."""
+    """Returns the origin of a finished plan: submitted by a person or by a program."""
     return {"origin": "program"} if e.actor(by).kind == "program" else SUBMITTED

@@ -1,4 +1,4 @@
-"""Pauses, resumes and cancels runs, and leaves steps out."""
+"""Pauses, resumes and cancels runs; skips steps."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from plansmith.plan.sentence import Sentence
 from plansmith.runs.execution import RunExecution
 from plansmith.runs.journals import Journals
 
-_REASON: Final = Sentence("step.left_out")
+_SKIPPED: Final = Sentence("step.left_out")
 
 
 class LeftOut(NamedTuple):
-    """A step that a person left out, and those that cannot run without it."""
+    """A step that a person skipped, and those that cannot run without it."""
 
     step: str
     with_it: tuple[str, ...] = ()
 
 
-async def decided(
+async def append_decision(
     journal: Journal, *bodies: e.AnyBody, by: e.Who, values: Sequence[Json] = ()
 ) -> None:
-    """Write down what somebody decided; of two, the second is refused."""
+    """Writes a decision; refuses it if someone else changed the run first."""
     try:
         await journal.append(*bodies, by=e.actor(by), values=values)
     except StaleWriter:
@@ -37,23 +37,23 @@ async def decided(
 
 
 class RunStopping:
-    """Stops runs, for a while or for good, whoever executes them."""
+    """Stops runs, for a while or for good, whichever process executes them."""
 
     def __init__(self, *, journals: Journals, execution: RunExecution) -> None:
         self._journals = journals
         self.execution = execution
 
     async def cancel(self, run_id: str, *, by: e.Who = "", reason: str = "") -> Run:
-        """Stop a run for good, and say why: nothing new starts, what runs is cancelled.
+        """Stops a run for good: no step starts any more, running calls are cancelled.
 
-        A call that was cut off in the middle may have taken effect: its step is `unknown`.
+        A cancelled call may have taken effect already: its step becomes `unknown`.
         """
         await self.execution.interrupt(
             run_id, lambda executor: executor.cancel(e.actor(by), reason)
         )
         journal = await self._journals.load(run_id)
         if not journal.run.status.over and not journal.run.cancel_asked:
-            await decided(journal, e.CancelAsked(reason=reason), by=by)
+            await append_decision(journal, e.CancelAsked(reason=reason), by=by)
             await self._let_others_end(journal)
         while not journal.run.status.over:
             try:
@@ -63,7 +63,7 @@ class RunStopping:
         return await self._journals.whole(journal)
 
     async def _let_others_end(self, journal: Journal) -> None:
-        """Give a process that may be making calls for this run the time to stop them."""
+        """Gives another process that makes calls for this run time to stop them."""
         running = bool(journal.run.calls_open)
         try:
             async with asyncio.timeout(self.execution.limits.grace_s if running else 0):
@@ -74,7 +74,7 @@ class RunStopping:
             return
 
     async def pause(self, run_id: str, *, by: e.Who = "", reason: str = "") -> Run:
-        """Start nothing more until `resume`; what runs now may end."""
+        """Pauses a run: no further step starts until `resume`; running steps finish."""
         await self.execution.interrupt(run_id, lambda executor: executor.pause(e.actor(by), reason))
         journal = await self._journals.load(run_id)
         if not journal.run.status.over and not journal.run.paused:
@@ -82,7 +82,7 @@ class RunStopping:
         return await self._journals.whole(journal)
 
     async def resume(self, run_id: str, *, by: e.Who = "") -> Run:
-        """Let a paused run go on; `run` runs it."""
+        """Ends the pause of a run; call `run` to execute it."""
         journal = await self._journals.own(run_id)
         if not journal.run.paused:
             raise Refused(f"run {run_id} is not paused: it is {journal.run.status}")
@@ -90,7 +90,7 @@ class RunStopping:
         return await self._journals.whole(journal)
 
     async def pause_at_once(self, run_id: str, *, by: e.Who = "", reason: str = "") -> None:
-        """Write that nothing more starts, while calls still run; who executes it heeds that."""
+        """Pauses a run without waiting for running calls; the executing process obeys."""
         while True:
             journal = await self._journals.load(run_id)
             if journal.run.status.over or journal.run.paused:
@@ -98,27 +98,27 @@ class RunStopping:
             try:
                 await journal.append(e.RunPaused(reason=reason), by=e.actor(by))
             except StaleWriter:
-                continue  # it went on meanwhile: that changes nothing about the wish
+                continue  # the run went on meanwhile: try again
             return
 
     async def skip(self, run_id: str, step: str, *, by: e.Who = "") -> LeftOut:
-        """Leave a step out that has not begun, or that asks, and tell what cannot run without it.
+        """Skips a step that has not started or that waits for an answer; the rest goes on.
 
-        It is one append, heeded by whoever conducts the run: nothing is paused, what runs goes on.
+        Returns the step and those that cannot run without it. The executing process obeys.
         """
         while True:
             journal = await self._journals.own(run_id)
-            _check(journal.run, step)
+            _check_can_skip(journal.run, step)
             with_it = behind(journal.run, step)
             try:
-                bodies = _left_out(journal.run, step, with_it)
+                bodies = _skip_events(journal.run, step, with_it)
                 await journal.append(*bodies, by=e.actor(by))
             except StaleWriter:
-                continue  # it went on meanwhile: perhaps the step has begun
+                continue  # the run went on meanwhile: the step may have started
             return LeftOut(step, with_it)
 
 
-def _check(run: Run, step: str) -> None:
+def _check_can_skip(run: Run, step: str) -> None:
     state = run.steps.get(step)
     if state is None:
         raise Refused(f"run {run.id} has no step {step!r}")
@@ -128,14 +128,14 @@ def _check(run: Run, step: str) -> None:
         hint = "answer its question: done, not_done or retry"
         raise Refused(f"it is not known whether {step!r} took effect", hint=hint)
     if state.status not in NOT_BEGUN | {StepStatus.ASKING}:
-        hint = "only a step that has not begun, or that asks, can be left out"
+        hint = "only a step that has not started, or that waits for an answer, can be skipped"
         raise Refused(f"step {step!r} is {state.status}", hint=hint)
 
 
-def _left_out(run: Run, step: str, with_it: tuple[str, ...]) -> Iterator[e.AnyBody]:
+def _skip_events(run: Run, step: str, with_it: tuple[str, ...]) -> Iterator[e.AnyBody]:
     for name, asked in run.questions.items():
         if asked.step == step:
-            yield e.QuestionWithdrawn(question=name, reason=_REASON)
-    yield e.StepSkipped(step=step, reason=_REASON)
+            yield e.QuestionWithdrawn(question=name, reason=_SKIPPED)
+    yield e.StepSkipped(step=step, reason=_SKIPPED)
     for name in with_it:
         yield e.StepSkipped(step=name, reason=Sentence("step.left_out_need", step=step))

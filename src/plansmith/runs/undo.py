@@ -1,4 +1,4 @@
-"""Finds the plan before the present one, however often it was changed."""
+"""Finds the plans that undo and redo lead to."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from plansmith.plan.plan import Plan
 
 
 class Version(NamedTuple):
-    """A plan of a run, by the number of the event that brought it."""
+    """A plan of a run, and the number of the event that proposed it."""
 
     number: int
     plan: Plan
 
 
 class Versions(NamedTuple):
-    """The plans one can go to from the current one; None where there is none."""
+    """The plans that undo and redo lead to, if any."""
 
     before: Version | None
     after: Version | None
 
 
 def versions(events: Iterable[Event]) -> Versions:
-    """What undo and redo lead to; a new plan leaves nothing to redo."""
+    """Returns the plans that undo and redo lead to; after a new plan there is nothing to redo."""
     plans: dict[int, Plan] = {}
     before: dict[int, int] = {}
     current, undone = 0, list[int]()

@@ -1,1 +1,1 @@
-"""Schedules: plans that run again and again, each under a person's approval."""
+"""Runs plans at set times, each under a person's approval."""

@@ -1,4 +1,4 @@
-"""Which plan of a schedule a person let run unattended."""
+"""Finds out whether a person has approved the plan of a schedule for unattended runs."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from plansmith.runs.intake import PlanIntake
 
 
 def keeps_schedules(store: PlanStore) -> bool:
-    """Whether a store has a place for schedules."""
+    """Tells whether a store can keep schedules."""
     return hasattr(store, "put_schedule")
 
 
-def shelf_of(store: PlanStore) -> ScheduleStore:
-    """The store as one that keeps schedules."""
+def schedule_store(store: PlanStore) -> ScheduleStore:
+    """Returns the store as a `ScheduleStore`; raises `Misconfigured` if it keeps no schedules."""
     if not keeps_schedules(store):
-        raise Misconfigured("this store keeps no schedules", hint="use SQLite or PostgreSQL")
+        raise Misconfigured("this store cannot keep schedules", hint="use SQLite or PostgreSQL")
     return cast("ScheduleStore", store)
 
 
 class StandingApproval:
-    """Says what stands behind the plan of a fire: an approval given before, or a question."""
+    """Returns the approval of a scheduled plan if it was given before, else a review request."""
 
     def __init__(self, *, intake: PlanIntake) -> None:
         self._intake = intake
 
     async def of_run(self, run: Run, plan: Plan) -> Sequence[Entry] | None:
-        """What stands behind a plan that was made for a run; nothing where it is no fire."""
+        """Returns the same for the new plan of a run; None if no schedule started the run."""
         if run.origin.kind != "schedule":
             return None
-        schedules = {each.id: each for each in await shelf_of(self._intake.store).schedules()}
+        schedules = {each.id: each for each in await schedule_store(self._intake.store).schedules()}
         schedule = schedules.get(run.origin.id)
         return None if schedule is None else await self.of(schedule, plan)
 
     async def of(self, schedule: Schedule, plan: Plan) -> Sequence[Entry]:
-        """The person's standing approval of exactly this plan, or the question for one."""
-        others = redefined(schedule.tools, await self._intake.definitions(plan))
-        if plan.hash == schedule.approved and not others:
+        """Returns the approval of exactly this plan if there is one, else a review request."""
+        changed = redefined(schedule.tools, await self._intake.definitions(plan))
+        if plan.hash == schedule.approved and not changed:
             given = e.PlanApproved(hash=plan.hash, tools=schedule.tools)
             approved = given, e.actor(schedule.approved_by)
             why = Sentence("start.schedule", schedule=schedule.name)
             return [approved, e.RunStarted(hash=plan.hash, reason=why)]
         if plan.hash == schedule.approved:
-            first = Sentence("review.schedule_redefined", schedule=schedule.name, changes=others)
+            first = Sentence("review.schedule_redefined", schedule=schedule.name, changes=changed)
         elif schedule.approved:
             first = Sentence("review.schedule_other", schedule=schedule.name)
         else:

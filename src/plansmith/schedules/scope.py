@@ -1,4 +1,4 @@
-"""What a plan must not contain if it is to run unattended."""
+"""Decides whether a plan can run unattended."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from plansmith.plan.steps import (
 )
 from plansmith.review.policy import effects
 
-# How the cards of agents say that they are made to work on their own.
-_ALONE: Final = re.compile(
+# Words in agents' cards that mean: made to work unattended.
+_UNATTENDED: Final = re.compile(
     r"\b(?:unattended|recurring|scheduled?|monitor\w*|notif\w*|remind\w*|alert\w*|watch\w*)\b"
     r"|监控|監控|监测|監測|通知|提醒|定时|定時|预警|預警",
     re.IGNORECASE,
@@ -38,19 +38,19 @@ def reasons_attended(
     templates: Mapping[str, Plan],
     limits: RunLimits,
 ) -> tuple[str, ...]:
-    """Why somebody would have to be there; nothing when the plan can run on its own."""
+    """Returns the reasons why a plan cannot run unattended; empty if it can."""
     calls = list(_calls(plan, templates))
     reasons: list[str] = []
-    # Such as a plan that only says that it cannot be done.
+    # For example a plan that only replies that it cannot be done.
     if not any(isinstance(step, ToolStep | AgentStep) for step, _ in calls):
         reasons.append("it calls no tool and no agent, so nothing would be done")
     for step, data in calls:
         match step:
             case AskStep():
                 reasons.append(f"{step.id} asks a person")
-            case AgentStep(agent=name) if not works_alone(agents.get(name)):
+            case AgentStep(agent=name) if not may_run_unattended(agents.get(name)):
                 card = "its card shows no monitoring or notification skill"
-                reasons.append(f"{step.id} hands work to {name}, and {card}")
+                reasons.append(f"{step.id} calls the agent {name}, and {card}")
             case ToolStep() | AgentStep() if data and limits.data != "show":
                 changes = [
                     name
@@ -58,9 +58,9 @@ def reasons_attended(
                     if effect is not Effect.READ
                     and not any(fnmatchcase(name, each) for each in limits.data_free)
                 ]
-                word = "asked" if limits.data == "ask" else "denied"
+                outcome = "a person is asked" if limits.data == "ask" else "it is refused"
                 reasons += [
-                    f"{step.id} gives {name} what {', '.join(data)} brings: {word} each time"
+                    f"{step.id} calls {name} with output of {', '.join(data)}: {outcome} each time"
                     for name in changes
                 ]
             case _:
@@ -68,25 +68,25 @@ def reasons_attended(
     return tuple(reasons)
 
 
-def works_alone(agent: AgentSpec | None) -> bool:
-    """Whether an agent may be called while nobody is there: it only reads, or its card says so."""
+def may_run_unattended(agent: AgentSpec | None) -> bool:
+    """Tells whether an agent may be called unattended: it only reads, or its card says so."""
     if agent is None:
         return False
     skills = [(each.name, each.description, *each.tags) for each in agent.skills]
     texts = [*agent.tags, *(text for skill in skills for text in skill)]
-    return agent.effect is Effect.READ or any(_ALONE.search(text) for text in texts)
+    return agent.effect is Effect.READ or any(_UNATTENDED.search(text) for text in texts)
 
 
 def _calls(
     plan: Plan, templates: Mapping[str, Plan], depth: int = 0
 ) -> Iterator[tuple[AnyStep, list[str]]]:
-    """Every step that would run, each with the steps whose output reaches it."""
+    """Yields every step that would run, with the steps whose output it gets."""
     asked = {step.id for step in plan.steps if isinstance(step, AskStep)}
     for step in plan.steps:
         if step.disabled:
             continue
         inner: AnyStep = step.each if isinstance(step, MapStep) else step
-        # What a map step gives its inner step comes from where its list does.
+        # The inner step of a map gets the items of its list.
         names = dict.fromkeys(ref.step for ref in step.refs())
         data = [name for name in names if name not in asked | RESERVED]
         yield inner, data

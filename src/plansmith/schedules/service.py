@@ -37,15 +37,15 @@ from plansmith.schedules.scope import reasons_attended
 from plansmith.templates.book import TemplateBook
 
 LOOK_S: Final = 5.0
-MOST_BACKFILLED: Final = 1000
-_SHORTEST: Final = 4
+MAX_BACKFILLED: Final = 1000
+_MIN_PREFIX: Final = 4
 _NAME_LENGTH: Final = 60
 _AHEAD: Final = 50
 _ALL: Final = 10**9
 
 
 class ScheduleSettings(TypedDict, total=False):
-    """How a schedule behaves; all of it may be left out."""
+    """Optional settings of a schedule."""
 
     overlap: Overlap | str
     missed: Missed | str
@@ -57,7 +57,7 @@ class ScheduleSettings(TypedDict, total=False):
 
 
 class Schedules:
-    """Keeps schedules, and fires what is due for as long as it is told to."""
+    """Creates, changes and lists schedules; `keep` starts what is due until it is cancelled."""
 
     def __init__(
         self, *, runs: RunService, templates: TemplateBook, approval: StandingApproval
@@ -67,22 +67,22 @@ class Schedules:
 
     @property
     def shelf(self) -> ScheduleStore:
-        """The store, where it keeps schedules."""
-        return self.firing.shelf
+        """Returns the store of schedules."""
+        return self.firing.store
 
     async def close(self) -> None:
-        """Stop carrying out, leaving every fire to the next process at once."""
+        """Stops all fires of this process; another process may continue them at once."""
         await self.firing.close()
 
     async def tick(self, now: datetime | None = None) -> list[Fire]:
-        """Deal with all that is due now; returns the fires that were begun by this process.
+        """Starts all that is due now; returns the fires that this process started.
 
-        Their runs go on by themselves: `carried` waits for them.
+        Their runs continue in the background: `carried` waits for them.
         """
         return await self.firing.tick(now)
 
     async def carried(self) -> None:
-        """Wait until every fire that this process carries out is over or waits for a person."""
+        """Waits until every fire of this process is over or waits for a person."""
         await self.firing.carried()
 
     async def create(  # noqa: PLR0913 - all by name
@@ -99,10 +99,10 @@ class Schedules:
         by: e.Who = "",
         **settings: Unpack[ScheduleSettings],
     ) -> Schedule:
-        """A schedule of a plan, of a run's plan, of a template, or of a request.
+        """Creates a schedule for a plan, a run's plan, a template, or a request.
 
-        `approve` is the hash of the plan, which may then run unattended; nothing else may. A
-        request alone is planned anew each time, and each new plan waits for approval.
+        `approve` is the hash of the plan, which may then run unattended; no other plan may. A
+        request alone is planned again each time, and each new plan waits for approval.
         """
         if run:
             source = await self._source(run)
@@ -120,14 +120,14 @@ class Schedules:
         made = await self._approved(self._new(fields), approve, by)
         schedule = made.replace(name=await self._free_name(made, name))
         await self.shelf.put_schedule(schedule)
-        self.firing.stirred.set()
+        self.firing.changed_event.set()
         if run:
             reason = Sentence("end.as_schedule", schedule=schedule.name)
             await self._runs.set_aside(run, reason=reason, by=by)
         return schedule
 
     async def _source(self, run: str) -> Run:
-        """A run of this folder whose plan does all that was asked for."""
+        """Returns a run of this folder; refuses one whose plan misses something asked for."""
         source = await self._runs.journals.get(run)
         self._runs.journals.require_here(f"run {run}", source.folder)
         refuse_missing(source.problems)
@@ -135,33 +135,34 @@ class Schedules:
 
     def _new(self, fields: dict[str, Any]) -> Schedule:
         if fields["timing"] is None:
-            raise Misconfigured("it is not said when", hint="give a timing, such as daily_at")
+            raise Misconfigured("the schedule has no times", hint="give a timing, such as daily_at")
         if self._runs.journals.team is not None:
-            hint = "run it yourself: nobody is there to make the team for a schedule"
+            hint = "run it yourself: schedules cannot set up a team"
             raise Refused(
                 f"the {self._runs.journals.team.name} team cannot be scheduled", hint=hint
             )
         now = self._runs.clock.now()
         starts = dict.fromkeys(("created", "settled", "watched"), now)
         own = {"id": self._runs.journals.new_id(), "folder": self._runs.journals.folder}
-        return self._timed(make_schedule(fields | starts | own))
+        return self._check_times(make_schedule(fields | starts | own))
 
-    def _timed(self, schedule: Schedule) -> Schedule:
-        """The schedule, if its times can be computed, and are still to come."""
+    def _check_times(self, schedule: Schedule) -> Schedule:
+        """Returns the schedule; refuses it if its times are invalid, past or too close."""
         check_timing(schedule.timing)
-        ahead = next_fires(
+        upcoming = next_fires(
             schedule.timing, after=schedule.settled, anchor=schedule.created, count=_AHEAD
         )
-        if not ahead:
-            raise Refused(f"{schedule.timing} lies in the past", hint="give a time to come")
-        gaps = [after - before for before, after in pairwise(ahead)]
+        if not upcoming:
+            raise Refused(f"{schedule.timing} is in the past", hint="give a time in the future")
+        gaps = [after - before for before, after in pairwise(upcoming)]
         if gaps and timedelta(seconds=schedule.jitter_seconds) >= min(gaps):
-            hint = f"less than {min(gaps).total_seconds():g} seconds, the time between two fires"
-            raise Misconfigured(f"a jitter of {schedule.jitter_seconds} is too much", hint=hint)
+            hint = f"give less than {min(gaps).total_seconds():g}, the seconds between two fires"
+            why = f"jitter_seconds is too large: {schedule.jitter_seconds}"
+            raise Misconfigured(why, hint=hint)
         return schedule
 
     async def _approved(self, schedule: Schedule, approve: str, by: e.Who) -> Schedule:
-        """The schedule with a person's approval of exactly what it runs."""
+        """Returns the schedule with a person's approval of exactly the plan it runs."""
         who = e.actor(by)
         if who.kind != "person":
             raise Refused(f"a {who.kind} cannot approve a schedule")
@@ -170,58 +171,57 @@ class Schedules:
             return schedule.replace(approved=approve, approved_by=who.name if approve else "")
         await self.require_unattended(plan)
         if approve != plan.hash:
-            hint = f"look at it and approve its hash: {plan.hash}"
+            hint = f"review it and approve its hash: {plan.hash}"
             if approve:
                 raise StaleDecision("this is not the hash of the plan", hint=hint)
-            raise Refused("a schedule runs its plan unattended: it needs approval", hint=hint)
+            raise Refused("a scheduled plan runs unattended and needs approval", hint=hint)
         kept = plan if schedule.plan is not None else None
         tools = await self._runs.intake.definitions(plan)
         return schedule.replace(plan=kept, approved=approve, approved_by=who.name, tools=tools)
 
     async def require_unattended(self, plan: Plan) -> None:
-        """Refuse, with every reason, a plan that cannot run while nobody is there."""
+        """Refuses a plan that cannot run unattended, with every reason."""
         await self._runs.intake.usable(plan)
         reasons = reasons_attended(
             plan, limits=self._runs.execution.limits, **await self._runs.intake.known(plan)
         )
         if reasons:
-            words = "; ".join(reasons)
             hint = "change the plan, or run it yourself"
-            raise Refused(f"this plan cannot run unattended: {words}", hint=hint)
+            raise Refused(f"this plan cannot run unattended: {'; '.join(reasons)}", hint=hint)
 
     async def _free_name(self, schedule: Schedule, wanted: str) -> str:
         taken = {each.name.lower() for each in await self.all()}
         if wanted:
             if " ".join(wanted.split()).lower() in taken:
-                raise Refused(f"there is a schedule {wanted!r} already", hint="take another name")
+                raise Refused(f"there is a schedule {wanted!r} already", hint="use another name")
             return wanted
-        said = schedule.request or (schedule.plan.goal if schedule.plan else "")
-        words = "".join(each if each.isprintable() else " " for each in said or schedule.template)
+        text = schedule.request or (schedule.plan.goal if schedule.plan else "")
+        words = "".join(each if each.isprintable() else " " for each in text or schedule.template)
         first = " ".join(words.split())[:_NAME_LENGTH].strip() or "schedule"
         names = (first, *(f"{first} {number}" for number in range(2, len(taken) + 3)))
         return next(each for each in names if each.lower() not in taken)
 
     async def all(self) -> list[Schedule]:
-        """All schedules that are not removed, oldest first."""
+        """Returns all schedules that are not removed, oldest first."""
         return [each for each in await self.shelf.schedules() if not each.removed]
 
     async def get(self, name: str) -> Schedule:
-        """A schedule by its name, its id, or how only one id begins."""
-        known = await self.all()
+        """Returns a schedule by its name, its id, or a unique beginning of its id."""
+        schedules = await self.all()
         wanted = " ".join(name.split()).lower()
-        found = [each for each in known if wanted in (each.name.lower(), each.id)]
-        if not found and len(wanted) >= _SHORTEST:
-            found = [each for each in known if each.id.startswith(wanted)]
+        found = [each for each in schedules if wanted in (each.name.lower(), each.id)]
+        if not found and len(wanted) >= _MIN_PREFIX:
+            found = [each for each in schedules if each.id.startswith(wanted)]
         if not found:
             hint = "plansmith schedule list lists them"
             raise Misconfigured(f"there is no schedule {name!r}", hint=hint)
         if len(found) > 1:
             hint = f"give an id: {', '.join(each.id for each in found[:3])}"
-            raise Misconfigured(f"{len(found)} schedules are meant by {name!r}", hint=hint)
+            raise Misconfigured(f"{name!r} fits {len(found)} schedules", hint=hint)
         return found[0]
 
     async def _own_schedule(self, name: str) -> Schedule:
-        """A schedule that fires here."""
+        """Returns a schedule of this folder."""
         schedule = await self.get(name)
         self._runs.journals.require_here(f"schedule {schedule.name}", schedule.folder)
         return schedule
@@ -236,10 +236,10 @@ class Schedules:
         by: e.Who = "",
         **settings: Unpack[ScheduleSettings],
     ) -> Schedule:
-        """A schedule with other times, another plan or another behaviour.
+        """Changes the times, the plan or the settings of a schedule.
 
-        Another plan is approved like the first; `approve` alone is for a template or a request
-        whose plan is another one now. Other times count from now on.
+        A new plan needs approval like the first; `approve` alone is for a template or a request
+        whose plan has changed. New times count from now on.
         """
         schedule = await self._own_schedule(name)
         fields: dict[str, Any] = {
@@ -249,7 +249,7 @@ class Schedules:
             fields |= {"timing": timing, "settled": self._runs.clock.now()}
         if plan is not None:
             fields |= {"plan": plan, "template": "", "inputs": {}}
-        wanted = self._timed(make_schedule(fields))
+        wanted = self._check_times(make_schedule(fields))
         if plan is not None or approve:
             wanted = await self._approved(wanted, approve, by)
         changes = {
@@ -258,18 +258,18 @@ class Schedules:
             if getattr(wanted, each) != getattr(schedule, each)
         }
         after = await self.firing.changed(schedule, **changes)
-        self.firing.stirred.set()
+        self.firing.changed_event.set()
         return after
 
     async def pause(self, name: str, *, reason: str = "", by: e.Who = "") -> Schedule:
-        """Fire nothing more until `resume`; runs under way go on."""
+        """Pauses a schedule: nothing fires until `resume`; running runs go on."""
         schedule = await self.get(name)
         who = e.actor(by).label
-        words = reason or Sentence("schedule.paused_by", who=who or Sentence("who.person"))
-        return await self.firing.changed(schedule, paused=True, reason=words)
+        reason = reason or Sentence("schedule.paused_by", who=who or Sentence("who.person"))
+        return await self.firing.changed(schedule, paused=True, reason=reason)
 
     async def resume(self, name: str) -> Schedule:
-        """Fire again from now on; what was due meanwhile is passed over, and said so."""
+        """Ends the pause of a schedule; times that passed meanwhile are recorded as missed."""
         schedule = await self._own_schedule(name)
         if not schedule.paused:
             raise Refused(f"schedule {schedule.name} is not paused")
@@ -280,30 +280,30 @@ class Schedules:
             await self.shelf.put_fire(row.replace(ended=now))
         fresh = {"paused": False, "reason": "", "settled": now, "watched": now}
         after = await self.firing.changed(schedule, **fresh)
-        self.firing.stirred.set()
+        self.firing.changed_event.set()
         return after
 
     async def remove(self, name: str) -> Schedule:
-        """Fire never again; its history and its runs stay."""
+        """Removes a schedule; its history and its runs are kept."""
         return await self.firing.changed(await self.get(name), removed=True)
 
     async def fire_now(self, name: str) -> Fire:
-        """Fire once, at once, whatever is due, paused or under way; `carried` waits for it."""
+        """Fires once, now, even if the schedule is paused or running; `carried` waits for it."""
         schedule = await self._own_schedule(name)
         now = at = self._runs.clock.now()
         while True:
             fire = self._row(schedule, at, now, kind=FireKind.NOW, run=self._runs.journals.new_id())
             if await self.shelf.put_fire(fire):
-                self.firing.began(schedule, fire)
+                self.firing.start(schedule, fire)
                 return fire
             at += timedelta(microseconds=1)
 
     async def backfill(self, name: str, *, since: datetime, until: datetime) -> list[Fire]:
-        """Queue a fire for every instant from `since` to `until` that had none, oldest first."""
+        """Queues a fire for every due time from `since` to `until` that had none, oldest first."""
         schedule = await self._own_schedule(name)
         now = self._runs.clock.now()
         if until > now or since >= until:
-            raise Misconfigured("a backfill is from one time in the past to a later one")
+            raise Misconfigured("`until` must be in the past, and `since` before it")
         found: list[datetime] = []
         for at in due(
             schedule.timing,
@@ -312,8 +312,8 @@ class Schedules:
             anchor=schedule.created,
         ):
             found.append(at)
-            if len(found) > MOST_BACKFILLED:
-                hint = f"at most {MOST_BACKFILLED} at a time: take a shorter time"
+            if len(found) > MAX_BACKFILLED:
+                hint = f"at most {MAX_BACKFILLED} at a time: choose a shorter time"
                 raise Refused("that would be too many fires", hint=hint)
         queued: list[Fire] = []
         taken: list[Fire] = []
@@ -323,17 +323,17 @@ class Schedules:
             )
             row = row.replace(state=FireState.QUEUED)
             (queued if await self.shelf.put_fire(row) else taken).append(row)
-        queued += await self._instead(taken) if taken else []
-        self.firing.stirred.set()
+        queued += await self._replace_missed(taken) if taken else []
+        self.firing.changed_event.set()
         return sorted(queued, key=lambda each: each.due)
 
-    async def _instead(self, rows: Sequence[Fire]) -> list[Fire]:
-        """The rows that could take the place of fires of which nothing had come."""
+    async def _replace_missed(self, rows: Sequence[Fire]) -> list[Fire]:
+        """Queues rows in place of fires that were missed or skipped; returns them."""
         history = await self.shelf.fires(rows[0].schedule, limit=_ALL)
-        known = {each.due: each for each in history}
+        schedules = {each.due: each for each in history}
         queued: list[Fire] = []
         for row in rows:
-            before = known[row.due]
+            before = schedules[row.due]
             if before.state in (FireState.MISSED, FireState.SKIPPED):
                 note = f"was {before.state}: {before.note}"
                 after = row.replace(version=before.version + 1, note=note)
@@ -344,11 +344,11 @@ class Schedules:
         return Fire(schedule=schedule.id, due=at, at=now, seen=now, **fields)
 
     async def history(self, name: str, *, limit: int = 50) -> Sequence[Fire]:
-        """What came of the fires of a schedule, newest first."""
+        """Returns the fires of a schedule, newest first."""
         return await self.shelf.fires((await self.get(name)).id, limit=limit)
 
     async def next_fires(self, name: str, *, count: int = 5) -> list[datetime]:
-        """The instants at which a schedule fires next, in UTC; none while it is paused."""
+        """Returns the next times of a schedule in UTC; none while it is paused."""
         schedule = await self.get(name)
         if schedule.paused:
             return []
@@ -356,36 +356,38 @@ class Schedules:
         return next_fires(schedule.timing, after=after, anchor=schedule.created, count=count)
 
     async def keep(self, *, look_s: float = LOOK_S) -> None:
-        """Fire what is due until cancelled: wakes for the next instant, and looks for news.
+        """Starts what is due until it is cancelled.
 
-        Schedules of other processes are seen within `look_s` seconds.
+        Changes by other processes are noticed within `look_s` seconds.
         """
         while True:
-            self.firing.stirred.clear()
+            self.firing.changed_event.clear()
             wait = look_s
             try:
                 await self.tick()
                 wait = min(look_s, await self._until_next())
             except PlansmithError as error:
-                self._runs.planner.tell(f"schedules could not be looked at: {error}")
-            await self._rest(wait)
+                self._runs.planner.tell(f"the schedules could not be read: {error}")
+            await self._wait(wait)
 
     async def _until_next(self) -> float:
-        """The seconds until something is due; whoever is late by then looks again at once."""
+        """Returns the seconds until something is due."""
         now = self._runs.clock.now()
-        known = await self.all()
+        schedules = await self.all()
         active = [
-            each for each in known if not each.paused and self._runs.journals.is_here(each.folder)
+            each
+            for each in schedules
+            if not each.paused and self._runs.journals.is_here(each.folder)
         ]
         coming = [(each, at) for each in active if (at := self.firing.upcoming(each)) is not None]
         first = min((each.starts(at) for each, at in coming), default=None)
         return max((first - now).total_seconds(), 0.01) if first else LOOK_S
 
-    async def _rest(self, seconds: float) -> None:
-        """Wait, unless something stirs: a run ended, or a schedule was made here."""
+    async def _wait(self, seconds: float) -> None:
+        """Waits, at most until a run ends or a schedule changes in this process."""
         tasks = [
             asyncio.ensure_future(self._runs.clock.sleep(seconds)),
-            asyncio.ensure_future(self.firing.stirred.wait()),
+            asyncio.ensure_future(self.firing.changed_event.wait()),
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -287,7 +287,7 @@ def test_a_retry_repeats_only_what_it_has_to(cli: Cli, write: Write) -> None:
     cli("run", write(LOOK, {"id": "b", "tool": "look", "inputs": {"name": "{{a.name}}"}}), *PY)
     code, _, err = cli("retry", "last", *PY)
     assert code == 4
-    assert "everything is done" in err
+    assert "every step is done" in err
     assert "plansmith rerun" in err
     code, _, err = cli("retry", "last", *PY, "--from", "b")
     assert code == 0
