@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from plansmith.adapters.agents.coder import coder
@@ -39,6 +39,7 @@ from plansmith.ports import (
     ToolSource,
 )
 from plansmith.wiring import (
+    Parts,
     known_agents,
     make_model,
     make_servers,
@@ -242,13 +243,7 @@ class _Base:
         writers: list[ToolSource] = [ChartTools(self.folder), WorkspaceTools(self.folder)]
         files = writers if self.settings.builtin.write else []
         limits = self.settings.run
-        models: dict[str, Any] = {}
-        if self.model is not None:
-            models = dict.fromkeys(("model", "triage_model", "report_model"), self.model)
-        # Whoever gives a store uses it for other runs too, and closes it.
-        own = {} if store is None else {"store": store, "shared_store": True}
-        made: Plansmith = make_smith(
-            self.settings,
+        parts = Parts(
             team=team,
             tell=self.tell,
             clock=self.clock,
@@ -257,10 +252,12 @@ class _Base:
             agents=[*agents, *known_agents(self.settings, secrets=self.secrets)],
             context=context,
             limits=limits.replace(data_free=(*limits.data_free, *HARMLESS)),
-            **models,
-            **own,
         )
-        return made
+        if (model := self.model) is not None:
+            parts |= {"model": model, "triage_model": model, "report_model": model}
+        if store is not None:  # whoever gives it uses it for other runs too, and closes it
+            parts |= {"store": store, "shared_store": True}
+        return make_smith(self.settings, **parts)
 
 
 class ForAgents:
@@ -308,8 +305,8 @@ class Background:
         raise ToolFailed("no tool is marked as search", hint="set up an MCP server that searches")
 
 
-def _sources(tools: Sequence[Any]) -> list[ToolSource]:
-    """Functions and sources as sources alone, which is what agents take."""
+def _sources(tools: Sequence[FunctionTool | ToolSource]) -> list[ToolSource]:
+    """Puts the functions among the tools into one source: agents take sources alone."""
     functions = [each for each in tools if isinstance(each, FunctionTool)]
     others = [each for each in tools if not isinstance(each, FunctionTool)]
     return [FunctionTools(functions), *others] if functions else others

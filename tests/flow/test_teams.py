@@ -402,6 +402,7 @@ async def test_an_mcp_server_that_searches_is_for_the_researcher_and_not_for_pla
         mcp={"servers": {"web": server}, "approvals": tmp_path / "approvals.json"},
     )
     servers = make_servers(given, secrets=SecretBox({}))
+    assert servers is not None
     await approved(servers)
     await servers.close()
     cited: Json = {"url": "https://example.org/may", "quote": "90 mm in May"}

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
+from pkgutil import resolve_name
 from typing import IO, Any, Final, NamedTuple, NoReturn, Protocol, cast
 
 from plansmith.cli.exit_codes import Exit
@@ -23,7 +24,6 @@ from plansmith.errors import (
     RunBusy,
     ToolFailed,
 )
-from plansmith.wiring import load
 
 
 class WrongUsage(PlansmithError):
@@ -260,7 +260,7 @@ def _exit_of(error: PlansmithError) -> Exit:
 
 def _run(name: str, words: Sequence[str]) -> int:
     entry = COMMANDS[name]
-    command = cast("Command", load(f"plansmith.cli.commands.{entry.dotted}"))
+    command = cast("Command", resolve_name(f"plansmith.cli.commands.{entry.dotted}"))
     parser = Parser(prog=f"plansmith {name}", description=entry.summary)
     command.configure(parser)
     return command.main(parser.parse_args(words))

@@ -151,7 +151,7 @@ def in_session(args: argparse.Namespace, work: Callable[[Session], Awaitable[int
     lines = Lines(words)
 
     async def go() -> int:
-        smith: Plansmith = make_smith(settings, tell=lines.say)
+        smith = make_smith(settings, tell=lines.say)
         teams = TeamSmiths(smith, settings, tell=lines.say)
         try:
             return await work(Session(smith, settings, args, words, teams))

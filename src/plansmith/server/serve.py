@@ -16,7 +16,8 @@ from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, cast
+from pkgutil import resolve_name
+from typing import Any, Final, Unpack, cast
 
 import uvicorn
 from starlette.requests import Request
@@ -25,8 +26,10 @@ from starlette.routing import BaseRoute, Route
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from plansmith.adapters.agents.a2a.registry import AgentRegistry
-from plansmith.app import Plansmith
-from plansmith.config import Settings
+from plansmith.adapters.clock import SystemClock
+from plansmith.adapters.secrets import SecretBox
+from plansmith.adapters.stores.urls import sqlite_path
+from plansmith.config import Settings, data_folder
 from plansmith.errors import Misconfigured
 from plansmith.server.app import make_app
 from plansmith.server.auth import Auth, load_token, scoped
@@ -40,7 +43,7 @@ from plansmith.server.ops.metrics import Metrics, Spans, tracer
 from plansmith.server.settings import Serve
 from plansmith.server.state import LiveAgent, RunList, ServerState
 from plansmith.server.tokens import TokenFile
-from plansmith.wiring import PARTS, TeamSmiths, load, make_agents, make_model, make_smith
+from plansmith.wiring import Parts, TeamSmiths, make_agents, make_model, make_smith
 
 if sys.platform != "win32":
     import resource
@@ -177,7 +180,7 @@ def protocol_routes(server_state: ServerState, base: str) -> tuple[list[BaseRout
     during: list[Any] = []
     for extra, (dotted, paths) in _FACES.items():
         try:
-            make = load(dotted)
+            make = resolve_name(dotted)
         except ModuleNotFoundError:
             routes += _missing(extra, paths)
             continue
@@ -199,17 +202,20 @@ _GRACE_S: Final = 5
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-def make_state(settings: Settings, *, log: Log, by: str = "", **given: Any) -> ServerState:
-    """The office of these settings; parts that are given take the place of theirs."""
-    clock = given.setdefault("clock", load(PARTS["clock"])())
+def make_state(
+    settings: Settings, *, log: Log, by: str = "", **parts: Unpack[Parts]
+) -> ServerState:
+    """Makes the state of a server; the given parts replace those of the settings."""
+    clock = parts.setdefault("clock", SystemClock())
     drafts = Drafts(clock, lambda text: log.info("told", text=text))
-    own = given.pop("model", None)
-    made = own or make_model(settings.models.plan, clock=clock, tell=drafts.tell)
+    own_model = parts.get("model")
+    model = own_model or make_model(settings.models.plan, clock=clock, tell=drafts.tell)
     registry = _registry(settings)
     live = [LiveAgent(registry, each) for each in registry.agents()] if registry else []
-    given.setdefault("agents", live)
-    smith: Plansmith = make_smith(settings, tell=drafts.tell, model=drafts.overheard(made), **given)
-    teams = TeamSmiths(smith, settings, tell=drafts.tell, model=own)
+    parts.setdefault("agents", live)
+    parts |= {"tell": drafts.tell, "model": drafts.overheard(model)}
+    smith = make_smith(settings, **parts)
+    teams = TeamSmiths(smith, settings, tell=drafts.tell, model=own_model)
     return ServerState(
         smith=smith,
         teams=teams,
@@ -231,7 +237,7 @@ def _lock_path(settings: Settings) -> Path | None:
     url = settings.store_url()
     if not url.startswith("sqlite:"):
         return None
-    path: Path = load(PARTS["sqlite_path"])(url)
+    path = sqlite_path(url)
     # One a folder: a server takes up only the runs of the folder it is in.
     here = sha256(str(Path.cwd().resolve()).encode()).hexdigest()[:12]
     return path.with_name(f"{path.name}.{here}.serve.lock")
@@ -239,11 +245,9 @@ def _lock_path(settings: Settings) -> Path | None:
 
 def _registry(settings: Settings) -> AgentRegistry | None:
     """The A2A agents, where there are any."""
-    if not settings.agents and not (load(PARTS["data_folder"])() / "agents").is_dir():
+    if not settings.agents and not (data_folder() / "agents").is_dir():
         return None
-    secrets = load(PARTS["secrets"])(settings.secrets)
-    registry: AgentRegistry = make_agents(settings, secrets=secrets)
-    return registry
+    return make_agents(settings, secrets=SecretBox(settings.secrets))
 
 
 def bind(serve: Serve) -> socket.socket:

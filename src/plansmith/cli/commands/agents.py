@@ -9,6 +9,8 @@ import json
 import sys
 from typing import Any
 
+from plansmith.adapters.agents.a2a.registry import AgentRegistry, Choices
+from plansmith.adapters.secrets import SecretBox
 from plansmith.cli.commands.plans import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import warn
@@ -16,7 +18,7 @@ from plansmith.cli.questions import ask_line
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.config import load_settings
 from plansmith.text import safe
-from plansmith.wiring import PARTS, load, make_agents
+from plansmith.wiring import make_agents
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +46,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _main(args: argparse.Namespace) -> int:
     settings = load_settings(tell=warn)
-    registry = make_agents(settings, secrets=load(PARTS["secrets"])(settings.secrets))
+    registry = make_agents(settings, secrets=SecretBox(settings.secrets))
     match args.deed:
         case "list":
             return _list(args, registry)
@@ -58,12 +60,12 @@ def _main(args: argparse.Namespace) -> int:
             return asyncio.run(_look(args, registry))
 
 
-def _choices(args: argparse.Namespace) -> Any:
+def _choices(args: argparse.Namespace) -> Choices:
     names = ("enabled", "hidden", "passthrough", "effect")
-    return load(PARTS["agent_choices"])(**{name: vars(args).get(name) for name in names})
+    return Choices(**{name: vars(args).get(name) for name in names})
 
 
-def _list(args: argparse.Namespace, registry: Any) -> int:
+def _list(args: argparse.Namespace, registry: AgentRegistry) -> int:
     specs = [agent.spec for agent in registry.agents()]
     if args.json:
         print_json([spec.to_json() for spec in specs])
@@ -76,7 +78,7 @@ def _list(args: argparse.Namespace, registry: Any) -> int:
     return Exit.OK
 
 
-async def _look(args: argparse.Namespace, registry: Any) -> int:
+async def _look(args: argparse.Namespace, registry: AgentRegistry) -> int:
     """Show how an agent stands, and approve it where that is asked for and said."""
     if args.deed == "add":
         standing = await registry.add(args.url, name=args.name, choices=_choices(args))

@@ -8,8 +8,12 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from pkgutil import resolve_name
+from typing import Final, NamedTuple
 
+from plansmith.adapters.clock import SystemClock
+from plansmith.adapters.secrets import SecretBox
+from plansmith.adapters.tools.functions import FunctionTool
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import warn
 from plansmith.cli.session import Session, in_session
@@ -31,11 +35,11 @@ from plansmith.plan.sentence import Sentence
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.parse.read import read_json
 from plansmith.planner.parse.reply import Parsed, parse_value, plan_fit
-from plansmith.ports import Closing
+from plansmith.ports import Closing, ToolSource
 from plansmith.review.draw import mermaid, tree
 from plansmith.review.render import diff_lines, plan_lines, problem_lines
 from plansmith.text import safe
-from plansmith.wiring import PARTS, known_agents, load, make_tools, python_tools
+from plansmith.wiring import known_agents, make_tools, python_tools
 
 HERE: Final = "the tools of this folder"
 
@@ -63,15 +67,18 @@ def known_tools(name: str | None) -> Known:
 
 async def _of_folder() -> Known:
     settings = load_settings(tell=warn)
-    secrets = load(PARTS["secrets"])(settings.secrets)
-    sources = make_tools(settings, clock=load(PARTS["clock"])(), secrets=secrets)
+    secrets = SecretBox(settings.secrets)
+    sources = make_tools(settings, clock=SystemClock(), secrets=secrets)
     agents = [agent.spec for agent in known_agents(settings, secrets=secrets)]
     return Known(await _listed(sources), agents, HERE)
 
 
-async def _listed(sources: list[Any]) -> list[ToolSpec]:
+async def _listed(sources: Sequence[FunctionTool | ToolSource]) -> list[ToolSpec]:
+    specs: list[ToolSpec] = []
     try:
-        return [spec for source in sources for spec in await source.tools()]
+        for source in sources:
+            specs += [source.spec] if isinstance(source, FunctionTool) else await source.tools()
+        return specs
     finally:
         for source in sources:
             if isinstance(source, Closing):
@@ -108,7 +115,7 @@ def _configure_show(parser: argparse.ArgumentParser) -> None:
 
 def _show(args: argparse.Namespace) -> int:
     if names_run(args.plan):
-        show_run = load("plansmith.cli.commands.runs:show_run")
+        show_run = resolve_name("plansmith.cli.commands.runs:show_run")
         return int(show_run(args))
     plan = load_plan(args.plan)
     if args.json or args.yaml:

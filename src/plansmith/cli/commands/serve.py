@@ -8,6 +8,7 @@ import sys
 import threading
 import webbrowser
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Final
 
 from plansmith.cli.commands.plans import FileCommand
@@ -16,7 +17,6 @@ from plansmith.cli.options import add_parts, settings_of
 from plansmith.config import data_folder
 from plansmith.errors import Misconfigured
 from plansmith.server.settings import Serve
-from plansmith.wiring import load
 
 PORT: Final = 8765
 _MOST_DAYS: Final = 365
@@ -83,7 +83,7 @@ def _main(args: argparse.Namespace) -> int:
 
 def _run_server() -> Any:
     try:
-        return load("plansmith.server.serve:run_server")
+        return resolve_name("plansmith.server.serve:run_server")
     except ModuleNotFoundError as error:
         hint = "pip install 'plansmith[server]'"
         raise Misconfigured(f"the server needs the package {error.name}", hint=hint) from None
@@ -103,7 +103,7 @@ def _mcp_main(args: argparse.Namespace) -> int:
 
 def _run_stdio() -> Any:
     try:
-        return load("plansmith.server.mcp_stdio:run_stdio")
+        return resolve_name("plansmith.server.mcp_stdio:run_stdio")
     except ModuleNotFoundError as error:
         hint = "pip install 'plansmith[mcp,server]'"
         raise Misconfigured(f"the MCP server needs the package {error.name}", hint=hint) from None

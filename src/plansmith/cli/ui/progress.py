@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from pkgutil import resolve_name
 from typing import Final, NamedTuple, Protocol, TextIO
 
 from plansmith.cli.ui.output import print_line_json
@@ -20,7 +21,6 @@ from plansmith.plan.sentence import in_language
 from plansmith.review.draw import branches
 from plansmith.review.render import action
 from plansmith.text import clip, safe
-from plansmith.wiring import load
 
 ICONS: Final = {
     StepStatus.WAITING: "·",
@@ -267,7 +267,7 @@ def make_view(words: Words, *, jsonl: bool = False) -> View:
         return JsonLines(Lines(words))
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return Lines(words)
-    block: View = load("plansmith.cli.ui.live:LiveBlock")(words)
+    block: View = resolve_name("plansmith.cli.ui.live:LiveBlock")(words)
     return block
 
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from importlib.metadata import version
+from pkgutil import resolve_name
 from typing import Any, Final
 
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan import events as e
 from plansmith.ports import PlanStore
-from plansmith.wiring import load
 
 _BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -79,7 +79,7 @@ _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 def tracer() -> Any:
     """The tracer of whatever provider the process was given."""
     try:
-        get_tracer = load("opentelemetry.trace:get_tracer")
+        get_tracer = resolve_name("opentelemetry.trace:get_tracer")
     except ModuleNotFoundError:
         hint = "pip install 'plansmith[telemetry]'"
         raise Misconfigured("spans need the OpenTelemetry API", hint=hint) from None
@@ -157,7 +157,7 @@ class Spans:
         span.end(end_time=_nanoseconds(event.at))
 
     def _start(self, name: str, at: datetime, about: dict[str, str], parent: Any = None) -> Any:
-        inside = load("opentelemetry.trace:set_span_in_context")
+        inside = resolve_name("opentelemetry.trace:set_span_in_context")
         context = inside(parent) if parent is not None else None
         return self._tracer.start_span(
             name, context=context, start_time=_nanoseconds(at), attributes=about
