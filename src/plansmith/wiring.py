@@ -95,7 +95,7 @@ def make_model(settings: ModelSettings, *, clock: Clock, tell: Tell = lambda _: 
 
 
 def _provided(settings: ModelSettings, *, clock: Clock) -> ChatModel:
-    """The model of a provider or a server."""
+    """Makes the model of a provider or a server."""
     name = settings.model
     if ":" not in name:
         known = "auto, local, rules, demo, recorded:FILE, or provider:name such as openai:gpt-5"
@@ -120,11 +120,11 @@ def _provided(settings: ModelSettings, *, clock: Clock) -> ChatModel:
 
 
 def _auto(settings: ModelSettings, *, clock: Clock, tell: Tell) -> AutoModel:
-    """A model that is looked for when it is first needed."""
+    """Makes a model that is looked for when it is first needed."""
     variable = settings.api_key_env
     if variable and not settings.base_url:
         hint = "name the model that the key is for, too"
-        raise Misconfigured("api_key_env is set, and no model", hint=hint)
+        raise Misconfigured("api_key_env is set, but no model", hint=hint)
 
     def make(choice: Choice) -> ChatModel:
         found = {"model": choice.model, "base_url": choice.base_url}
@@ -141,7 +141,7 @@ def _auto(settings: ModelSettings, *, clock: Clock, tell: Tell) -> AutoModel:
 
 
 def make_sources(documents: Sequence[Path], *, tell: Tell) -> list[ContextSource]:
-    """The context sources of the settings."""
+    """Makes the context sources of the settings."""
     missing = [path for path in documents if not path.exists()]
     if missing:
         raise Misconfigured(f"there is no file or folder {missing[0]}", hint="check the path")
@@ -195,9 +195,9 @@ _MOST_KNOWN: Final = 10_000
 
 
 class TeamSmiths:
-    """Finds the Plansmith that goes on with a run: ours, or that of the team the run belongs to.
+    """Finds the Plansmith that continues a run: ours, or that of the run's team.
 
-    A team is made when the first of its runs is met, over the same store, and kept.
+    Makes a team on the same store when its first run comes, and keeps it.
     """
 
     def __init__(
@@ -213,21 +213,21 @@ class TeamSmiths:
         self._tell = tell
         self._model = model
         self._made: dict[Team, Plansmith] = {}
-        self._ordinary: set[str] = set()
+        self._without_team: set[str] = set()
 
     async def of_id(self, run_id: str) -> Plansmith:
-        """The Plansmith of the run of an id; what a run belongs to never changes."""
-        if run_id in self._ordinary:
+        """Returns the Plansmith of a run by its id; the team of a run never changes."""
+        if run_id in self._without_team:
             return self._smith
         run = (await self._smith.runs.journals.load(run_id)).run
         if run.options.team is None:
-            if len(self._ordinary) >= _MOST_KNOWN:
-                self._ordinary.clear()
-            self._ordinary.add(run_id)
+            if len(self._without_team) >= _MOST_KNOWN:
+                self._without_team.clear()
+            self._without_team.add(run_id)
         return self.of(run)
 
     def of(self, run: Run) -> Plansmith:
-        """The Plansmith of a run; `OtherTeam` says why its team cannot be made here."""
+        """Returns the Plansmith of a run; raises `OtherTeam` if its team cannot be made here."""
         team, own = run.options.team, self._smith.runs.journals.team
         if team is None or (own is not None and own.name == team.name):
             return self._smith
@@ -262,7 +262,7 @@ def make_store_url(settings: Settings) -> str:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            hint = "name another place with --store sqlite:///FILE"
+            hint = "name another file with --store sqlite:///FILE"
             raise Misconfigured(f"cannot make {folder}: {error.strerror}", hint=hint) from None
     return url
 
@@ -270,7 +270,7 @@ def make_store_url(settings: Settings) -> str:
 def make_tools(
     settings: Settings, *, clock: Clock, secrets: Secrets, tell: Tell = lambda _: None
 ) -> list[FunctionTool | ToolSource]:
-    """The tools of the settings: built-in ones, functions and descriptions in files, servers."""
+    """Makes the tools of the settings: built-in ones, those of files, and MCP servers."""
     sources: list[FunctionTool | ToolSource] = []
     if settings.builtin.enabled:
         given = {name: each for name, each in settings.builtin if name != "enabled"}
@@ -291,7 +291,7 @@ def make_tools(
 def make_servers(
     settings: Settings, *, secrets: Secrets, tell: Tell = lambda _: None
 ) -> McpServers | None:
-    """The MCP servers of the settings, or None where there are none."""
+    """Makes the MCP servers of the settings; None if there are none."""
     if not settings.mcp.servers and not settings.mcp.files:
         return None
     found = all_servers(settings.mcp)
@@ -301,7 +301,7 @@ def make_servers(
     return servers(
         {name: _in_own_folder(each) for name, each in found.servers.items()},
         approvals=_approvals(settings),
-        environment=Places(secrets, "mcp"),
+        environment=_Lookup(secrets, "mcp"),
         tell=tell,
     )
 
@@ -319,7 +319,7 @@ def _in_own_folder(server: ServerSettings) -> ServerSettings:
 
 
 def known_agents(settings: Settings, *, secrets: Secrets) -> list[Agent]:
-    """The A2A agents of the settings and those that were added by address."""
+    """Returns the A2A agents of the settings and those that were added by address."""
     if not settings.agents and not (data_folder() / "agents").is_dir():
         return []
     return make_agents(settings, secrets=secrets).agents()
@@ -329,7 +329,7 @@ def make_agents(settings: Settings, *, secrets: Secrets) -> AgentRegistry:
     """Makes the registry of A2A agents; contacts none of them."""
 
     def lookup(place: str, agent: str) -> str | None:
-        return Places(secrets, agent).get(place)
+        return _Lookup(secrets, agent).get(place)
 
     registry: type[AgentRegistry] = resolve_name(ON_DEMAND["agents"])
     return registry(
@@ -344,7 +344,7 @@ def _approvals(settings: Settings) -> ApprovalFile:
     return ApprovalFile(settings.mcp.approvals or data_folder() / "approvals.json")
 
 
-class Places(Mapping[str, str]):
+class _Lookup(Mapping[str, str]):
     """Looks up `${…}` in the settings of a server or an agent: a variable or a secret."""
 
     def __init__(self, secrets: Secrets, who: str) -> None:
