@@ -1,11 +1,11 @@
-"""Teams: ready settings of agents, tools, context and limits for one kind of work (floor 7)."""
+"""Makes teams: a Plansmith with agents, tools, context and limits for one kind of work."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from plansmith.adapters.agents.coder import coder
@@ -39,6 +39,7 @@ from plansmith.ports import (
     ToolSource,
 )
 from plansmith.wiring import (
+    Parts,
     known_agents,
     make_model,
     make_servers,
@@ -47,11 +48,11 @@ from plansmith.wiring import (
     make_tools,
 )
 
-AT_ONCE: Final = {"researcher": 4, "coder": 4, "sql_writer": 4}
-# Room on the shortlist for every agent of a team beside the person's own tools.
-OFFERED: Final = 12
-# A chart shows the rows of a step in the plan that was approved: it does nothing with them.
-HARMLESS: Final = ("charts.draw",)
+CALLS_AT_ONCE: Final = {"researcher": 4, "coder": 4, "sql_writer": 4}
+# The shortlist must be long enough for every agent of a team and the person's tools.
+_SHORTLIST_LENGTH: Final = 12
+# A chart only draws the rows of a step in the approved plan.
+_MAY_GET_DATA: Final = ("charts.draw",)
 Tell = Callable[[str], None]
 
 
@@ -63,17 +64,17 @@ def research(
     tell: Tell = lambda _: None,
     store: PlanStore | None = None,
 ) -> Plansmith:
-    """Researchers and coders over a folder of documents, MCP servers, and what else is set.
+    """Makes a team of researchers and coders that search documents, MCP servers and the web.
 
-    `model` takes the place of every model of the settings, `store` that of their store; charts and
-    files go to `folder`.
+    `model` replaces every model of the settings, `store` their store; charts and files go to
+    `folder`.
     """
     base = _Base.of(settings, model=model, folder=folder, tell=tell)
     documents = _documents(base.settings.documents)
     readers = _readers(base, documents)
     if not readers:
         hint = "give a folder with --docs, or set up an MCP server that searches"
-        raise Misconfigured("there is nothing to do research in", hint=hint)
+        raise Misconfigured("there are no sources to research", hint=hint)
     prompts = base.settings.planner.prompts
     team: list[Agent] = [
         researcher(model=base.worker, sources=readers, prompts=prompts),
@@ -83,7 +84,7 @@ def research(
     if base.settings.planner.background_search:
         context.append(Background(readers, base.clock))
     agents = [Reflecting(agent=each, model=base.worker, prompts=prompts) for each in team]
-    record = Team(name="research", documents=base.documents, folder=base.own_folder)
+    record = Team(name="research", documents=base.documents, folder=base.other_folder)
     return base.smith(record, store, agents=agents, context=context, hidden=base.servers)
 
 
@@ -97,13 +98,13 @@ def data(
     tell: Tell = lambda _: None,
     store: PlanStore | None = None,
 ) -> Plansmith:
-    """A SQL writer for one database, and a coder; with `sql_only`, statements that are not run.
+    """Makes a team of a SQL writer and a coder; with `sql_only`, SQL is written but not run.
 
-    The documents of the settings are what is to be known about the data. Where only SQL is
-    wanted, hand the question over with `plan(question, target="sql_writer")`.
+    The documents of the settings describe the data. With `sql_only`, ask with
+    `plan(question, target="sql_writer")`.
     """
     base = _Base.of(settings, model=model, folder=folder, tell=tell)
-    _find(database)
+    _check_exists(database)
     prompts = base.settings.planner.prompts
     knowledge = make_sources(base.settings.documents, tell=tell)
     writer = sql_writer(
@@ -120,7 +121,7 @@ def data(
     record = Team(
         name="data",
         documents=base.documents,
-        folder=base.own_folder,
+        folder=base.other_folder,
         database=address,
         password_needed=address != database,
         sql_only=sql_only,
@@ -137,14 +138,14 @@ def rebuild(
     model: ChatModel | None = None,
     tell: Tell = lambda _: None,
 ) -> Plansmith:
-    """The team that a run recorded, for a process that goes on with the run."""
+    """Makes the team that a run records, so that another process can continue the run."""
     settings = settings.replace(documents=tuple(map(Path, team.documents)))
     folder = Path(team.folder) if team.folder else None
     if team.name == "research":
         return research(settings, model=model, folder=folder, tell=tell, store=store)
     return data(
         settings,
-        database=_address(team, settings),
+        database=_with_password(team, settings),
         sql_only=team.sql_only,
         model=model,
         folder=folder,
@@ -154,7 +155,7 @@ def rebuild(
 
 
 def without_password(database: str) -> str:
-    """The address of a database as a journal may keep it."""
+    """Returns the address of a database without its password."""
     parts = urlsplit(database)
     if parts.password is None:
         return database
@@ -162,27 +163,27 @@ def without_password(database: str) -> str:
     return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}@{host}"))
 
 
-def _address(team: Team, settings: Settings) -> str:
-    """The address with its password, which only the settings have."""
+def _with_password(team: Team, settings: Settings) -> str:
+    """Returns the address with its password, which only the settings have."""
     if not team.password_needed:
         return team.database
     known = settings.builtin.databases.values()
     found = [each for each in known if without_password(each) == team.database]
     if not found:
-        hint = "name it with its password among [builtin.databases] of your settings"
-        raise Misconfigured(f"the password of {team.database} is not kept in runs", hint=hint)
+        hint = "add it with its password to [builtin.databases] of your settings"
+        raise Misconfigured(f"the password of {team.database} is not stored in runs", hint=hint)
     return found[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Base:
-    """What every team is made from."""
+    """The parts that every team is made from."""
 
     settings: Settings
     folder: Path
     clock: Clock
     secrets: SecretBox
-    own: Sequence[ToolSource]
+    tools: Sequence[ToolSource]
     servers: Sequence[ToolSource]
     worker: ChatModel
     model: ChatModel | None
@@ -192,17 +193,17 @@ class _Base:
     def of(
         cls, settings: Settings | None, *, model: ChatModel | None, folder: Path | None, tell: Tell
     ) -> _Base:
-        """The settings with the limits of a team, and the parts that they lead to."""
+        """Adjusts the settings for a team and makes the parts."""
         given = settings or load_settings()
         if model is None and given.models.plan.model in ("demo", "rules"):
             hint = "name a model with --model, such as openai:gpt-5, or set PLANSMITH_MODEL"
             raise Misconfigured("a team needs a language model, and none is set", hint=hint)
         settings = given.replace(
-            run=given.run.replace(per_tool=AT_ONCE | given.run.per_tool),
-            planner=given.planner.replace(top_k=max(given.planner.top_k, OFFERED)),
+            run=given.run.replace(per_tool=CALLS_AT_ONCE | given.run.per_tool),
+            planner=given.planner.replace(top_k=max(given.planner.top_k, _SHORTLIST_LENGTH)),
         )
         clock, secrets = SystemClock(), SecretBox(settings.secrets)
-        # A team has its own choice of built-in tools, and puts the servers where they belong.
+        # A team chooses its built-in tools itself, and uses the MCP servers in its own way.
         plain = settings.replace(builtin=BuiltinSettings(enabled=False), mcp={})
         servers = make_servers(settings, secrets=secrets, tell=tell)
         return cls(
@@ -210,7 +211,7 @@ class _Base:
             folder=folder or Path.cwd(),
             clock=clock,
             secrets=secrets,
-            own=_sources(make_tools(plain, clock=clock, secrets=secrets, tell=tell)),
+            tools=_sources(make_tools(plain, clock=clock, secrets=secrets, tell=tell)),
             servers=[] if servers is None else [servers],
             worker=model or make_model(settings.models.role("agents"), clock=clock),
             model=model,
@@ -218,14 +219,14 @@ class _Base:
         )
 
     @property
-    def own_folder(self) -> str:
-        """Where files go, if not to the folder of the process."""
+    def other_folder(self) -> str:
+        """The folder for files; empty if it is the working folder."""
         folder = self.folder.resolve()
         return "" if folder == Path.cwd().resolve() else str(folder)
 
     @property
     def documents(self) -> tuple[str, ...]:
-        """The documents of the settings, wherever the next process starts."""
+        """The documents of the settings, as absolute paths."""
         return tuple(str(each.resolve()) for each in self.settings.documents)
 
     def smith(
@@ -238,61 +239,57 @@ class _Base:
         shown: Sequence[ToolSource] = (),
         hidden: Sequence[ToolSource] = (),
     ) -> Plansmith:
-        """The team as a Plansmith; `hidden` are the sources that only agents use."""
+        """Makes the Plansmith; plans use the `shown` sources, only agents the `hidden` ones."""
         writers: list[ToolSource] = [ChartTools(self.folder), WorkspaceTools(self.folder)]
         files = writers if self.settings.builtin.write else []
         limits = self.settings.run
-        models: dict[str, Any] = {}
-        if self.model is not None:
-            models = dict.fromkeys(("model", "triage_model", "report_model"), self.model)
-        # Whoever gives a store uses it for other runs too, and closes it.
-        own = {} if store is None else {"store": store, "shared_store": True}
-        made: Plansmith = make_smith(
-            self.settings,
+        parts = Parts(
             team=team,
             tell=self.tell,
             clock=self.clock,
             secrets=self.secrets,
-            tools=[*files, *self.own, *shown, *map(ForAgents, hidden)],
+            tools=[*files, *self.tools, *shown, *map(ForAgents, hidden)],
             agents=[*agents, *known_agents(self.settings, secrets=self.secrets)],
             context=context,
-            limits=limits.replace(data_free=(*limits.data_free, *HARMLESS)),
-            **models,
-            **own,
+            limits=limits.replace(data_free=(*limits.data_free, *_MAY_GET_DATA)),
         )
-        return made
+        if (model := self.model) is not None:
+            parts |= {"model": model, "triage_model": model, "report_model": model}
+        if store is not None:  # the caller uses it for other runs too, and closes it
+            parts |= {"store": store, "shared_store": True}
+        return make_smith(self.settings, **parts)
 
 
 class ForAgents:
-    """A source that agents use and plans do not; closed with everything else."""
+    """A source that only agents use, kept here so that it is closed with the team."""
 
     def __init__(self, source: ToolSource) -> None:
         self._source = source
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """None that a plan could name."""
+        """Returns no tools, so that plans cannot name any."""
         return ()
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Nobody is asked here."""
+        """Refuses every call."""
         del arguments, call
         raise ToolFailed(f"{tool} is for agents only")
 
     async def close(self) -> None:
-        """Let go of the source."""
+        """Closes the source."""
         if isinstance(self._source, Closing):
             await self._source.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """A search on the request before there is a plan, as context for the planner."""
+    """Searches for the request before planning, as context for the planner."""
 
     sources: Sequence[ToolSource]
     clock: Clock
 
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        """What the first source that can search has found; without a result, why there is none."""
+        """Returns what the first search tool finds; raises why if it finds nothing."""
         for source in self.sources:
             if any(spec.search for spec in await source.tools()):
                 found = await investigate(
@@ -308,33 +305,33 @@ class Background:
         raise ToolFailed("no tool is marked as search", hint="set up an MCP server that searches")
 
 
-def _sources(tools: Sequence[Any]) -> list[ToolSource]:
-    """Functions and sources as sources alone, which is what agents take."""
+def _sources(tools: Sequence[FunctionTool | ToolSource]) -> list[ToolSource]:
+    """Puts the functions among the tools into one source: agents take sources alone."""
     functions = [each for each in tools if isinstance(each, FunctionTool)]
     others = [each for each in tools if not isinstance(each, FunctionTool)]
     return [FunctionTools(functions), *others] if functions else others
 
 
 def _documents(paths: Sequence[Path]) -> Path | None:
-    """The one folder that researchers read, if there is one."""
+    """Returns the folder that researchers read, if there is one."""
     if not paths:
         return None
     if len(paths) > 1 or not paths[0].is_dir():
-        hint = "give one folder; what is below it is read too"
-        raise Misconfigured("the research team reads one folder of documents", hint=hint)
+        hint = "give one folder; its subfolders are read too"
+        raise Misconfigured("the research team needs exactly one folder of documents", hint=hint)
     return paths[0]
 
 
 def _readers(base: _Base, documents: Path | None) -> list[ToolSource]:
-    """What researchers search and read."""
+    """Returns the sources that researchers search and read."""
     web = base.settings.builtin
     files = [FileTools(documents)] if documents else []
     pages = [FetchTools(web.hosts, private=web.private)] if web.hosts or web.private else []
-    return [*files, *pages, *base.own, *base.servers]
+    return [*files, *pages, *base.tools, *base.servers]
 
 
-def _find(database: str) -> None:
-    """Say at the start that a file is not there, and not in the middle of a plan."""
+def _check_exists(database: str) -> None:
+    """Refuses a missing database file now, not in the middle of a plan."""
     scheme, path = database.partition(":")[0], Path(unquote(urlsplit(database).path)[1:])
     if scheme in ("sqlite", "duckdb") and not path.expanduser().is_file():
         raise Misconfigured(f"there is no database {path}", hint="check the path")

@@ -42,7 +42,7 @@ from plansmith.ports import Call
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
-from plansmith.teams import AT_ONCE
+from plansmith.teams import CALLS_AT_ONCE
 from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
@@ -693,8 +693,8 @@ async def test_up_to_four_researchers_and_coders_work_in_parallel() -> None:
     assert shape_of(value) == "deepresearch"
     plan = dialect("spring").read(value).plan
     assert plan is not None
-    assert AT_ONCE["researcher"] == AT_ONCE["coder"] == 4
-    limits = RunLimits(per_tool=AT_ONCE)
+    assert CALLS_AT_ONCE["researcher"] == CALLS_AT_ONCE["coder"] == 4
+    limits = RunLimits(per_tool=CALLS_AT_ONCE)
     smith = Plansmith(agents=[researcher, coder], limits=limits)
     run = await smith.run((await smith.submit(plan)).id)
     assert run.status is RunStatus.DONE

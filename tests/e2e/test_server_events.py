@@ -101,7 +101,7 @@ async def test_twenty_streams_are_all_alive_and_end_with_the_server(tmp_path: Pa
     async with serving(tmp_path) as house:
         streams = [house.stream() for _ in range(20)]
         assert {(await anext(each))["event"] for each in streams} == {"snapshot"}
-        assert house.server_state.meters.streams == 20
+        assert house.server_state.metrics.streams == 20
         await house.begin(tool_step("a", "mail"))
         for each in streams:
             assert (await anext(each))["data"]["body"]["type"] == "run_created"

@@ -188,7 +188,7 @@ async def test_of_many_streams_at_once_none_is_one_too_many(
         tasks = [asyncio.create_task(one()) for _ in range(20)]
         ended = asyncio.as_completed(tasks)
         assert [await next(ended) for _ in range(15)] == [503] * 15
-        assert house.server_state.meters.streams == 5
+        assert house.server_state.metrics.streams == 5
         begun.set()
         codes = await asyncio.gather(*tasks)
         assert (codes.count(200), codes.count(503)) == (5, 15)

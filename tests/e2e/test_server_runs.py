@@ -176,7 +176,7 @@ async def test_a_step_that_asks_waits_for_the_answer_and_takes_only_one_that_fit
         path = f"/v1/runs/{run['id']}/answers"
         name = run["questions"][0]["question"]
         left = await house.post(path, {"question": name, "you_decide": True}, 409)
-        assert "own" in left["detail"]
+        assert "only you" in left["detail"]
         await house.post(path, {"question": name, "answer": "Paris"}, 409)
         await house.post(path, {"question": name, "answer": "Rome"})
         run = await house.until(run["id"], "done")

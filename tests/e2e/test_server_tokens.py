@@ -24,10 +24,10 @@ from plansmith.config import data_folder
 from plansmith.errors import Misconfigured
 from plansmith.server.openapi import Route
 from plansmith.server.route_table import PAGES, ROUTES
-from plansmith.server.tokens import PERSONS, SCOPES, TokenFile
+from plansmith.server.tokens import PERSON_SCOPES, SCOPES, TokenFile
 
 EVERY = [*ROUTES, *PAGES]
-HTTP = sorted(PERSONS)
+HTTP = sorted(PERSON_SCOPES)
 ASK = {"id": "which", "kind": "ask", "question": "Which city?"}
 DOORS = [
     ("POST", "/mcp", "mcp"),
@@ -51,7 +51,7 @@ async def browser(house: House) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def test_every_route_has_a_scope_and_what_changes_something_more_than_a_look() -> None:
-    assert {each.scope for each in EVERY} <= PERSONS
+    assert {each.scope for each in EVERY} <= PERSON_SCOPES
     harmless = {"/v1/runs/{id}/plan/check", "/v1/schedules/preview", "/v1/logout"}
     for each in EVERY:
         assert (each.scope == "look") == (each.method == "GET" or each.path in harmless), each.path
@@ -353,7 +353,7 @@ def test_the_tokens_command_makes_lists_and_revokes(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     secret = made.stdout.strip()
     assert re.fullmatch(r"pst_[\w-]{43}", secret)
-    assert "this once" in made.stderr
+    assert "not shown again" in made.stderr
     file = TokenFile(tmp_path / "plansmith" / "tokens.json")
     [token] = file.all()
     assert (token.name, token.scopes) == ("ci", ("look", "propose"))
@@ -376,9 +376,9 @@ def test_the_tokens_command_makes_lists_and_revokes(tmp_path: Path) -> None:
     [
         (["create", "x", "--scope", "everything"], "scopes are look"),
         (["create", "x", "--scope", ","], "needs a scope"),
-        (["create", "x y", "--scope", "look"], "no name"),
+        (["create", "x y", "--scope", "look"], "not a valid name"),
         (["create", "x", "--scope", "look", "--expires", "soon"], "30d"),
-        (["create", "x", "--scope", "mcp,approve"], "cannot approve"),
+        (["create", "x", "--scope", "mcp,approve"], "cannot have the scope approve"),
         (["revoke", "nobody"], "tokens list"),
     ],
 )

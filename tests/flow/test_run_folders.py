@@ -94,7 +94,7 @@ def test_last_is_the_last_run_of_this_folder(person: Person) -> None:
     person.types(person.a, "run", "plan.json", "--no-input")
     run = person.shown(person.a)
     code, _, err = person.types(person.b, "approve", "last", run["hash"], "--run")
-    assert (code, "no run of this folder" in err) == (2, True)
+    assert (code, "no run in this folder" in err) == (2, True)
     person.types(person.b, "run", "plan.json", "--no-input")
     assert person.shown(person.a)["id"] == run["id"]
     assert person.shown(person.b)["id"] != run["id"]

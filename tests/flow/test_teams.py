@@ -402,6 +402,7 @@ async def test_an_mcp_server_that_searches_is_for_the_researcher_and_not_for_pla
         mcp={"servers": {"web": server}, "approvals": tmp_path / "approvals.json"},
     )
     servers = make_servers(given, secrets=SecretBox({}))
+    assert servers is not None
     await approved(servers)
     await servers.close()
     cited: Json = {"url": "https://example.org/may", "quote": "90 mm in May"}
@@ -436,7 +437,7 @@ async def test_a_background_search_without_a_search_tool_is_told_and_planning_go
 
 
 def test_research_needs_something_to_search_in_and_a_model(tmp_path: Path, library: Path) -> None:
-    with pytest.raises(Misconfigured, match="nothing to do research in"):
+    with pytest.raises(Misconfigured, match="no sources to research"):
         research(settings(tmp_path), model=Cast())
     with pytest.raises(Misconfigured, match="needs a language model"):
         research(settings(tmp_path, documents=[library], models={"plan": "rules"}))

@@ -25,7 +25,7 @@ from plansmith.text import clip, safe
 
 
 def run_json(run: Run, session: Session) -> dict[str, Json]:
-    """All that is known of a run."""
+    """Returns everything about a run as JSON."""
     return {
         "id": run.id,
         "status": run.status.value,
@@ -64,7 +64,7 @@ def _step_json(state: StepState) -> dict[str, Json]:
 
 
 def next_commands(run: Run, session: Session) -> Iterator[str]:
-    """The commands that bring a run further, as they are typed; the last one runs it."""
+    """Yields the commands that continue a run; the last one runs it."""
     if run.damage:
         yield session.command("repair", run.id)
         return
@@ -88,22 +88,22 @@ def next_commands(run: Run, session: Session) -> Iterator[str]:
 
 
 def waiting_lines(run: Run, session: Session) -> Iterator[str]:
-    """What the run waits for, and how to give it."""
+    """Yields what the run waits for, and the commands to continue it."""
     commands = list(next_commands(run, session))
     if not commands:
         return
-    waits = len(commands) > 1
-    yield session.words["waits"] if waits else session.words["go_on"]
+    has_decision = len(commands) > 1
+    yield session.words["waits"] if has_decision else session.words["go_on"]
     for asked in run.questions.values():
         yield from question_lines(asked, session, run)
     yield from (f"  {safe(each)}" for each in commands[:-1])
-    if waits:
+    if has_decision:
         yield session.words["then"]
     yield f"  {safe(commands[-1])}"
 
 
 def review_lines(run: Run, events: Sequence[Event], session: Session) -> Iterator[str]:
-    """What a person has to see before approving: steps, arguments, effects, cost, hash."""
+    """Yields what a person has to see before approving: steps, arguments, cost, hash."""
     if run.plan is None:
         return
     yield from plan_lines(run.plan, run.templates)
@@ -115,7 +115,7 @@ def review_lines(run: Run, events: Sequence[Event], session: Session) -> Iterato
         yield from problem_lines(run.problems, session.words["locale"])
     if run.folder:
         yield session.words["folder"].format(folder=safe(run.folder))
-    yield from early_lines(run, session)
+    yield from prefetch_lines(run, session)
     yield from continued_lines(run, session)
     yield session.words["review"]
     asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
@@ -125,16 +125,16 @@ def review_lines(run: Run, events: Sequence[Event], session: Session) -> Iterato
 
 
 def continued_lines(run: Run, session: Session) -> Iterator[str]:
-    """How much of a run is done already, in which earlier one, and will not run again."""
-    taken = [step for step in run.steps.values() if step.reused_from]
-    if run.plan is None or run.origin.kind != "run" or not taken:
+    """Yields how many steps an earlier run has done, which will not run again."""
+    reused = [step for step in run.steps.values() if step.reused_from]
+    if run.plan is None or run.origin.kind != "run" or not reused:
         return
     total = sum(not step.disabled for step in run.plan.steps)
-    yield session.words["continued"].format(done=len(taken), total=total, run=run.origin.id)
+    yield session.words["continued"].format(done=len(reused), total=total, run=run.origin.id)
 
 
-def ran(run: Run, session: Session) -> str:
-    """What a run has done so far, for a person who lets it go no further."""
+def done_so_far(run: Run, session: Session) -> str:
+    """Says what a run has done so far, for a person who stops it."""
     if any(state.attempts for state in run.steps.values()):
         return session.words["ran_before"]
     if run.prefetches:
@@ -143,15 +143,15 @@ def ran(run: Run, session: Session) -> str:
     return session.words["ran_nothing"]
 
 
-def early_lines(run: Run, session: Session) -> Iterator[str]:
-    """What was read before anybody was asked."""
+def prefetch_lines(run: Run, session: Session) -> Iterator[str]:
+    """Yields the reads that were made before the review."""
     for each in run.prefetches.values():
         at = f"{each.started_at:%H:%M:%S} UTC"
         yield session.words["read_early"].format(tool=safe(each.tool), at=at)
 
 
 def revision_lines(events: Sequence[Event], session: Session) -> Iterator[str]:
-    """How the last plan differs from the one before, and why there is a new one."""
+    """Yields the changes from the previous plan to the last one, and their cause."""
     plans = [each.body for each in events if isinstance(each.body, PlanProposed)]
     if len(plans) < 2:
         return
@@ -162,19 +162,19 @@ def revision_lines(events: Sequence[Event], session: Session) -> Iterator[str]:
 
 
 def change_lines(before: Plan, after: Plan) -> Iterator[str]:
-    """The changes from one plan to another, without the revision's own number."""
+    """Yields the changes from one plan to another, except the revision number."""
     diff = diff_plans(before.replace(revision=1), after.replace(revision=1))
     yield from diff_lines(diff)
 
 
-def status_word(run: Run, session: Session) -> str:
-    """Where a run stands, in a word or two."""
+def status_text(run: Run, session: Session) -> str:
+    """Returns the status of a run in the person's language."""
     approved = run.status is RunStatus.REVIEWING and run.is_approved
     return session.words["approved" if approved else run.status.value]
 
 
 def _state_lines(run: Run, session: Session) -> Iterator[str]:
-    """Why a run stands as it does, where there is more to say than its status."""
+    """Yields the reasons of a run's status, if there are any."""
     if run.interrupted:
         yield session.words["interrupted"]
     if run.damage:
@@ -186,9 +186,9 @@ def _state_lines(run: Run, session: Session) -> Iterator[str]:
 
 
 def run_lines(run: Run, session: Session) -> Iterator[str]:
-    """A run as `show` shows it: where it stands, its steps, and what came of them."""
+    """Yields the lines of `plansmith show`: status, steps and results."""
     now = session.smith.runs.journals.clock.now()
-    yield f"Run {run.id}: {status_word(run, session)}"
+    yield f"Run {run.id}: {status_text(run, session)}"
     yield f"  {clip(safe(run.request), 200)}"
     if run.folder:
         yield f"  {session.words['folder'].format(folder=safe(run.folder))}"

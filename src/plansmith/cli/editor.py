@@ -1,4 +1,4 @@
-"""Opens a plan in the person's editor; nothing they wrote is lost."""
+"""Opens a plan in the person's editor; keeps the file if the plan cannot be used."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from plansmith.review.render import problem_lines
 
 
 async def edit_in_editor(session: Session, run: Run) -> Run:
-    """The run with the plan as the person left it in the editor; checked, then taken."""
+    """Opens the plan of a run in the editor, checks the result and saves it in the run."""
     if run.plan is None:
         raise Refused(f"run {run.id} has no plan")
     editor = _editor(session)
-    path = _written(run)
+    path = _temporary_file(run)
     before = path.read_bytes()
     while True:
         await _open(editor, path)
@@ -36,8 +36,8 @@ async def edit_in_editor(session: Session, run: Run) -> Run:
         try:
             edited = await edit_from(session, run, str(path))
         except InvalidPlan as error:
-            _tell(session, error)
-            if not _again(session):
+            _show_problems(session, error)
+            if not _wants_again(session):
                 again = session.command("edit", run.id, "--file", str(path))
                 session.say(session.words["kept"].format(path=path), f"  {again}")
                 raise
@@ -50,7 +50,7 @@ async def edit_in_editor(session: Session, run: Run) -> Run:
 
 
 async def edit_from(session: Session, run: Run, name: str) -> Run:
-    """The run with the plan of a file."""
+    """Replaces the plan of a run by the plan of a file."""
     found = read_plan(read_file(name))
     if not isinstance(found, Plan):
         raise InvalidPlan(found)
@@ -60,7 +60,7 @@ async def edit_from(session: Session, run: Run, name: str) -> Run:
     return edited
 
 
-def _written(run: Run) -> Path:
+def _temporary_file(run: Run) -> Path:
     handle, name = tempfile.mkstemp(prefix=f"plansmith-{run.id[:13]}-", suffix=".yaml")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(to_yaml(run.plan) if run.plan else "")
@@ -70,30 +70,34 @@ def _written(run: Run) -> Path:
 def _editor(session: Session) -> str:
     named = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not named and not session.has_person:
-        # The usual editor would wait for a terminal for ever.
+        # vi would wait for a terminal for ever.
         hint = "give the plan with --file, or set EDITOR"
         raise Misconfigured("there is no terminal to edit the plan in", hint=hint)
     return named or "vi"
 
 
 async def _open(editor: str, path: Path) -> None:
-    words = [*shlex.split(editor), str(path)]
+    command = [*shlex.split(editor), str(path)]
     try:
-        process = await asyncio.create_subprocess_exec(*words)
+        process = await asyncio.create_subprocess_exec(*command)
     except OSError as error:
         hint = "set EDITOR to your editor"
-        raise Misconfigured(f"{words[0]} cannot be started: {error.strerror}", hint=hint) from None
+        raise Misconfigured(
+            f"{command[0]} cannot be started: {error.strerror}", hint=hint
+        ) from None
     if await process.wait():
-        raise Misconfigured(f"{words[0]} ended with {process.returncode}", hint="set EDITOR")
+        raise Misconfigured(
+            f"{command[0]} ended with {process.returncode}", hint="set EDITOR to your editor"
+        )
 
 
-def _tell(session: Session, error: InvalidPlan) -> None:
+def _show_problems(session: Session, error: InvalidPlan) -> None:
     problems = [each for each in error.problems if isinstance(each, Problem)]
     session.say(*problem_lines(problems, session.words["locale"]))
 
 
-def _again(session: Session) -> bool:
-    """Whether the person wants the editor again; without one to ask, no."""
+def _wants_again(session: Session) -> bool:
+    """Asks whether to open the editor again; no without a terminal."""
     if not session.has_person:
         return False
     typed = ask_line(session.words["edit_again"])

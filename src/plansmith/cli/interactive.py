@@ -1,4 +1,4 @@
-"""Carries a run through on a terminal: review, run, questions, report."""
+"""Runs a plan on a terminal: review, execution, questions, report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from plansmith.cli.describe import ran, review_lines, run_json, waiting_lines
+from plansmith.cli.describe import done_so_far, review_lines, run_json, waiting_lines
 from plansmith.cli.editor import edit_in_editor
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.questions import (
@@ -38,12 +38,12 @@ from plansmith.review.policy import active_steps, effects
 from plansmith.review.render import problem_lines
 from plansmith.text import safe
 
-# A read that is cut off is made again: long enough to press Ctrl-C twice is long enough.
+# The time to press Ctrl-C a second time; reads that it cuts off are made again.
 _DETACH_S: Final = 2.0
 
 
 class Stop(StrEnum):
-    """How the run was left."""
+    """Why a command stopped running a run."""
 
     ITSELF = "itself"
     DETACHED = "detached"
@@ -51,7 +51,7 @@ class Stop(StrEnum):
 
 
 class Watcher:
-    """Takes in the events of one run, whoever writes them, and shows each of them once."""
+    """Follows the events of a run, whichever process writes them, and shows each once."""
 
     def __init__(self, session: Session, run_id: str) -> None:
         self.session = session
@@ -63,11 +63,11 @@ class Watcher:
 
     @property
     def run(self) -> Run:
-        """The run as far as its events were seen."""
+        """The run after the events so far."""
         return self._fold.result()
 
     async def skip(self) -> None:
-        """Take in what was before this command, without showing it anew."""
+        """Reads the events from before this command without showing them."""
         if vars(self.session.args).get("jsonl"):
             return
         async for event in self.session.smith.events(self.run_id):
@@ -75,12 +75,12 @@ class Watcher:
             self._fold.take(event)
 
     async def catch_up(self) -> None:
-        """Show what is there and was not shown yet."""
+        """Shows the events that were not shown yet."""
         async for event in self.session.smith.events(self.run_id, after=self.number):
             self._take(event)
 
     async def follow(self) -> None:
-        """Show events as they come, until the run is over."""
+        """Shows events as they come, until the run is over."""
         news = self.session.smith.events(self.run_id, after=self.number, follow=True)
         async for event in news:
             if event.number > self.number:
@@ -96,7 +96,7 @@ class Watcher:
 
 @asynccontextmanager
 async def interrupts() -> AsyncGenerator[asyncio.Queue[None]]:
-    """Ctrl-C as something to wait for, instead of an exception anywhere."""
+    """Puts each Ctrl-C into a queue instead of raising KeyboardInterrupt."""
     hits: asyncio.Queue[None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
@@ -111,8 +111,8 @@ async def interrupts() -> AsyncGenerator[asyncio.Queue[None]]:
 
 
 @asynccontextmanager
-async def _telling(watcher: Watcher) -> AsyncGenerator[None]:
-    """What a new plan's making tells goes where the run is shown: lines would break a block."""
+async def _planning_shown_in(watcher: Watcher) -> AsyncGenerator[None]:
+    """Shows messages of the planner in the view: other lines would break its block."""
     smith = watcher.session.smith
     before, smith.runs.planner.tell = smith.runs.planner.tell, watcher.view.say
     try:
@@ -121,29 +121,29 @@ async def _telling(watcher: Watcher) -> AsyncGenerator[None]:
         smith.runs.planner.tell = before
 
 
-class Conducted(NamedTuple):
-    """Where a run stands after it was conducted, and whether a person stopped that."""
+class Executed(NamedTuple):
+    """A run after its execution, and why that stopped."""
 
     run: Run
     stop: Stop
 
 
-async def conduct(watcher: Watcher) -> Conducted:
-    """Run until it is over or waits; Ctrl-C once detaches, twice cancels."""
+async def execute(watcher: Watcher) -> Executed:
+    """Executes a run until it is over or waits; Ctrl-C once detaches, twice cancels."""
     session, run_id = watcher.session, watcher.run_id
     watcher.view = session.view()
     watcher.stopped_elsewhere.clear()
     await watcher.catch_up()
-    async with ticking(watcher.view), interrupts() as hits, _telling(watcher):
+    async with ticking(watcher.view), interrupts() as hits, _planning_shown_in(watcher):
         following = asyncio.ensure_future(watcher.follow())
         running = asyncio.ensure_future(session.smith.run(run_id))
         try:
             stop = await _until_stopped(watcher, running, hits)
         finally:
-            await _drop(following)
+            await _cancelled(following)
             await watcher.catch_up()
     run = await running if stop is Stop.ITSELF else await session.smith.get(run_id)
-    return Conducted(run, stop)
+    return Executed(run, stop)
 
 
 async def _until_stopped(
@@ -154,7 +154,7 @@ async def _until_stopped(
     if await _first(running, hits.get, elsewhere) == 0:
         return Stop.ITSELF
     if watcher.stopped_elsewhere.is_set():
-        # Its own next word would be refused: another process has stopped the run already.
+        # Another process has stopped the run: stop the execution here, too.
         over = watcher.run.cancel_asked
         await (smith.cancel(run_id, by=by) if over else smith.pause(run_id, by=by))
         await asyncio.wait([running])
@@ -167,33 +167,33 @@ async def _until_stopped(
     if first == 1:
         watcher.view.say(watcher.session.words["cancelling"])
         await smith.cancel(run_id, by=by)
-    await _drop(pausing)
+    await _cancelled(pausing)
     return Stop.CANCELLED if first == 1 else Stop.DETACHED
 
 
 async def _has_effects_under_way(watcher: Watcher) -> bool:
-    """Whether a call runs that must not be cut off, since nobody could say how it ended."""
+    """Whether a call is running that may change something and so must not be cut off."""
     run = watcher.run
     if run.plan is None:
         return False
     units = [named_unit(run.plan, name, run.templates) for name in run.calls_open]
-    return await _change_something(watcher.session, [unit.step for unit in units if unit])
+    return await _any_changes(watcher.session, [unit.step for unit in units if unit])
 
 
-async def _is_known_to_read(session: Session, run: Run) -> bool:
-    """Whether a word given beforehand for reads covers the plan: not where a deed is missing."""
+async def _is_read_only(session: Session, run: Run) -> bool:
+    """Whether `--yes-read-only` covers the plan: not if a requested change is missing."""
     return not missing_in(run.problems) and await _only_reads(session, run)
 
 
 async def _only_reads(session: Session, run: Run) -> bool:
-    """Whether a plan changes nothing and lets go of no change that was approved."""
+    """Whether a plan changes nothing, and drops no approved change."""
     if run.plan is None or run.drops:
         return False
     steps = list(active_steps(run.plan, run.templates))
-    return not await _change_something(session, steps)
+    return not await _any_changes(session, steps)
 
 
-async def _change_something(session: Session, steps: Sequence[StepFields]) -> bool:
+async def _any_changes(session: Session, steps: Sequence[StepFields]) -> bool:
     callees = await session.smith.runs.intake.callees()
     agents = {spec.name: spec for spec in session.smith.runs.intake.agents()}
     return any(
@@ -206,31 +206,31 @@ async def _change_something(session: Session, steps: Sequence[StepFields]) -> bo
 async def _first(
     future: asyncio.Future[Run],
     *others: Callable[[], Awaitable[object]],
-    timeout: float | None = None,  # noqa: ASYNC109 - the number says which was first, or none
+    timeout: float | None = None,  # noqa: ASYNC109 - returns None then
 ) -> int | None:
-    """Which of them came first; the future itself goes on whatever happens."""
+    """Returns the index of what finished first; leaves the future running."""
     tasks = [asyncio.ensure_future(other()) for other in others]
     every: list[asyncio.Future[Any]] = [future, *tasks]
     await asyncio.wait(every, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
     first = next((index for index, each in enumerate(every) if each.done()), None)
     for task in tasks:
-        await _drop(task)
+        await _cancelled(task)
     return first
 
 
-async def _drop(task: asyncio.Future[Any]) -> None:
+async def _cancelled(task: asyncio.Future[Any]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def carry(session: Session, run_id: str, *, fresh: bool = True) -> int:
-    """Bring a run as far as it goes now, and print what came of it."""
+async def run_interactively(session: Session, run_id: str, *, fresh: bool = True) -> int:
+    """Runs a run as far as it goes now, asks the person, and prints the result."""
     watcher = Watcher(session, run_id)
     if not fresh:
         await watcher.skip()
     stop = Stop.ITSELF
     try:
-        stop = await _through(watcher)
+        stop = await _until_rest(watcher)
     except KeyboardInterrupt:
         session.say("")
         stop = Stop.DETACHED
@@ -240,17 +240,17 @@ async def carry(session: Session, run_id: str, *, fresh: bool = True) -> int:
     return exit_of(run) if stop is Stop.ITSELF else Exit.INTERRUPTED
 
 
-async def _through(watcher: Watcher) -> Stop:
+async def _until_rest(watcher: Watcher) -> Stop:
     while True:
         run = await watcher.session.smith.get(watcher.run_id)
-        watcher.session.speak(run)
+        watcher.session.use_language_of(run)
         stop = await _advance(watcher, run)
         if stop is not None:
             return stop
 
 
 async def _advance(watcher: Watcher, run: Run) -> Stop | None:
-    """Do what a run needs next; how it stopped when that is nothing."""
+    """Does what a run needs next; returns why it stopped, or None to continue."""
     session = watcher.session
     if run.damage:
         raise JournalDamaged(run.damage)
@@ -264,22 +264,22 @@ async def _advance(watcher: Watcher, run: Run) -> Stop | None:
         case AwaitAnswer() | Paused():
             return None if await _ask(session, run) else Stop.ITSELF
         case _:
-            return await _go_on(watcher, run)
+            return await _execute(watcher, run)
 
 
-async def _go_on(watcher: Watcher, run: Run) -> Stop | None:
-    """Plan or run, whatever comes next; how it stopped when nothing came of that."""
+async def _execute(watcher: Watcher, run: Run) -> Stop | None:
+    """Plans or executes; returns why it stopped, or None to continue."""
     session = watcher.session
     if run.plan is not None:
         await session.refuse_what_cannot_run(run.plan)
-    conducted = await conduct(watcher)
-    # Nothing new: another process has the run, or it cannot go on here.
-    stuck = conducted.run.last == run.last
-    return conducted.stop if stuck or conducted.stop is not Stop.ITSELF else None
+    executed = await execute(watcher)
+    # No new event: another process has the run, or it cannot continue here.
+    stuck = executed.run.last == run.last
+    return executed.stop if stuck or executed.stop is not Stop.ITSELF else None
 
 
 async def _review(session: Session, run: Run) -> bool:
-    """Show the plan and take the person's decision; false when there is none."""
+    """Shows the plan and asks for a decision; returns False if there is none."""
     if run.plan is None:
         return False
     await session.refuse_what_cannot_run(run.plan)
@@ -291,8 +291,8 @@ async def _review(session: Session, run: Run) -> bool:
         return True
     if given:
         session.say("--approve-plan names another plan: this one is not approved")
-    elif vars(session.args).get("yes_read_only") and await _is_known_to_read(session, run):
-        # A plan by rules is reviewed whatever it does; the flag is the person's word for reads.
+    elif vars(session.args).get("yes_read_only") and await _is_read_only(session, run):
+        # A plan made by rules is always reviewed; the flag approves it if it only reads.
         await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
         return True
     return session.has_person and await _decide(session, run)
@@ -307,19 +307,19 @@ async def _decide(session: Session, run: Run) -> bool:
             session.say(session.words["approved"])
         case "no":
             await session.smith.decide(run.id, reject=True, by=session.by)
-            session.say(session.words["rejected"].format(ran=ran(run, session)))
+            session.say(session.words["rejected"].format(ran=done_so_far(run, session)))
         case "edit":
             await edit_in_editor(session, run)
         case "changes":
             await session.smith.request_changes(run.id, choice.text, by=session.by)
         case "later":
-            session.say(session.words["not_now"].format(ran=ran(run, session)))
+            session.say(session.words["not_now"].format(ran=done_so_far(run, session)))
             return False
     return True
 
 
 async def _ask(session: Session, run: Run) -> bool:
-    """Put the open questions to the person; false when one stays open."""
+    """Asks the open questions; returns False if one stays open."""
     if not session.has_person:
         return False
     for name, asked in run.questions.items():
@@ -342,20 +342,20 @@ async def _ask(session: Session, run: Run) -> bool:
     return True
 
 
-def _no_plan(session: Session, run: Run) -> str:
-    return session.words["degraded"].format(ran=ran(run, session))
+def _no_plan_text(session: Session, run: Run) -> str:
+    return session.words["degraded"].format(ran=done_so_far(run, session))
 
 
-def tell_no_plan(session: Session, run: Run) -> None:
-    """Say that planning failed, why, and how to try again."""
-    session.say(_no_plan(session, run))
+def say_no_plan(session: Session, run: Run) -> None:
+    """Says that planning failed, why, and how to try again."""
+    session.say(_no_plan_text(session, run))
     if run.problems:
         session.say(*problem_lines(run.problems, session.words["locale"]))
     session.say(session.words["try_again"], f"  {session.command('retry', run.id)}")
 
 
 def finish(session: Session, run: Run, *, detached: bool = False) -> None:
-    """Print what came of a run: data on stdout, and on stderr what to do next."""
+    """Prints the result of a run on stdout, and what to do next on stderr."""
     args = vars(session.args)
     if args.get("json"):
         print_json(run_json(run, session))
@@ -363,9 +363,9 @@ def finish(session: Session, run: Run, *, detached: bool = False) -> None:
         print_text(run.report or in_language(run.reason, session.words["locale"]))
     if is_unusable(run):
         found = problem_lines(run.problems, session.words["locale"])
-        session.say(_no_plan(session, run), *found)
+        session.say(_no_plan_text(session, run), *found)
     if has_no_plan(run):
-        tell_no_plan(session, run)
+        say_no_plan(session, run)
     if detached:
         session.say(session.words["detached"], f"  {session.command('resume', run.id)}")
     elif not run.status.over:

@@ -1,4 +1,4 @@
-"""`plansmith`: finds the command, loads only its module, turns errors into exit codes."""
+"""The `plansmith` command: loads the module of a subcommand, turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
+from pkgutil import resolve_name
 from typing import IO, Any, Final, NamedTuple, NoReturn, Protocol, cast
 
 from plansmith.cli.exit_codes import Exit
@@ -23,48 +24,47 @@ from plansmith.errors import (
     RunBusy,
     ToolFailed,
 )
-from plansmith.wiring import load
 
 
 class WrongUsage(PlansmithError):
-    """The words of a command do not fit what it takes; `usage` says what does."""
+    """The arguments of a command are wrong; `usage` says what is right."""
 
     def __init__(self, message: str, usage: str) -> None:
-        super().__init__(message, hint="--help tells more")
+        super().__init__(message, hint="see --help")
         self.usage = usage
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints can be told as JSON too."""
+    """A parser that raises its errors, so that they can be printed as JSON too."""
 
     def error(self, message: str) -> NoReturn:
-        """Leave the telling to whoever runs the command."""
+        """Raises the error instead of printing it."""
         raise WrongUsage(f"{self.prog}: {message}", self.format_usage())
 
 
 class Output:
-    """The one place that tells of failures; counts what the command itself has printed."""
+    """Prints failures; with --json also as JSON, unless the command printed JSON itself."""
 
     def __init__(self, *, wants_json: bool) -> None:
         self._wants_json = wants_json
-        self._counted: _Counted | None = None
+        self._counter: _CountingStream | None = None
 
     @contextmanager
-    def watched(self) -> Generator[None]:
-        """See whether a command that owes JSON prints any."""
+    def counted(self) -> Generator[None]:
+        """Counts what a command prints, if it has to print JSON."""
         if not self._wants_json:
             yield
             return
         before = sys.stdout
-        self._counted = _Counted(before)
-        sys.stdout = cast("Any", self._counted)
+        self._counter = _CountingStream(before)
+        sys.stdout = cast("Any", self._counter)
         try:
             yield
         finally:
             sys.stdout = before
 
     def failed(self, error: PlansmithError, code: Exit) -> Exit:
-        """Tell of a failure that was foreseen."""
+        """Prints an expected error; returns its exit code."""
         if isinstance(error, WrongUsage):
             sys.stderr.write(f"{error.usage}{error.message}\n")
         else:
@@ -72,36 +72,38 @@ class Output:
         problems: Sequence[Any] = getattr(error, "problems", ())
         listed = [each.shown_json() for each in problems]
         more = {"problems": listed} if listed else {}
-        self.owed(code, error.message, hint=error.hint, kind=type(error).__name__, **more)
+        self.print_json(code, error.message, hint=error.hint, kind=type(error).__name__, **more)
         return code
 
     def crashed(self, error: Exception) -> Exit:
-        """Tell of a failure that nobody foresaw, with all that helps to find it."""
+        """Prints an unexpected error with its traceback."""
         sys.stderr.write("".join(traceback.format_exception(error)))
-        hint = "this is a mistake in Plansmith: please report it with what stderr says"
-        self.owed(Exit.FAILED, f"{type(error).__name__}: {error}", hint=hint, kind="Crash")
+        hint = "this is a bug in Plansmith: please report it with the text on stderr"
+        self.print_json(Exit.FAILED, f"{type(error).__name__}: {error}", hint=hint, kind="Crash")
         return Exit.FAILED
 
-    def owed(self, code: int, message: str, *, hint: str = "", kind: str = "", **more: Any) -> None:
-        """Print JSON where it is wanted and the command has printed none."""
-        if not self._wants_json or (self._counted is not None and self._counted.letters):
+    def print_json(
+        self, code: int, message: str, *, hint: str = "", kind: str = "", **more: Any
+    ) -> None:
+        """Prints the outcome as JSON, if that is wanted and the command has printed none."""
+        if not self._wants_json or (self._counter is not None and self._counter.written):
             return
         name = Exit(code).name.lower()
-        told = {"code": name, "kind": kind, "message": message, "hint": hint, "exit": int(code)}
-        whole = {"error": told | more} if code else {"ok": True, "exit": 0}
+        error = {"code": name, "kind": kind, "message": message, "hint": hint, "exit": int(code)}
+        whole = {"error": error | more} if code else {"ok": True, "exit": 0}
         sys.stdout.write(json.dumps(whole, indent=2, ensure_ascii=True) + "\n")
         sys.stdout.flush()
 
 
-class _Counted:
-    """A stream that counts the letters it is given."""
+class _CountingStream:
+    """A stream that counts the characters written to it."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
-        self.letters = 0
+        self.written = 0
 
     def write(self, text: str) -> int:
-        self.letters += len(text)
+        self.written += len(text)
         return self._stream.write(text)
 
     def writelines(self, lines: Sequence[str]) -> None:
@@ -113,19 +115,19 @@ class _Counted:
 
 
 class Command(Protocol):
-    """What a command's module offers."""
+    """What the module of a command has to offer."""
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments."""
+        """Declares the arguments."""
         ...
 
     def main(self, args: argparse.Namespace) -> int:
-        """Do the work; return the exit code."""
+        """Runs the command; returns the exit code."""
         ...
 
 
 class Entry(NamedTuple):
-    """A line of the command table."""
+    """A row of the command table."""
 
     dotted: str
     summary: str
@@ -133,47 +135,47 @@ class Entry(NamedTuple):
 
 COMMANDS: Final = {
     "ask": Entry("ask:ASK", "plan a request, run the plan, print the report"),
-    "plan": Entry("ask:PLAN", "make a plan for a request, and only that"),
-    "research": Entry("team:RESEARCH", "have a team find out, and report"),
-    "data": Entry("team:DATA", "have a team answer from a database"),
-    "run": Entry("run:RUN", "run a plan file, or a run that waits"),
+    "plan": Entry("ask:PLAN", "make a plan for a request, without running it"),
+    "research": Entry("team:RESEARCH", "have a team of agents research a question"),
+    "data": Entry("team:DATA", "have a team of agents query a database"),
+    "run": Entry("run:RUN", "run a plan file, or continue a run"),
     "watch": Entry("run:WATCH", "follow a run"),
     "approve": Entry("decide:APPROVE", "approve the plan of a run"),
     "reject": Entry("decide:REJECT", "reject the plan of a run"),
     "answer": Entry("decide:ANSWER", "answer a question of a run"),
-    "edit": Entry("decide:EDIT", "change the plan of a run in $EDITOR"),
-    "changes": Entry("decide:CHANGES", "ask for another plan, in words"),
-    "undo": Entry("decide:UNDO", "go back to the plan before"),
-    "pause": Entry("decide:PAUSE", "start nothing more of a run"),
-    "resume": Entry("run:RESUME", "go on with a run, also after a crash"),
+    "edit": Entry("decide:EDIT", "edit the plan of a run in $EDITOR"),
+    "changes": Entry("decide:CHANGES", "describe changes to a plan, and plan again"),
+    "undo": Entry("decide:UNDO", "go back to the previous plan"),
+    "pause": Entry("decide:PAUSE", "pause a run"),
+    "resume": Entry("run:RESUME", "continue a run, also after a crash"),
     "retry": Entry("run:RETRY", "continue a run from what is done"),
-    "rerun": Entry("run:RERUN", "run everything of a run again"),
-    "skip": Entry("decide:SKIP", "leave a step out, and what needs it"),
-    "cancel": Entry("decide:CANCEL", "stop a run for good"),
+    "rerun": Entry("run:RERUN", "run the plan of a run again from the start"),
+    "skip": Entry("decide:SKIP", "skip a step, and the steps that need it"),
+    "cancel": Entry("decide:CANCEL", "cancel a run"),
     "runs": Entry("runs:COMMAND", "list runs"),
-    "report": Entry("report:COMMAND", "what came of a run, as text, page or JSON"),
-    "templates": Entry("templates:COMMAND", "keep good plans and use them again"),
-    "schedule": Entry("schedule:COMMAND", "run plans again and again, unattended"),
-    "replay": Entry("report:REPLAY", "play a run back offline and compare it"),
+    "report": Entry("report:COMMAND", "print the report of a run as text, HTML or JSON"),
+    "templates": Entry("templates:COMMAND", "save plans and use them again"),
+    "schedule": Entry("schedule:COMMAND", "run plans at set times, unattended"),
+    "replay": Entry("report:REPLAY", "replay a run offline and compare it"),
     "show": Entry("plans:SHOW", "show a plan file or a run, or convert it"),
-    "check": Entry("plans:CHECK", "say what is wrong with a plan file"),
+    "check": Entry("plans:CHECK", "check a plan file"),
     "diff": Entry("plans:DIFF", "compare two plan files step by step"),
     "graph": Entry("plans:GRAPH", "draw a plan's graph"),
-    "import": Entry("plans:IMPORT", "read a plan in another system's shape"),
-    "export": Entry("plans:EXPORT", "write a plan or a run in such a shape"),
+    "import": Entry("plans:IMPORT", "read a plan of another system's format"),
+    "export": Entry("plans:EXPORT", "write a plan or a run in such a format"),
     "schema": Entry("plans:SCHEMA", "print the JSON Schema of a plan"),
-    "serve": Entry("serve:COMMAND", "serve the page and the HTTP API"),
-    "mcp": Entry("serve:MCP", "plans and runs as MCP tools, over pipes"),
-    "tokens": Entry("tokens:COMMAND", "keys for programs that use your server"),
+    "serve": Entry("serve:COMMAND", "serve the web page and the HTTP API"),
+    "mcp": Entry("serve:MCP", "offer plans and runs as MCP tools, over stdio"),
+    "tokens": Entry("tokens:COMMAND", "create and revoke tokens for your server"),
     "tools": Entry("tools:COMMAND", "list, search, show, approve or call tools"),
     "agents": Entry("agents:COMMAND", "list, add, show or approve A2A agents"),
-    "model": Entry("model:COMMAND", "get, choose and check an embedded model"),
-    "trust": Entry("trust:COMMAND", "let a folder's own settings count, or not"),
+    "model": Entry("model:COMMAND", "download, choose and check an embedded model"),
+    "trust": Entry("trust:COMMAND", "trust the settings of a folder, or not"),
     "prompts": Entry("prompts:COMMAND", "list, show or export the prompts"),
-    "repair": Entry("decide:REPAIR", "go on with a damaged run"),
-    "verify": Entry("health:VERIFY", "prove that a run's journal is unaltered"),
-    "doctor": Entry("health:DOCTOR", "say what is wrong with the store"),
-    "explain": Entry("plans:EXPLAIN", "say what a problem code means"),
+    "repair": Entry("decide:REPAIR", "repair a damaged run"),
+    "verify": Entry("health:VERIFY", "check that a run's journal is unaltered"),
+    "doctor": Entry("health:DOCTOR", "check the store, the model and the sandbox"),
+    "explain": Entry("plans:EXPLAIN", "explain a problem code"),
 }
 
 _HELP: Final = """usage: plansmith [-C FOLDER] COMMAND [OPTIONS]
@@ -183,52 +185,52 @@ Turns a request into a checked, approved plan and runs it.
 commands:
 {commands}
 
-plansmith COMMAND --help tells more; --version tells the version; -C FOLDER works in that folder.
+plansmith COMMAND --help shows its options; --version prints the version; -C works in FOLDER.
 exit codes: 0 ok, 1 run failed, 2 usage, 3 plan invalid, 4 refused, 5 waiting for a person,
             6 budget, 7 partly done, 130 interrupted
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    if words and words[0] in ("-C", "--folder"):
-        return _elsewhere(words[1:])
-    if not words or words[0] in ("-h", "--help", "help"):
+    """Runs the command line; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments and arguments[0] in ("-C", "--folder"):
+        return _in_folder(arguments[1:])
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
         rows = (f"  {name:<10}{entry.summary}" for name, entry in COMMANDS.items())
         sys.stdout.write(_HELP.format(commands="\n".join(rows)))
-        return Exit.OK if words else Exit.USAGE
-    if words[0] in ("-V", "--version"):
+        return Exit.OK if arguments else Exit.USAGE
+    if arguments[0] in ("-V", "--version"):
         sys.stdout.write(f"plansmith {version('plansmith')}\n")
         return Exit.OK
-    flags = words[: words.index("--")] if "--" in words else words
+    flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
     output = Output(wants_json="--json" in flags)
-    if words[0] not in COMMANDS:
-        message = f"there is no command {words[0]!r}; try plansmith --help"
+    if arguments[0] not in COMMANDS:
+        message = f"there is no command {arguments[0]!r}; try plansmith --help"
         return output.failed(PlansmithError(message), Exit.USAGE)
-    return _guarded(words[0], words[1:], output)
+    return _guarded(arguments[0], arguments[1:], output)
 
 
-def _elsewhere(words: Sequence[str]) -> int:
-    """The command line as it would go in another folder."""
+def _in_folder(arguments: Sequence[str]) -> int:
+    """Runs the command line in another folder."""
     try:
-        with contextlib.chdir(words[0] if words else ""):
-            return main(words[1:])
+        with contextlib.chdir(arguments[0] if arguments else ""):
+            return main(arguments[1:])
     except OSError as error:
-        folder = words[0] if words else "-C"
-        told = PlansmithError(f"cannot work in {folder!r}: {error.strerror}")
-        return Output(wants_json="--json" in words).failed(told, Exit.USAGE)
+        folder = arguments[0] if arguments else "-C"
+        problem = PlansmithError(f"cannot work in {folder!r}: {error.strerror}")
+        return Output(wants_json="--json" in arguments).failed(problem, Exit.USAGE)
 
 
-def _guarded(name: str, words: Sequence[str], output: Output) -> int:
+def _guarded(name: str, arguments: Sequence[str], output: Output) -> int:
     try:
-        with output.watched():
-            code = _run(name, words)
-        output.owed(code, _ENDS.get(code, "the command has nothing more to tell"))
+        with output.counted():
+            code = _run(name, arguments)
+        output.print_json(code, _ENDS.get(code, "the command printed nothing more"))
         sys.stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write("plansmith: interrupted\n")
-        output.owed(Exit.INTERRUPTED, "interrupted")
+        output.print_json(Exit.INTERRUPTED, "interrupted")
         return Exit.INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has gone; writing the rest of the buffer would fail again.
@@ -236,7 +238,7 @@ def _guarded(name: str, words: Sequence[str], output: Output) -> int:
         return Exit.OK
     except PlansmithError as error:
         return output.failed(error, _exit_of(error))
-    except Exception as error:  # noqa: BLE001 - told whole, and as JSON where that is wanted
+    except Exception as error:  # noqa: BLE001 - printed with its traceback
         return output.crashed(error)
     return code
 
@@ -258,9 +260,9 @@ def _exit_of(error: PlansmithError) -> Exit:
             return Exit.USAGE
 
 
-def _run(name: str, words: Sequence[str]) -> int:
+def _run(name: str, arguments: Sequence[str]) -> int:
     entry = COMMANDS[name]
-    command = cast("Command", load(f"plansmith.cli.commands.{entry.dotted}"))
+    command = cast("Command", resolve_name(f"plansmith.cli.commands.{entry.dotted}"))
     parser = Parser(prog=f"plansmith {name}", description=entry.summary)
     command.configure(parser)
-    return command.main(parser.parse_args(words))
+    return command.main(parser.parse_args(arguments))

@@ -1,4 +1,4 @@
-"""The flags that several commands share, and the settings that they make."""
+"""Defines the flags that several commands share, and reads settings from them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, Final
 from plansmith.config import Settings, load_settings
 from plansmith.errors import Misconfigured
 
-# Flags that a further command about the same run needs again, to find the same things.
-_CARRIED: Final = ("store", "tools", "model", "base_url", "docs", "profile")
+# Flags that the next command about the same run has to repeat.
+_REPEATED: Final = ("store", "tools", "model", "base_url", "docs", "profile")
 _LIMITS: Final[dict[str, type[int | float]]] = {
     "money": float,
     "tokens": int,
@@ -22,17 +22,17 @@ _LIMITS: Final[dict[str, type[int | float]]] = {
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
-    """Where runs are kept."""
+    """Adds `--store`."""
     parser.add_argument("--store", metavar="URL", help="where runs are kept: sqlite:///FILE or …")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Output as JSON."""
+    """Adds `--json`."""
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
 
 
 def add_parts(parser: argparse.ArgumentParser) -> None:
-    """What plans are made and run with."""
+    """Adds the flags for store, tools, model, documents and profile."""
     add_store(parser)
     parser.add_argument(
         "--tools", action="append", metavar="FILE", help="tools: Python, or JSON; repeatable"
@@ -44,7 +44,7 @@ def add_parts(parser: argparse.ArgumentParser) -> None:
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:
-    """How a run is reviewed, limited and shown."""
+    """Adds the flags for review, budget, language and output of a run."""
     parser.add_argument(
         "--yes-read-only",
         action="store_true",
@@ -57,25 +57,25 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lang", help="the language of plan and report, such as en or zh-CN")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the run as JSON at the end")
-    form.add_argument("--jsonl", action="store_true", help="print events as JSON, one a line")
+    form.add_argument("--jsonl", action="store_true", help="print events as JSON, one per line")
     parser.add_argument(
-        "--no-input", action="store_true", help="ask nothing: exit with 5 where you are needed"
+        "--no-input", action="store_true", help="ask nothing: exit with 5 if you are needed"
     )
 
 
 def warn(text: str) -> None:
-    """A word to the person that is not part of the outcome."""
+    """Writes a warning to stderr."""
     sys.stderr.write(f"plansmith: {text}\n")
 
 
 def settings_of(args: argparse.Namespace, tell: Callable[[str], None] = warn) -> Settings:
-    """The settings with the flags, which win over all files."""
+    """Loads the settings; flags win over files and environment."""
     given = vars(args)
     model = {"model": given.get("model"), "base_url": given.get("base_url")}
     planner = {"max_steps": given.get("max_steps"), "top_k": given.get("top_k")}
     changes: dict[str, Any] = {
-        "models": {"plan": _said(model)} if any(model.values()) else None,
-        "planner": _said(planner),
+        "models": {"plan": _without_empty(model)} if any(model.values()) else None,
+        "planner": _without_empty(planner),
         "budget": read_budget(given["budget"]) if given.get("budget") else None,
         "review": {"ask": "writes"} if given.get("yes_read_only") else None,
         "tools": given.get("tools"),
@@ -83,15 +83,15 @@ def settings_of(args: argparse.Namespace, tell: Callable[[str], None] = warn) ->
         "profile": given.get("profile"),
         "store": given.get("store"),
     }
-    return load_settings(changes=_said(changes), tell=tell)
+    return load_settings(changes=_without_empty(changes), tell=tell)
 
 
-def _said(values: dict[str, Any]) -> dict[str, Any]:
+def _without_empty(values: dict[str, Any]) -> dict[str, Any]:
     return {key: each for key, each in values.items() if each}
 
 
 def read_budget(text: str) -> dict[str, Any]:
-    """Limits such as `0.50`, `$0.50`, or `steps=20,tokens=50000`."""
+    """Reads limits such as `0.50`, `$0.50`, or `steps=20,tokens=50000`."""
     return dict(_limit(part.strip()) for part in text.split(","))
 
 
@@ -107,10 +107,10 @@ def _limit(part: str) -> tuple[str, int | float]:
     raise Misconfigured(f"{part!r} is not a limit", hint=hint)
 
 
-def carried(args: argparse.Namespace) -> list[str]:
-    """The flags to repeat in a command about the same run."""
+def repeated_flags(args: argparse.Namespace) -> list[str]:
+    """Returns the flags to repeat in a command about the same run."""
     flags: list[str] = []
-    for name in _CARRIED:
+    for name in _REPEATED:
         value: str | list[str] | None = vars(args).get(name)
         for each in [value] if isinstance(value, str) else value or []:
             flags += [f"--{name.replace('_', '-')}", each]
@@ -118,5 +118,5 @@ def carried(args: argparse.Namespace) -> list[str]:
 
 
 def command_line(*words: str) -> str:
-    """A command as it is typed."""
+    """Returns a command as it is typed, quoted for the shell."""
     return shlex.join(["plansmith", *words])

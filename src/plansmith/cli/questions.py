@@ -1,4 +1,4 @@
-"""Asks a person on a terminal: shows who asks, quotes what they say, reads what was typed."""
+"""Asks a person on a terminal: shows a question and who asks it, reads the answer."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ _CHANGES: Final = frozenset({"c", "changes"})
 
 
 class Choice(NamedTuple):
-    """What a person decided about a plan; `later` is whatever is none of the others."""
+    """A person's decision on a plan; `later` is anything that is not understood."""
 
     kind: Literal["yes", "no", "edit", "changes", "later"]
     text: str = ""
 
 
 def read_choice(typed: str) -> Choice:
-    """The decision in what was typed: only an explicit yes approves."""
-    words = typed.strip()
-    first, _, rest = words.partition(" ")
-    if words.lower() in _YES:
+    """Reads a decision; only an explicit yes approves."""
+    text = typed.strip()
+    first, _, rest = text.partition(" ")
+    if text.lower() in _YES:
         return Choice("yes")
-    if words.lower() in _NO:
+    if text.lower() in _NO:
         return Choice("no")
-    if words.lower() in _EDIT:
+    if text.lower() in _EDIT:
         return Choice("edit")
     if first.lower() in _CHANGES and rest.strip():
         return Choice("changes", rest.strip())
@@ -53,7 +53,7 @@ def read_choice(typed: str) -> Choice:
 
 
 def read_answer(asked: QuestionAsked, typed: str) -> Json:
-    """The answer in what was typed: an option by its text or number, JSON where it is wanted."""
+    """Reads an answer: an option by its text or number, JSON if the question asks for it."""
     text = typed.strip()
     if asked.options:
         numbers = {str(number): each for number, each in enumerate(asked.options, start=1)}
@@ -68,7 +68,7 @@ def read_answer(asked: QuestionAsked, typed: str) -> Json:
 
 
 def _is_text(schema: Schema, text: str) -> bool:
-    """Whether a schema takes what was typed as it stands; one that cannot be used says nothing."""
+    """Whether the schema accepts the text as a string; False for an unusable schema."""
     try:
         return validator(schema).is_valid(text)
     except BadSchema:
@@ -76,13 +76,13 @@ def _is_text(schema: Schema, text: str) -> bool:
 
 
 def ask_line(prompt: str) -> str | None:
-    """One line from the person; None when there is no more. Ctrl-C is KeyboardInterrupt.
+    """Reads a line from the terminal; None at the end of input; Ctrl-C raises.
 
-    What was typed before the question could be read is thrown away: it cannot be its answer.
+    Drops what was typed before the question was shown: it cannot be its answer.
     """
     if sys.platform != "win32":
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
-    # Before the question is to be seen: whoever sees it may give up at once.
+    # Before the question is shown: the person may press Ctrl-C as soon as it is.
     with _interruptible():
         sys.stderr.write(prompt)
         sys.stderr.flush()
@@ -92,7 +92,7 @@ def ask_line(prompt: str) -> str | None:
 
 @contextmanager
 def _interruptible() -> Generator[None]:
-    """The event loop's own handler would wait for the line to be finished."""
+    """Makes Ctrl-C raise at once: the event loop's handler would wait for the line."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -114,7 +114,7 @@ _HEADS: Final = {
 
 
 async def consent_values(session: Session, asked: QuestionAsked) -> dict[str, Json] | None:
-    """The very values a call would be made with, whole; None where no consent is asked for."""
+    """Returns the full values of a call that needs consent; None for other questions."""
     if asked.asks != "consent" or not asked.state:
         return None
     return cast("dict[str, Json]", await session.smith.store.get(asked.state))
@@ -123,7 +123,7 @@ async def consent_values(session: Session, asked: QuestionAsked) -> dict[str, Js
 def question_lines(
     asked: QuestionAsked, session: Session, run: Run, values: Mapping[str, Json] | None = None
 ) -> Iterator[str]:
-    """A question with who asks it; for consent, the values, each with its size if it is long."""
+    """Yields a question and who asks it; for consent, the values of the call."""
     yield head_line(asked, session, run)
     if values is None:
         yield from quoted(clip(in_language(asked.text, session.words["locale"]), _LONGEST_TEXT))
@@ -136,22 +136,22 @@ def question_lines(
 
 
 def _origin(asked: QuestionAsked, session: Session) -> str:
-    """Where the values of a call came from, and for how many items it would be made."""
-    # An earlier release told it only in the text.
-    told = ", ".join(asked.sources) or asked.text.rpartition(" This comes from ")[2].rstrip(".")
-    words = session.words["comes_from" if not asked.times else "items_from"]
-    return words.format(sources=safe(clip(told, 200)), times=asked.times)
+    """Says where the values of a call come from, and for how many items it is made."""
+    # An earlier release wrote the sources into the text only.
+    sources = ", ".join(asked.sources) or asked.text.rpartition(" This comes from ")[2].rstrip(".")
+    text = session.words["comes_from" if not asked.times else "items_from"]
+    return text.format(sources=safe(clip(sources, 200)), times=asked.times)
 
 
 def head_line(asked: QuestionAsked, session: Session, run: Run) -> str:
-    """Who asks: Plansmith itself, the plan, or a tool or an agent by its name."""
+    """Returns the line that says who asks: Plansmith, the plan, a tool or an agent."""
     callee = clip(safe(asked.callee or callee_of(run.plan, asked.step)), 80)
-    words = session.words[_HEADS.get(asked.asks, "system_asks")]
-    return words.format(name=safe(asked.question), step=safe(asked.step or ""), callee=callee)
+    text = session.words[_HEADS.get(asked.asks, "system_asks")]
+    return text.format(name=safe(asked.question), step=safe(asked.step or ""), callee=callee)
 
 
 def callee_of(plan: Plan | None, unit: str | None) -> str:
-    """What the step of a unit calls, as far as the plan says."""
+    """Returns the tool or agent that a step calls."""
     step = plan.by_id.get((unit or "").partition("/")[0]) if plan else None
     inner = step.each if isinstance(step, MapStep) else step
     match inner:
@@ -162,7 +162,7 @@ def callee_of(plan: Plan | None, unit: str | None) -> str:
 
 
 def whole_lines(values: Mapping[str, Json]) -> Iterator[str]:
-    """Every value to its last letter, line by line, in plain text that steers no terminal."""
+    """Yields every value in full, as text without control characters."""
     for name, value in values.items():
         text = _text(value)
         yield f"{safe(name)} ({len(text):,}):"
@@ -171,15 +171,15 @@ def whole_lines(values: Mapping[str, Json]) -> Iterator[str]:
 
 
 def quoted(text: str) -> Iterator[str]:
-    """A text behind a bar on every line, none wider than the terminal."""
-    room = max(shutil.get_terminal_size().columns, _NARROWEST) - len(BAR) - 1
+    """Yields a text with a bar before every line, wrapped to the terminal's width."""
+    width = max(shutil.get_terminal_size().columns, _NARROWEST) - len(BAR) - 1
     line, used = "", 0
     for letter in safe(text):
-        wide = _width(letter)
-        if used + wide > room:
+        letter_width = _width(letter)
+        if used + letter_width > width:
             yield f"{BAR}{line}"
             line, used = "", 0
-        line, used = line + letter, used + wide
+        line, used = line + letter, used + letter_width
     yield f"{BAR}{line}"
 
 

@@ -1,4 +1,4 @@
-"""One command's use of Plansmith, from its flags to its exit code."""
+"""Opens Plansmith for one command, and turns the status of a run into an exit code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final
 from plansmith.adapters.tools.toolset import DescribedTools
 from plansmith.app import Plansmith
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import carried, command_line, settings_of, warn
+from plansmith.cli.options import command_line, repeated_flags, settings_of, warn
 from plansmith.cli.ui.progress import Lines, View, make_view
 from plansmith.cli.ui.words import Words, own_locale, words_for
 from plansmith.config import Settings
@@ -34,7 +34,7 @@ _BUDGETS: Final = ("budget", "shared_budget")
 
 @dataclass(slots=True)
 class Session:
-    """The runs of a store, who is asking, and how they are spoken to."""
+    """What a command works with: Plansmith, settings, flags, and the person's language."""
 
     smith: Plansmith
     settings: Settings
@@ -45,52 +45,52 @@ class Session:
 
     @property
     def has_person(self) -> bool:
-        """Whether someone can be asked now."""
+        """Whether a person can be asked now."""
         silent = vars(self.args).get("no_input") or vars(self.args).get("jsonl")
         return not silent and sys.stdin.isatty() and sys.stderr.isatty()
 
     def command(self, *words: str) -> str:
-        """The exact command that does something about a run of this session."""
-        return command_line(*words, *carried(self.args))
+        """Returns a command line with the flags of this session."""
+        return command_line(*words, *repeated_flags(self.args))
 
     def command_for(self, run: Run, *words: str) -> str:
-        """The exact command about a run, which names the run's folder where that is another."""
+        """Returns a command line about a run, with `-C` if the run is of another folder."""
         command = self.command(*words)
         if self.smith.runs.journals.is_here(run.folder):
             return command
         first, _, rest = command.partition(" ")
         return f"{first} -C {shlex.quote(run.folder)} {rest}"
 
-    def speak(self, run: Run) -> None:
-        """Go on in the language of a run, unless the person chose one."""
+    def use_language_of(self, run: Run) -> None:
+        """Switches to the language of a run, unless the person chose one."""
         if not vars(self.args).get("lang") and run.plan is not None:
             self.words = words_for(run.locale if run.locale != "en" else run.plan.locale)
 
     def say(self, *lines: str) -> None:
-        """Lines for the person, on stderr."""
+        """Writes lines to stderr."""
         sys.stderr.writelines(f"{line}\n" for line in lines)
         sys.stderr.flush()
 
     def view(self) -> View:
-        """How a run is shown while it goes on."""
+        """Returns a new view that shows the progress of a run."""
         return make_view(self.words, jsonl=bool(vars(self.args).get("jsonl")))
 
     async def find(self, name: str) -> str:
-        """The id of the run that is meant: `last`, an id, or how only one id begins."""
+        """Returns the id of a run, given `last`, its id, or the unique beginning of its id."""
         return await find_run(name, self.smith.store, self.smith.runs.journals.folder)
 
     async def run(self, name: str) -> Run:
-        """The run that is meant; from here on the session works with the agents of its team."""
+        """Returns a run by its name; the session then uses the agents of its team."""
         run = await self.smith.get(await self.find(name))
-        self.speak(run)
+        self.use_language_of(run)
         try:
             self.smith = self.teams.of(run)
-        except OtherTeam as error:  # the run can still be looked at, and stopped
+        except OtherTeam as error:  # the run can still be shown and stopped
             warn(str(error))
         return run
 
-    async def teams_at_work(self) -> list[Plansmith]:
-        """The teams that have open runs in this folder; says which ones cannot be made here."""
+    async def teams_of_open_runs(self) -> list[Plansmith]:
+        """Returns the teams that have open runs in this folder; warns of those that fail."""
         found: dict[int, Plansmith] = {}
         for run_id in await self.smith.store.open_runs():
             run, _ = await self.smith.runs.journals.listed(run_id)
@@ -104,20 +104,20 @@ class Session:
         return [*found.values()]
 
     async def refuse_what_cannot_run(self, plan: Plan) -> None:
-        """Say so before anything runs when a step's tool is not here, or only described."""
+        """Refuses a plan if the tool of a step is missing, or only described."""
         callees = await self.smith.runs.intake.callees()
         for step in active_steps(plan, await self.smith.runs.intake.contents(plan)):
             if not isinstance(step, ToolStep):
                 continue
             source = callees.tools.get(step.tool)
             if source is None or isinstance(source, DescribedTools):
-                why = "is only described" if source else "is not here"
+                why = "is only described, without code" if source else "is not available"
                 hint = "name the Python file that has it with --tools; nothing was run"
                 raise Misconfigured(f"{step.tool} (step {step.id}) {why}", hint=hint)
 
 
 async def find_run(name: str, store: PlanStore, folder: str) -> str:
-    """The run meant by `last` (of this folder), by its id, or by the first letters of it."""
+    """Returns the id of a run, given `last` (of this folder), its id, or how the id begins."""
     ids = list(await store.runs())
     if name == "last":
         return await _last_run(ids, store, folder)
@@ -137,21 +137,21 @@ async def _last_run(ids: Sequence[str], store: PlanStore, folder: str) -> str:
         try:
             created = next((event.body for event in await store.events(run_id)), None)
         except JournalDamaged:
-            return run_id  # whose it is cannot be told, and it wants to be looked at
+            return run_id  # its folder is unknown, and it needs attention
         if not isinstance(created, RunCreated) or created.folder in ("", folder):
             return run_id
-    hint = "plansmith runs lists those of other folders, too" if ids else "plansmith ask makes one"
-    raise Misconfigured("there is no run of this folder", hint=hint)
+    hint = "plansmith runs lists those of other folders, too" if ids else "plansmith ask starts one"
+    raise Misconfigured("there is no run in this folder", hint=hint)
 
 
 def in_session(args: argparse.Namespace, work: Callable[[Session], Awaitable[int]]) -> int:
-    """Do the work of a command with Plansmith opened for it, and closed whatever happens."""
+    """Opens Plansmith, does the work of a command and closes it in any case."""
     settings = settings_of(args)
     words = words_for(vars(args).get("lang") or own_locale())
     lines = Lines(words)
 
     async def go() -> int:
-        smith: Plansmith = make_smith(settings, tell=lines.say)
+        smith = make_smith(settings, tell=lines.say)
         teams = TeamSmiths(smith, settings, tell=lines.say)
         try:
             return await work(Session(smith, settings, args, words, teams))
@@ -163,7 +163,7 @@ def in_session(args: argparse.Namespace, work: Callable[[Session], Awaitable[int
 
 
 def exit_of(run: Run) -> Exit:
-    """The exit code that says how a run stands."""
+    """Returns the exit code for the status of a run."""
     match run.status:
         case RunStatus.DONE:
             return Exit.OK
@@ -190,14 +190,14 @@ def _exit_of_open(run: Run) -> Exit:
 
 
 def has_no_plan(run: Run) -> bool:
-    """Whether planning failed: there is nothing that could be run, only another try."""
+    """Whether planning failed: the run has no plan and can only be retried."""
     return run.status is RunStatus.FAILED and run.plan is None
 
 
 def is_unusable(run: Run) -> bool:
-    """Whether a run has no plan that is worth running: one by rules is, a stand-in is not."""
+    """Whether a run has no usable plan: none, one with errors, or a placeholder."""
     if run.status not in (RunStatus.PLANNING, RunStatus.REVIEWING):
         return False
     plan, made = run.plan, run.metrics
-    stands_in = plan is not None and bool(plan.degraded) and (made is None or made.degraded)
-    return plan is None or stands_in or has_errors(list(run.problems))
+    is_placeholder = plan is not None and bool(plan.degraded) and (made is None or made.degraded)
+    return plan is None or is_placeholder or has_errors(list(run.problems))

@@ -1,4 +1,4 @@
-"""Who speaks to the server and what they may do: log-in, tokens, scopes of routes."""
+"""Decides who a client is and what it may do: log-ins, tokens, scopes of routes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from plansmith.errors import Misconfigured
 from plansmith.plan.events import Actor
 from plansmith.server.errors import HttpProblem
-from plansmith.server.tokens import PERSONS, Token, TokenFile
+from plansmith.server.tokens import PERSON_SCOPES, Token, TokenFile
 
 LOGIN: Final = timedelta(days=30)
 _GRANT: Final = "plansmith_grant"
@@ -28,7 +28,7 @@ _LARGEST: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one client may do, and as whom; `token` is what is kept of it, but for your own key."""
+    """What a client may do, and as whom; `token` is None for the server's own token."""
 
     name: str
     actor: Actor
@@ -38,23 +38,23 @@ class Grant:
 
     @property
     def login(self) -> Token | None:
-        """The log-in of a browser, if it is one."""
+        """The token, if it is the log-in of a browser."""
         return self.token if self.token is not None and self.token.kind == "login" else None
 
 
 def grant_of(scope: MutableMapping[str, Any]) -> Grant:
-    """What the gate found the client of a request to be allowed."""
+    """Returns what the client of a request may do, as the gate found it."""
     found: Grant = scope[_GRANT]
     return found
 
 
 def put_grant(scope: MutableMapping[str, Any], grant: Grant) -> None:
-    """Note what a request's client is allowed."""
+    """Stores what the client of a request may do."""
     scope[_GRANT] = grant
 
 
 class Auth:
-    """Compares what clients bring with what was given out, in the same time right or wrong."""
+    """Checks tokens, cookies and one-time links, in constant time."""
 
     def __init__(
         self,
@@ -72,31 +72,31 @@ class Auth:
         self._now = now
         self._link = secrets.token_urlsafe(32)
         self.login = login
-        # Cookies do not know ports: two servers on one machine must not overwrite each other's.
+        # Browsers share cookies between ports: two servers on one machine need two names.
         self.cookie_name = f"plansmith_{port}"
 
     @property
     def link_token(self) -> str:
-        """What the one-time link carries."""
+        """The token in the one-time link."""
         return self._link
 
     def take_link(self, given: str) -> bool:
-        """Whether this is the token of a one-time link, ours or a later one; it is then used up."""
+        """Uses up the token of a one-time link; returns whether it was valid."""
         if not self._link or not _same(given, self._link):
             return bool(given) and self._tokens.take_link(given, self._now())
         self._link = ""
         return True
 
     def log_in(self) -> str:
-        """A new log-in of the person: what its cookie holds."""
+        """Creates a log-in for the person; returns the value of its cookie."""
         return self._tokens.log_in(by=self._by, now=self._now(), lasts=self.login)
 
     def log_out(self, login: Token) -> None:
-        """End a log-in; its cookie is worth nothing from now on."""
+        """Ends a log-in; its cookie stops working."""
         self._tokens.revoke(login.name)
 
     def is_good(self, grant: Grant) -> bool:
-        """Whether what a client was allowed still counts, for answers that take long."""
+        """Whether a grant is still valid; asked again during long responses."""
         wanted = grant.token
         if wanted is None:
             return True
@@ -104,9 +104,9 @@ class Auth:
         return any(each.hash == wanted.hash and each.is_good(now) for each in self._tokens.all())
 
     def grant(self, *, bearer: str, cookie: str) -> Grant | None:
-        """What the token or the cookie of a request allows; a token counts before a cookie."""
+        """Returns what a request's token, or else its cookie, allows; None if neither is valid."""
         if _same(bearer, self._token):
-            return Grant("", Actor(kind="person", name=self._by), PERSONS)
+            return Grant("", Actor(kind="person", name=self._by), PERSON_SCOPES)
         now = self._now()
         found = self._tokens.find(bearer, kind="token", now=now) if bearer else None
         if found is not None:
@@ -115,7 +115,7 @@ class Auth:
         return self._logged_in(login, now) if login is not None else None
 
     def _logged_in(self, login: Token, now: datetime) -> Grant | None:
-        """A log-in in use lasts on; that is written down once in a thirtieth of its time."""
+        """Prolongs a log-in that is in use, at most once in a thirtieth of its lifetime."""
         lasts = timedelta(seconds=login.seconds)
         is_old = login.expires is not None and login.expires - now < lasts * 29 / 30
         kept = self._tokens.prolong(login, now) if is_old else login
@@ -129,7 +129,7 @@ def _same(given: str, wanted: str) -> bool:
 
 
 def load_token(path: Path) -> str:
-    """The token of a file that only its owner may read; a new file gets a new token."""
+    """Reads the token from a file that only its owner may read; creates a missing file."""
     if path.exists():
         return _read(path)
     try:
@@ -149,29 +149,33 @@ def _read(path: Path) -> str:
         mode = path.stat().st_mode
         text = path.read_bytes()[:_LARGEST].decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"cannot read {path}: {error}", hint="remove it") from None
+        raise Misconfigured(
+            f"cannot read {path}: {error}", hint="remove the file: a new token is then made"
+        ) from None
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise Misconfigured(f"others may read {path}", hint=f"chmod 600 {path}")
+        raise Misconfigured(f"other users can read {path}", hint=f"chmod 600 {path}")
     if len(text) < _SHORTEST or not text.isprintable() or " " in text:
-        hint = f"a token has {_SHORTEST} letters or more; remove the file and a new one is made"
-        raise Misconfigured(f"{path} holds no token", hint=hint)
+        hint = f"a token has at least {_SHORTEST} characters; remove the file and a new one is made"
+        raise Misconfigured(f"{path} does not contain a valid token", hint=hint)
     return text
 
 
 def need_scope(scope: MutableMapping[str, Any], wanted: str) -> Grant:
-    """What the client of a request is allowed, which includes this scope."""
+    """Returns the grant of a request's client; refuses a client without this scope."""
     grant = grant_of(scope)
     if wanted not in grant.scopes:
         hint = f"plansmith tokens create NAME --scope {wanted} makes a token that has it"
-        raise HttpProblem(403, "no_scope", f"this needs a token of the scope {wanted!r}", hint=hint)
+        raise HttpProblem(
+            403, "no_scope", f"this needs a token with the scope {wanted!r}", hint=hint
+        )
     return grant
 
 
 def scoped(route: Route, wanted: str) -> Route:
-    """The route, for clients of one scope alone."""
+    """Restricts a route to clients that have a scope."""
     inside: ASGIApp = route.app
 
-    async def door(scope: Scope, receive: Receive, send: Send) -> None:
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
         try:
             need_scope(scope, wanted)
         except HttpProblem as problem:
@@ -179,5 +183,5 @@ def scoped(route: Route, wanted: str) -> Route:
             return
         await inside(scope, receive, send)
 
-    route.app = door
+    route.app = checked
     return route

@@ -1,4 +1,4 @@
-"""The plans that are being written now, for whoever watches."""
+"""Passes on the plans that models are writing now, to the clients of the event stream."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class _Draft:
 
 
 class Drafts:
-    """Takes in what planning says and hands it to every listener.
+    """Collects the progress of planning and sends it to every listener.
 
-    `otherwise` hears what belongs to no run that is being planned.
+    `otherwise` receives the texts that belong to no run.
     """
 
     def __init__(self, clock: Clock, otherwise: Callable[[str], None]) -> None:
@@ -43,7 +43,7 @@ class Drafts:
 
     @contextmanager
     def of(self, run: str) -> Generator[None]:
-        """Whatever is planned inside is planned for this run."""
+        """Assigns the planning inside the `with` block to a run."""
         mark = _run.set(run)
         try:
             yield
@@ -53,7 +53,7 @@ class Drafts:
 
     @contextmanager
     def listening(self) -> Generator[asyncio.Queue[dict[str, Json]]]:
-        """A queue of what is said from now on, beginning with how each draft stands."""
+        """Opens a queue of events, beginning with the current drafts."""
         queue: asyncio.Queue[dict[str, Json]] = asyncio.Queue(_WAITING)
         for run, draft in self._drafts.items():
             _put(queue, self._event(run, draft, text=draft.about, begins=True))
@@ -66,7 +66,7 @@ class Drafts:
             self._listeners.discard(queue)
 
     def tell(self, text: str) -> None:
-        """A stage of planning begins."""
+        """Records that a stage of planning begins; the text is `stage: details`."""
         run = _run.get()
         if not run:
             self._otherwise(text)
@@ -76,30 +76,30 @@ class Drafts:
         draft.about = about.strip()
         if draft.phase == "draft":
             draft.steps.clear()
-        self._say(self._event(run, draft, text=draft.about, begins=True))
+        self._send(self._event(run, draft, text=draft.about, begins=True))
 
-    def overheard(self, model: ChatModel) -> ChatModel:
-        """The model, with what it writes told here as it is written."""
-        return _Overheard(model, self)
+    def observed(self, model: ChatModel) -> ChatModel:
+        """Wraps a model so that its output is sent to the listeners as it is written."""
+        return _ObservedModel(model, self)
 
-    def hear(self, text: str, letters: int) -> None:
-        """Some text of the model's answer."""
+    def add_text(self, text: str, letters: int) -> None:
+        """Sends a piece of the model's output to the listeners."""
         run = _run.get()
         if run and text:
             draft = self._draft(run)
             draft.tokens = max(draft.tokens, letters // _LETTERS_A_TOKEN)
-            self._say(self._event(run, draft, text=text))
+            self._send(self._event(run, draft, text=text))
 
-    def hear_step(self, step: AnyStep) -> None:
-        """A step that is complete."""
+    def add_step(self, step: AnyStep) -> None:
+        """Sends a step that the model has finished."""
         run = _run.get()
         if run:
             draft = self._draft(run)
             draft.steps.append(step.to_json())
-            self._say(self._event(run, draft, step=step.to_json()))
+            self._send(self._event(run, draft, step=step.to_json()))
 
     def count(self, tokens: int) -> None:
-        """What an answer took, as the provider counts."""
+        """Records the tokens of an answer, as the provider counts them."""
         run = _run.get()
         if run:
             self._draft(run).tokens = tokens
@@ -112,24 +112,24 @@ class Drafts:
     def _draft(self, run: str) -> _Draft:
         return self._drafts.setdefault(run, _Draft(self.now))
 
-    def _event(self, run: str, draft: _Draft, **said: Json) -> dict[str, Json]:
+    def _event(self, run: str, draft: _Draft, **more: Json) -> dict[str, Json]:
         elapsed = round((self.now - draft.began) * 1000)
         head: Mapping[str, Json] = {"run": run, "phase": draft.phase, "tokens": draft.tokens}
-        return {**head, "elapsed_ms": elapsed, **said}
+        return {**head, "elapsed_ms": elapsed, **more}
 
-    def _say(self, event: dict[str, Json]) -> None:
+    def _send(self, event: dict[str, Json]) -> None:
         for queue in self._listeners:
             _put(queue, event)
 
 
 def _put(queue: asyncio.Queue[dict[str, Json]], event: dict[str, Json]) -> None:
-    """Who does not listen loses the oldest: the plan itself comes with the journal."""
+    """Drops the oldest event of a full queue: the plan itself is in the journal."""
     if queue.full():
         queue.get_nowait()
     queue.put_nowait(event)
 
 
-class _Overheard:
+class _ObservedModel:
     def __init__(self, model: ChatModel, drafts: Drafts) -> None:
         self._model = model
         self._drafts = drafts
@@ -140,18 +140,18 @@ class _Overheard:
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         drafts = self._drafts
-        steps = StepStream(drafts.hear_step)
-        told, letters, waiting = drafts.now, 0, ""
+        steps = StepStream(drafts.add_step)
+        sent_at, letters, waiting = drafts.now, 0, ""
         async for delta in self._model.stream(prompt):
             match delta:
                 case TextDelta(text) | ArgumentsDelta(_, text):
                     letters += len(text)
                     waiting += text
                     steps.feed(text)
-                    if drafts.now - told >= _EVERY_S:
-                        drafts.hear(waiting, letters)
-                        told, waiting = drafts.now, ""
+                    if drafts.now - sent_at >= _EVERY_S:
+                        drafts.add_text(waiting, letters)
+                        sent_at, waiting = drafts.now, ""
                 case ModelDone(usage, _):
                     drafts.count(usage.input_tokens + usage.output_tokens or letters // 4)
             yield delta
-        drafts.hear(waiting, letters)
+        drafts.add_text(waiting, letters)

@@ -31,28 +31,28 @@ _STATUSES: Final[Mapping[type[err.PlansmithError], int]] = {
     err.JournalError: 409,
 }
 _TITLES: Final = {
-    400: "The request cannot be read",
-    401: "A token is needed",
-    403: "Not from there",
+    400: "Bad request",
+    401: "Token required",
+    403: "Forbidden",
     404: "Not found",
-    405: "Not that way",
-    408: "Too slow",
-    409: "Not as things stand",
-    412: "Changed meanwhile",
+    405: "Method not allowed",
+    408: "Request timeout",
+    409: "Conflict with the current state",
+    412: "Precondition failed",
     413: "Too large",
-    415: "Not that type",
-    421: "Not this host",
-    422: "Not usable",
-    428: "A condition is needed",
-    429: "Too often",
-    500: "Something broke",
-    502: "Someone we asked failed",
-    503: "Not now",
+    415: "Unsupported media type",
+    421: "Wrong host",
+    422: "Invalid content",
+    428: "Precondition required",
+    429: "Too many requests",
+    500: "Internal server error",
+    502: "A model or tool failed",
+    503: "Temporarily unavailable",
 }
 
 
 class ProblemBody(BaseModel):
-    """What every error response says."""
+    """The body of every error response."""
 
     type: str
     title: str
@@ -65,7 +65,7 @@ class ProblemBody(BaseModel):
 
 
 class HttpProblem(Exception):
-    """A failure that has its status already."""
+    """An error with its HTTP status."""
 
     def __init__(
         self,
@@ -88,10 +88,10 @@ class HttpProblem(Exception):
         self.digest = digest
 
     def response(self, language: str = "en") -> JSONResponse:
-        """The response that tells it, with the problems of a plan in the client's language."""
+        """Makes the response, with a plan's problems in the client's language."""
         body = ProblemBody(
             type=f"urn:plansmith:{self.code}",
-            title=_TITLES.get(self.status, "Not possible"),
+            title=_TITLES.get(self.status, "Request failed"),
             status=self.status,
             detail=self.detail,
             code=self.code,
@@ -104,7 +104,7 @@ class HttpProblem(Exception):
 
 
 def wanted_language(accepted: str) -> str:
-    """The language of an Accept-Language header that the client likes best."""
+    """Returns the known language that an Accept-Language header prefers."""
     ranked: list[tuple[float, str]] = []
     for each in accepted[:1000].split(","):
         name, _, quality = each.partition(";q=")
@@ -121,7 +121,7 @@ def wanted_language(accepted: str) -> str:
 
 
 def in_reader_language(value: Any, language: str) -> Any:
-    """A JSON value whose sentences are texts in the reader's language."""
+    """Returns a JSON value with its sentences in the reader's language."""
     if language == "en":  # a sentence as a string is its English text
         return value
     if isinstance(value, str):
@@ -135,35 +135,37 @@ def in_reader_language(value: Any, language: str) -> Any:
 
 
 def not_found(what: str, name: str) -> HttpProblem:
-    """Nothing is there under this name."""
+    """Makes the error for a name that does not exist."""
     return HttpProblem(404, "not_found", f"there is no {what} {name[:100]!r}")
 
 
 def of_error(error: err.PlansmithError) -> HttpProblem:
-    """One of our own errors, by where it stands in the error tree."""
+    """Turns one of our errors into an HTTP error, by its class."""
     status = next((_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES), 409)
     code = re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
     headers: dict[str, str] = {}
     if isinstance(error, err.ModelBusy) and error.retry_after is not None:
         headers["Retry-After"] = str(max(1, round(error.retry_after)))
     found = error.problems if isinstance(error, err.InvalidPlan) else ()
-    told = [problem_json(each) for each in found if isinstance(each, Problem)]
-    return HttpProblem(status, code, error.message, hint=error.hint, problems=told, headers=headers)
+    problems = [problem_json(each) for each in found if isinstance(each, Problem)]
+    return HttpProblem(
+        status, code, error.message, hint=error.hint, problems=problems, headers=headers
+    )
 
 
 def of_validation(error: ValidationError, where: str) -> HttpProblem:
-    """A body or a query that is not of its form."""
+    """Turns a validation error of a body or a query into an HTTP error."""
     first = error.errors(include_url=False, include_context=False, include_input=False)
-    told: list[dict[str, Json]] = [
+    problems: list[dict[str, Json]] = [
         {"path": [str(part) for part in each["loc"]], "message": each["msg"]} for each in first[:20]
     ]
     place = ".".join(map(str, first[0]["loc"]))
     detail = f"{where}{f' ({place})' if place else ''}: {first[0]['msg']}"
-    return HttpProblem(422, "invalid_input", detail, hint="see /openapi.json", problems=told)
+    return HttpProblem(422, "invalid_input", detail, hint="see /openapi.json", problems=problems)
 
 
 def problem_json(found: Problem) -> dict[str, Json]:
-    """What is wrong with a plan, all fields said."""
+    """Returns a problem of a plan as JSON, with all its fields."""
     return {
         "code": found.code,
         "name": found.name,

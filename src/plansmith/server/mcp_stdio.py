@@ -1,4 +1,4 @@
-"""The MCP server over standard input and output."""
+"""Runs the MCP server over standard input and output."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from plansmith.server.serve import make_state
 
 
 async def run_stdio(settings: Settings) -> None:
-    """Serve until the input ends; runs that are under way then can be taken up later."""
+    """Serves until the input ends; runs that are open then can be resumed later."""
     log = Log()
-    log.take_over()
+    log.capture_libraries()
     server_state = make_state(settings, log=log)
     try:
         await make_mcp(server_state).run_stdio_async()

@@ -1,4 +1,4 @@
-"""Checks every request first: host, origin, rate, token and size; serves the files of the page."""
+"""Checks host, origin, rate, token and size of every request; serves the page's files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_CLIENTS: Final = 10_000
 
 
 class RateLimiter:
-    """Buckets by client; the longest unseen is forgotten when there are too many."""
+    """A token bucket per client; forgets the client unseen the longest when there are too many."""
 
     def __init__(self, *, per_second: float, burst: int, now: Callable[[], float]) -> None:
         self._per_second = per_second
@@ -33,7 +33,7 @@ class RateLimiter:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, client: str) -> float:
-        """Seconds to wait before the next request; nothing when this one may go on."""
+        """Counts a request; returns 0, or the seconds to wait if there were too many."""
         wait = self.wait(client)
         if not wait:
             left, at = self._buckets[client]
@@ -41,7 +41,7 @@ class RateLimiter:
         return wait
 
     def wait(self, client: str) -> float:
-        """The same, without counting a request."""
+        """Returns the seconds to wait, without counting a request."""
         now = self._now()
         left, at = self._buckets.get(client, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._per_second)
@@ -74,7 +74,7 @@ _IMMUTABLE: Final = "public, max-age=31536000, immutable"
 
 
 def page_response(path: str, *, folder: Path = FOLDER) -> Response | None:
-    """A file of the page; an address of a view gets the page itself; nothing for no such file."""
+    """Returns a file of the page, the page itself for a view's address, or None."""
     index = folder / "index.html"
     if not index.is_file():
         return HTMLResponse(NOT_BUILT) if path == "" else None
@@ -86,7 +86,7 @@ def page_response(path: str, *, folder: Path = FOLDER) -> Response | None:
         # Vite puts a hash into the names of what is under assets/.
         kept = _IMMUTABLE if path.startswith("assets/") else "no-cache"
         return FileResponse(wanted, headers={"Cache-Control": kept})
-    # An address of the API that is not there must not look as if it were.
+    # An unknown address of the API must not get the page.
     is_view = "." not in path.rpartition("/")[2] and path.partition("/")[0] != "v1"
     return FileResponse(index, headers={"Cache-Control": "no-cache"}) if is_view else None
 
@@ -111,7 +111,7 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class GateRules:
-    """How the gate is set: the names the server answers to, and what one client may take."""
+    """The settings of the gate: accepted host names, and limits for one client."""
 
     hosts: frozenset[str]
     max_body: int = 8_000_000
@@ -122,7 +122,7 @@ class GateRules:
 
 
 def host_names(host: str, port: int, more: Iterable[str] = ()) -> frozenset[str]:
-    """The `Host` headers a server on this address answers to."""
+    """Returns the `Host` headers that a server on this address accepts."""
     names = {host if ":" not in host else f"[{host}]"} - {"0.0.0.0", "[::]"}  # noqa: S104
     if is_loopback(host) or host in ("0.0.0.0", "::"):  # noqa: S104
         names |= set(_LOOPBACK)
@@ -140,10 +140,10 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(slots=True)
 class RequestGate:
-    """ASGI middleware in front of everything, the page's files and unknown paths included."""
+    """ASGI middleware that checks every request, also those for files and unknown paths."""
 
     app: ASGIApp
-    keys: Auth
+    auth: Auth
     rules: GateRules
     now: Callable[[], float]
     refused: Callable[[Scope, int], None]
@@ -161,29 +161,29 @@ class RequestGate:
             await self.app(scope, receive, send)
             return
         if scope["type"] != "http":
-            return  # no websocket is spoken here: the server closes it
+            return  # websockets are not supported: the server closes them
 
         headers = dict(_HEADERS)
         refusal = self._refusal(scope)
         if refusal is not None:
             if refusal.status_code >= 400:
                 self.refused(scope, refusal.status_code)
-            await refusal(scope, receive, _with(headers, send))
+            await refusal(scope, receive, _with_headers(headers, send))
             return
         if grant_of(scope).is_new:
             headers["Set-Cookie"] = self._renewed(scope)
-        await self.app(scope, self._capped(receive), _with(headers, send))
+        await self.app(scope, self._limited(receive), _with_headers(headers, send))
 
     def _renewed(self, scope: Scope) -> str:
-        """The cookie once more, for as long again, when its log-in was prolonged."""
+        """Returns the cookie with its new lifetime after the log-in was prolonged."""
         response = Response()
-        self._set_cookie(response, _cookie(Headers(scope=scope), self.keys.cookie_name))
+        self._set_cookie(response, _cookie(Headers(scope=scope), self.auth.cookie_name))
         return response.headers["set-cookie"]
 
     def _set_cookie(self, response: Response, value: str) -> None:
-        seconds = int(self.keys.login.total_seconds())
+        seconds = int(self.auth.login.total_seconds())
         response.set_cookie(
-            self.keys.cookie_name, value, max_age=seconds, httponly=True, samesite="strict"
+            self.auth.cookie_name, value, max_age=seconds, httponly=True, samesite="strict"
         )
 
     def _refusal(self, scope: Scope) -> Response | None:
@@ -201,16 +201,20 @@ class RequestGate:
             if problem.status == 401 and "text/html" in headers.get("accept", ""):
                 return HTMLResponse(SIGN_IN, 401)
             return problem.response()
-        except Misconfigured as error:  # the file of tokens cannot be read: nobody comes in by it
+        except Misconfigured as error:  # the tokens file cannot be read: refuse every token
             return HttpProblem(503, "no_tokens", error.message, hint=error.hint).response()
         return None
 
     def _check_host(self, headers: Headers) -> None:
-        # More than one Host header is never honest.
+        # Several Host headers are an attack.
         given = headers.getlist("host")
         if len(given) != 1 or given[0].lower() not in self.rules.hosts:
-            hint = "use the address that plansmith serve printed, or name this one: --allow-host"
-            raise HttpProblem(421, "wrong_host", "this server has another name", hint=hint)
+            hint = (
+                "use the address that plansmith serve printed, or start it with --allow-host NAME"
+            )
+            raise HttpProblem(
+                421, "wrong_host", "this server is not known by this host name", hint=hint
+            )
 
     def _check_rate(self, scope: Scope) -> None:
         wait = self._rates.take(_client(scope))
@@ -218,7 +222,7 @@ class RequestGate:
             raise _too_often(wait)
 
     def _sign_in(self, scope: Scope) -> Response | None:
-        """Exchange the one-time token of the link for a cookie."""
+        """Exchanges the one-time token of the link for a cookie."""
         if (
             scope["method"] != "GET"
             or scope["path"] != "/"
@@ -226,22 +230,22 @@ class RequestGate:
         ):
             return None
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if not self.keys.take_link(given):
+        if not self.auth.take_link(given):
             return None
         response = RedirectResponse("/", 303)
-        self._set_cookie(response, self.keys.log_in())
+        self._set_cookie(response, self.auth.log_in())
         return response
 
     def _check_token(self, scope: Scope, headers: Headers) -> None:
         client = _client(scope)
         scheme, _, token = headers.get("authorization", "").partition(" ")
         bearer = token.strip() if scheme.lower() == "bearer" else ""
-        cookie = _cookie(headers, self.keys.cookie_name)
-        grant = self.keys.grant(bearer=bearer, cookie=cookie)
+        cookie = _cookie(headers, self.auth.cookie_name)
+        grant = self.auth.grant(bearer=bearer, cookie=cookie)
         if grant is not None:
             put_grant(scope, grant)
             return
-        # Only guesses are counted: a page that was left open asks without any token.
+        # Only wrong tokens are counted: an open page of an earlier log-in sends none.
         wait = self._failures.take(client) if bearer or cookie else 0.0
         if wait:
             raise _too_often(wait)
@@ -259,7 +263,7 @@ class RequestGate:
         if not length.isascii() or not length.isdigit() or int(length) > self.rules.max_body:
             raise _too_large(self.rules.max_body)
 
-    def _capped(self, receive: Receive) -> Receive:
+    def _limited(self, receive: Receive) -> Receive:
         taken, whole = 0, False
         loop = asyncio.get_running_loop()
         until = loop.time() + self.rules.body_s
@@ -270,7 +274,9 @@ class RequestGate:
                 async with asyncio.timeout_at(None if whole else until):
                     message = await receive()
             except TimeoutError:
-                raise HttpProblem(408, "too_slow", "the body did not come in time") from None
+                raise HttpProblem(
+                    408, "too_slow", "the request body did not arrive in time"
+                ) from None
             whole = not message.get("more_body", False)
             taken += len(message.get("body", b""))
             if taken > self.rules.max_body:
@@ -280,21 +286,21 @@ class RequestGate:
         return receive_some
 
 
-def _with(more: Mapping[str, str], send: Send) -> Send:
-    """Send with these headers, where the answer has none of its own by that name."""
+def _with_headers(more: Mapping[str, str], send: Send) -> Send:
+    """Adds headers to the response, except those it has already."""
 
-    async def send_safely(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in more.items():
                 headers.setdefault(name, value)
         await send(message)
 
-    return send_safely
+    return send_with_headers
 
 
 def _check_origin(method: str, headers: Headers, hosts: frozenset[str]) -> None:
-    """Refuse what another site has a browser send; who types an address may come in."""
+    """Refuses requests that another site makes a browser send; allows typed addresses."""
     site = headers.get("sec-fetch-site", "none")
     visit = method in SAFE and headers.get("sec-fetch-mode") == "navigate"
     origin = headers.get("origin")
@@ -302,7 +308,7 @@ def _check_origin(method: str, headers: Headers, hosts: frozenset[str]) -> None:
         urlsplit(origin).netloc.lower() not in hosts or origin == "null"
     )
     if foreign or (site not in ("same-origin", "none") and not visit):
-        raise HttpProblem(403, "cross_site", "another site may not use this server")
+        raise HttpProblem(403, "cross_site", "requests from other sites are refused")
 
 
 def _client(scope: Scope) -> str:
@@ -327,4 +333,4 @@ def _too_often(wait: float) -> HttpProblem:
 
 
 def _too_large(most: int) -> HttpProblem:
-    return HttpProblem(413, "too_large", f"a body has at most {most:,} bytes")
+    return HttpProblem(413, "too_large", f"a request body may have at most {most:,} bytes")

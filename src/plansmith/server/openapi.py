@@ -1,4 +1,4 @@
-"""Routes as records, and the OpenAPI document that is made of them."""
+"""Defines routes as records, and makes the OpenAPI document from them."""
 
 from __future__ import annotations
 
@@ -32,48 +32,48 @@ Given = TypeVar("Given", bound=BaseModel)
 
 
 class Input(BaseModel):
-    """What a client may say; anything else is told, not ignored."""
+    """The base of bodies and queries; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Nothing(Input):
-    """No fields."""
+    """A body or query without fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request, read and checked."""
+    """One request to the API, with the server's state."""
 
     server_state: ServerState
     request: Request
 
     @property
     def grant(self) -> Grant:
-        """What the client's token or log-in allows."""
+        """What the client may do."""
         return grant_of(self.request.scope)
 
     @property
     def by(self) -> Actor:
-        """Who asks: a person, or a program."""
+        """The person or program that sent the request."""
         return self.grant.actor
 
     def path(self, name: str) -> str:
-        """A part of the path."""
+        """Returns a parameter of the path."""
         return str(self.request.path_params[name])
 
     @property
     def run(self) -> str:
-        """The run that is meant."""
+        """The run id in the path."""
         return self.path("id")
 
     def header(self, name: str) -> str:
-        """A header, or nothing."""
+        """Returns a header, or an empty string."""
         return self.request.headers.get(name, "")
 
     @property
     def language(self) -> str:
-        """The language that the client asks for, of those there are texts in."""
+        """The known language that the client prefers."""
         return wanted_language(self.header("accept-language"))
 
 
@@ -83,9 +83,9 @@ Handler = Callable[[Ask, Any], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A line of the table; `given` is the query of a GET or DELETE and the body of the others.
+    """A route; `given` is the query of a GET or DELETE, and the body of other methods.
 
-    `scope` is what a token needs to be allowed to use it.
+    `scope` is what a token must have to use it.
     """
 
     method: str
@@ -101,7 +101,7 @@ class Route:
 
     @property
     def has_body(self) -> bool:
-        """Whether what is given comes as a body."""
+        """Whether the input is a body, not a query."""
         return self.method not in ("GET", "DELETE")
 
     @property
@@ -111,13 +111,13 @@ class Route:
 
     @property
     def needs_team(self) -> bool:
-        """Whether it works on a run with the run's own agents, and does not look or stop."""
+        """Whether it needs the agents of the run's team: reading and stopping do not."""
         return self.method not in ("GET", "DELETE") and not self.path.endswith(
             ("/cancel", "/pause")
         )
 
     async def __call__(self, ask: Ask) -> Response:
-        """Read the request, do it, write the response."""
+        """Parses the request, calls the handler and makes the response."""
         given = await self._read(ask.request)
         if self.path.startswith("/v1/runs/{id}"):
             server_state = await ask.server_state.for_run(ask.run, acts=self.needs_team)
@@ -134,7 +134,7 @@ class Route:
 
 
 def route(
-    how: str,
+    method_and_path: str,
     scope: str,
     handler: Callable[[Ask, Given], Awaitable[Answer]],
     summary: str,
@@ -142,8 +142,8 @@ def route(
     given: type[Given | Nothing] = Nothing,
     **more: Any,
 ) -> Route:
-    """A line of the table, such as `route("GET /v1/runs", "look", runs.listing, "List runs")`."""
-    method, _, path = how.partition(" ")
+    """Makes a route, such as `route("GET /v1/runs", "look", runs.listing, "List runs")`."""
+    method, _, path = method_and_path.partition(" ")
     return Route(method, path, scope, handler, summary, given, **more)
 
 
@@ -167,22 +167,22 @@ def _parse(model: type[BaseModel], value: object, where: str) -> BaseModel:
 
 
 async def read_json(request: Request) -> object:
-    """The body as JSON; an empty one is an empty object."""
+    """Parses the body as JSON; an empty body is an empty object."""
     try:
         body = await request.body()
     except ClientDisconnect:
-        raise HttpProblem(400, "cut_off", "the client went away") from None
+        raise HttpProblem(400, "cut_off", "the client closed the connection") from None
     if not body:
         return {}
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         hint = "send Content-Type: application/json"
-        raise HttpProblem(415, "not_json", "only JSON bodies are read", hint=hint)
+        raise HttpProblem(415, "not_json", "the body must be JSON", hint=hint)
     try:
         return cast("object", json.loads(body, parse_constant=_no_constant))
     except (ValueError, RecursionError) as error:
-        told = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
-        raise HttpProblem(400, "unreadable_json", f"the body is not JSON: {told}") from None
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
+        raise HttpProblem(400, "unreadable_json", f"the body is not JSON: {why}") from None
 
 
 def _no_constant(name: str) -> object:
@@ -197,7 +197,7 @@ _ALWAYS: Final = (400, 401, 403, 404, 409, 413, 415, 421, 422, 429, 502, 503)
 
 @cache
 def openapi(routes: tuple[Route, ...]) -> dict[str, Any]:
-    """The document of these routes."""
+    """Makes the OpenAPI document of these routes."""
     models: set[type[BaseModel]] = {each.given for each in routes} | {ProblemBody}
     models |= {each.answer for each in routes if each.answer}
     wanted = sorted(models, key=lambda each: each.__name__)
@@ -214,7 +214,7 @@ def openapi(routes: tuple[Route, ...]) -> dict[str, Any]:
         "info": {
             "title": "Plansmith",
             "version": version("plansmith"),
-            "description": "Requests become checked, approved plans, and plans become results.",
+            "description": "Turns requests into checked, approved plans and runs them.",
         },
         "paths": paths | _protocols(),
         "components": {
@@ -226,15 +226,15 @@ def openapi(routes: tuple[Route, ...]) -> dict[str, Any]:
 
 
 def _protocols() -> dict[str, Any]:
-    """The routes of other protocols, which describe themselves."""
+    """The routes of MCP and A2A, which are described by their protocols."""
     body = {"application/json": {"schema": {"type": "object"}}}
     answers = {"default": {"description": "As the protocol says"}}
-    told = {"requestBody": {"content": body}, "responses": answers, "tags": ["protocols"]}
+    operation = {"requestBody": {"content": body}, "responses": answers, "tags": ["protocols"]}
     mcp, a2a = ({"security": [{"token": [each]}]} for each in ("mcp", "a2a"))
     card = {"responses": answers, "tags": ["protocols"], **a2a}
     return {
-        "/mcp": {"post": {**told, **mcp, "operationId": "mcp", "summary": "The MCP server"}},
-        "/a2a": {"post": {**told, **a2a, "operationId": "a2a", "summary": "The A2A server"}},
+        "/mcp": {"post": {**operation, **mcp, "operationId": "mcp", "summary": "The MCP server"}},
+        "/a2a": {"post": {**operation, **a2a, "operationId": "a2a", "summary": "The A2A server"}},
         CARD: {"get": {**card, "operationId": "a2a_card", "summary": "The A2A agent card"}},
     }
 
@@ -282,16 +282,18 @@ def _headers(route: Route) -> list[dict[str, Any]]:
 
 
 def _responses(route: Route, known: dict[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {"description": route.summary}
+    success: dict[str, Any] = {"description": route.summary}
     if route.status != 204:
         schema: Any = known[route.answer.__name__] if route.answer else {"type": "string"}
-        told["content"] = {route.media: {"schema": schema}}
+        success["content"] = {route.media: {"schema": schema}}
         if route.media == "text/markdown":
-            told["content"] |= {kind: {"schema": {}} for kind in ("text/html", "application/json")}
+            success["content"] |= {
+                kind: {"schema": {}} for kind in ("text/html", "application/json")
+            }
     problem = {MEDIA_TYPE: {"schema": known[ProblemBody.__name__]}}
     more = (412, 428) if "If-Match" in route.headers else ()
     failures = {
         str(status): {"description": "A problem", "content": problem}
         for status in (*_ALWAYS, *more)
     }
-    return {str(route.status): told, **failures}
+    return {str(route.status): success, **failures}

@@ -1,4 +1,4 @@
-"""Tells who made each argument of a plan: person, request, model, rules, template, program."""
+"""Finds where each argument of a plan comes from: person, request, model or template."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Origins = dict[str, dict[str, str]]
 
 @dataclass(slots=True)
 class Known:
-    """What is known of a plan's arguments before its next version."""
+    """The arguments of a plan version, and where each comes from."""
 
     leaves: dict[str, Leaves] = field(default_factory=dict[str, Leaves])
     marks: Origins = field(default_factory=Origins)
@@ -42,44 +42,44 @@ class Known:
 async def run_origins(
     smith: Plansmith, events: Sequence[e.Event], tools: Mapping[str, ToolSpec]
 ) -> Origins:
-    """The origins in a run's plan; one that came from an earlier run keeps those it had there."""
+    """Returns the origins in a run's plan; values of an earlier run keep their origin there."""
     return (await _known_of(smith, events, tools, 0)).marks
 
 
 def origins(
     events: Sequence[e.Event], tools: Mapping[str, ToolSpec], before: Known | None = None
 ) -> Origins:
-    """The origin of every argument of the current plan, by step and place.
+    """Returns the origin of every argument of the current plan, by step and place.
 
-    `before` is what is known of the plan that the first one was taken from.
+    `before` describes the plan that the first one was made from.
     """
     return _known(events, tools, before or Known()).marks
 
 
 def _known(events: Sequence[e.Event], tools: Mapping[str, ToolSpec], known: Known) -> Known:
-    said = {REQUEST: "", PROGRAM: ""}
+    texts = {REQUEST: "", PROGRAM: ""}
     for event in events:
         speaker = PROGRAM if event.by.kind == "program" else REQUEST
         match event.body:
             case e.RunCreated(request=text) | e.ChangesAsked(text=text):
-                said[speaker] += f"\n{text.casefold()}"
+                texts[speaker] += f"\n{text.casefold()}"
             case e.QuestionAnswered(answer=answer) if answer is not None:
-                said[speaker] += f"\n{_text(answer)}"
+                texts[speaker] += f"\n{_text(answer)}"
             case e.PlanProposed(plan=plan):
-                known = _next(plan, known, _maker(event, event.body, known), said, tools)
+                known = _next(plan, known, _maker(event, event.body, known), texts, tools)
             case _:
                 pass
     return known
 
 
 def _maker(event: e.Event, body: e.PlanProposed, known: Known) -> str:
-    """Whose the values are that are new in a plan."""
-    hand = PROGRAM if event.by.kind == "program" else PERSON
+    """Returns the origin of the values that are new in a plan."""
+    editor = PROGRAM if event.by.kind == "program" else PERSON
     match body.origin:
         case "person":
-            return hand
-        case "rerun":  # what differs from the earlier plan was changed when it was repeated
-            return hand if known.leaves else EARLIER
+            return editor
+        case "rerun":  # new values were entered when the run was repeated
+            return editor if known.leaves else EARLIER
         case "template":
             return PARAMETER if known.leaves else "template"
         case _:
@@ -103,14 +103,14 @@ async def _known_of(
 async def _earlier(
     smith: Plansmith, origin: Origin, tools: Mapping[str, ToolSpec], depth: int
 ) -> Known:
-    """What is known of the plan of the run that this one repeats, if that is still there."""
+    """Returns the origins in the plan of the run that this one repeats, if it still exists."""
     events = await smith.store.events(origin.id) if origin.kind == "run" else ()
     wanted = [each for each in events if not origin.event or each.number <= origin.event]
     return await _known_of(smith, wanted, tools, depth)
 
 
 async def _template(smith: Plansmith, origin: Origin, tools: Mapping[str, ToolSpec]) -> Known:
-    """The template's own words: what differs from them was put in as a parameter."""
+    """Returns the values of the template; others were put in as parameters."""
     if origin.kind != "template" or not keeps_templates(smith.store):
         return Known()
     try:
@@ -121,7 +121,7 @@ async def _template(smith: Plansmith, origin: Origin, tools: Mapping[str, ToolSp
 
 
 def plan_origins(plan: Plan, known: Plan | None, origins_: Origins) -> Origins:
-    """The origins in a plan that a person is editing: what differs is the person's."""
+    """Returns the origins in a plan that a person is editing: changed values are the person's."""
     before = {step.id: dict(_leaves(step)) for step in known.steps} if known else {}
     return _next(plan, Known(before, origins_), PERSON, {}, {}).marks
 
@@ -130,10 +130,10 @@ def _next(
     plan: Plan,
     known: Known,
     maker: str,
-    said: Mapping[str, str],
+    texts: Mapping[str, str],
     tools: Mapping[str, ToolSpec],
 ) -> Known:
-    """What is as it was keeps its origin; what is new has one of its own."""
+    """Returns the origins in the next version of a plan: unchanged values keep theirs."""
     leaves = {step.id: dict(_leaves(step)) for step in plan.steps}
     marks: Origins = {}
     for step in plan.steps:
@@ -141,27 +141,27 @@ def _next(
         marks[step.id] = {
             place: before[place]
             if place in before and place in old and same(old[place], value)
-            else _origin(value, said, maker, _default(step, place, tools))
+            else _origin(value, texts, maker, _default(step, place, tools))
             for place, value in leaves[step.id].items()
         }
     return Known(leaves, marks)
 
 
-def _origin(value: Json, said: Mapping[str, str], maker: str, default: Json) -> str:
+def _origin(value: Json, texts: Mapping[str, str], maker: str, default: Json) -> str:
     refs = [found.ref for found in find(value) if found.ref is not None]
     if refs:
         return f"step:{refs[0].step}"
     if maker not in _MAKERS:
         return maker
     text = _text(value)
-    speaker = next((who for who, words in said.items() if text in words), "")
+    speaker = next((who for who, known in texts.items() if text in known), "")
     if len(text) >= _SHORTEST and speaker:
         return speaker
     return DEFAULT if default is not None and same(default, value) else maker
 
 
 def _default(step: AnyStep, place: str, tools: Mapping[str, ToolSpec]) -> Json:
-    """What the tool itself would take for this argument."""
+    """Returns the default of the argument in the tool's schema."""
     inner = step.each if isinstance(step, MapStep) else step
     if not isinstance(inner, ToolStep) or inner.tool not in tools:
         return None
@@ -172,7 +172,7 @@ def _default(step: AnyStep, place: str, tools: Mapping[str, ToolSpec]) -> Json:
 
 
 def _leaves(step: AnyStep) -> Iterator[tuple[str, Json]]:
-    """Every value of a step that stands for itself: texts, numbers, references."""
+    """Yields every single value of a step with its place: texts, numbers, references."""
     for path, template in step.templates():
         yield from _walk(".".join(map(str, path)), template)
 

@@ -33,7 +33,7 @@ _MOST_HOSTS: Final = 100
 
 
 async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
-    """A run, whole, from one reading of its journal."""
+    """Returns everything about a run, from one read of its journal."""
     journal = await smith.runs.journals.load(run_id)
     events, run = journal.events, await smith.runs.journals.owners.marked(journal.run)
     steps = await step_views(smith, run, CLIP)
@@ -62,7 +62,7 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
 
 
 async def known_tools(smith: Plansmith) -> Mapping[str, ToolSpec]:
-    """Today's tools; while they cannot be listed, runs can still be looked at."""
+    """Returns the current tools; none while they cannot be listed, so that runs can be read."""
     try:
         return (await smith.runs.intake.callees()).specs
     except PlansmithError:
@@ -70,7 +70,7 @@ async def known_tools(smith: Plansmith) -> Mapping[str, ToolSpec]:
 
 
 async def _prefetches(smith: Plansmith, run: Run) -> list[Json]:
-    """What was read before the plan stood, with what came of it."""
+    """Returns the reads that were made before the plan was complete."""
     return [
         {
             "key": key,
@@ -86,7 +86,7 @@ async def _prefetches(smith: Plansmith, run: Run) -> list[Json]:
 
 
 def _continues(run: Run) -> Json:
-    """What continuing this run would take over and run; nothing when there is none of both."""
+    """Returns how many steps a continued run would reuse, or None if it cannot continue."""
     if run.plan is None or not run.status.over:
         return None
     kept = carried_over(run, run.plan)
@@ -125,7 +125,7 @@ def _head(run: Run) -> dict[str, Json]:
 
 
 def estimate_view(estimate: Estimate) -> dict[str, Json]:
-    """What a plan will take; the basis is put into the reader's language on the way out."""
+    """Returns the estimate of a plan as JSON."""
     return {**estimate.to_json(), "basis": [*estimate.basis]}
 
 
@@ -134,7 +134,7 @@ def _plain(found: Mapping[str, Mapping[str, str]]) -> dict[str, Json]:
 
 
 def _review(run: Run, events: Sequence[e.Event]) -> Json:
-    """What a person is, or was, asked about the current plan."""
+    """Returns why a person is or was asked to review the current plan."""
     if run.plan is None:
         return None
     digest = run.plan.hash
@@ -148,12 +148,12 @@ def _review(run: Run, events: Sequence[e.Event]) -> Json:
 
 
 def awaits_review(run: Run) -> bool:
-    """Whether a person has to decide on the plan that stands now."""
+    """Whether a person has to decide on the current plan."""
     return isinstance(next_move(run), AwaitReview)
 
 
 def is_undecided(run: Run) -> bool:
-    """Whether nobody was asked about a run's plan, and it waits for somebody's word."""
+    """Whether a plan is ready and nobody was asked to review it."""
     match next_move(run):
         case Execute(needs_start=True) | AwaitReview():
             return run.phase is RunStatus.PLANNING
@@ -161,28 +161,28 @@ def is_undecided(run: Run) -> bool:
             return False
 
 
-async def step_views(smith: Plansmith, run: Run, room: int) -> dict[str, Json]:
-    """Every step with its result, clipped where it is longer than the room."""
+async def step_views(smith: Plansmith, run: Run, limit: int) -> dict[str, Json]:
+    """Returns every step with its result, cut to `limit` bytes."""
     results = await load_results(smith.store, run)
     started = {name: each.inputs for name, each in run.steps.items() if each.inputs}
     inputs = dict(
         zip(started, await asyncio.gather(*map(smith.store.get, started.values())), strict=True)
     )
     return {
-        name: step_view(state, results.get(name), inputs.get(name), room)
+        name: step_view(state, results.get(name), inputs.get(name), limit)
         for name, state in run.steps.items()
     }
 
 
-def step_view(state: StepState, result: Json, inputs: Json, room: int) -> dict[str, Json]:
-    """Where one step stands."""
+def step_view(state: StepState, result: Json, inputs: Json, limit: int) -> dict[str, Json]:
+    """Returns the state of a step."""
     text = canonical_json(result) if state.status is StepStatus.DONE else b""
-    clipped = len(text) > room
+    clipped = len(text) > limit
     return {
         "status": state.status.value,
         "attempts": state.attempts,
-        "inputs": clip(inputs, room),
-        "result": clip(result, room),
+        "inputs": clip(inputs, limit),
+        "result": clip(result, limit),
         "result_hash": state.result_hash,
         "result_size": len(text),
         "clipped": clipped,
@@ -197,17 +197,17 @@ def step_view(state: StepState, result: Json, inputs: Json, room: int) -> dict[s
     }
 
 
-def clip(value: Json, room: int) -> Json:
-    """A value that fits, or the beginning of its text."""
+def clip(value: Json, limit: int) -> Json:
+    """Returns the value, or the beginning of its text if it is too long."""
     text = canonical_json(value)
-    if len(text) <= room:
+    if len(text) <= limit:
         return value
     whole = value if isinstance(value, str) else text.decode()
-    return f"{whole[:room]}…"
+    return f"{whole[:limit]}…"
 
 
 def question_view(asked: e.QuestionAsked) -> dict[str, Json]:
-    """A question as a person is shown it; the state a call left is none of their business."""
+    """Returns a question for a person, without the saved state of its call."""
     return {
         "question": asked.question,
         "kind": asked.asks,
@@ -230,7 +230,7 @@ async def effects_view(
     *,
     done: Collection[str] = (),
 ) -> dict[str, Json]:
-    """What a plan does to the world, by step, and counted without what is done already."""
+    """Returns what a plan changes, by step, and counts of what is not done yet."""
     counts = dict.fromkeys(Effect, 0)
     by_step: dict[str, Json] = {}
     specs = await known_tools(smith)
@@ -253,7 +253,7 @@ async def effects_view(
 
 
 def run_row(run: Run, events: Sequence[e.Event] = ()) -> dict[str, Json]:
-    """A run in a list; its times are told where its events are at hand."""
+    """Returns the row of a run in a list; the times need its events."""
     times = times_of(events)
     planned = run.plan.steps if run.plan else ()
     states = [run.steps[step.id].status for step in planned if step.id in run.steps]
@@ -283,12 +283,12 @@ def run_row(run: Run, events: Sequence[e.Event] = ()) -> dict[str, Json]:
 
 
 def moment(at: datetime | None) -> str | None:
-    """A time as RFC 3339 in UTC."""
+    """Formats a time as RFC 3339 in UTC."""
     return at.isoformat().replace("+00:00", "Z") if at else None
 
 
 async def inspected(smith: Plansmith, run_id: str, name: str) -> dict[str, Json]:
-    """All that the journal and the store know of a step."""
+    """Returns a step with its inputs, result, attempts and model calls."""
     journal = await smith.runs.journals.load(run_id)
     events, run = journal.events, journal.run
     state = run.steps.get(name)
@@ -309,22 +309,24 @@ async def inspected(smith: Plansmith, run_id: str, name: str) -> dict[str, Json]
 
 
 def _step_of(plan: Plan | None, name: str) -> dict[str, Json] | None:
-    """The step of the plan that a name is, or is a part of."""
+    """Returns the step of the plan by its name, or by the name of one of its parts."""
     step = plan.by_id.get(name.split("/", maxsplit=1)[0]) if plan else None
     return step.to_json() if step else None
 
 
 def _attempts(run: Run, events: Sequence[e.Event], name: str) -> list[Json]:
-    """Each call of a step; one that was made early has the times of the early read."""
+    """Returns each call of a step; a prefetched one has the times of its prefetch."""
     found: list[dict[str, Json]] = []
     ended: datetime | None = None
     for event in events:
         match event.body:
             case e.StepStarted(step=step, attempt=attempt, key=key) as body if step == name:
-                early = run.prefetches.get(body.prefetched)
-                began, ended = (early.started_at, early.ended_at) if early else (event.at, None)
+                prefetch = run.prefetches.get(body.prefetched)
+                began, ended = (
+                    (prefetch.started_at, prefetch.ended_at) if prefetch else (event.at, None)
+                )
                 found.append({"number": attempt, "key": key, "started_at": moment(began)})
-                found[-1] |= {"finished_at": None, "error": "", "read_early": early is not None}
+                found[-1] |= {"finished_at": None, "error": "", "read_early": prefetch is not None}
             case (
                 e.StepDone(step=step)
                 | e.StepFailed(step=step)
@@ -349,7 +351,7 @@ def _error(body: e.StepDone | e.StepFailed | e.StepCancelled | e.StepUnknown) ->
 
 
 async def _exchanges(smith: Plansmith, events: Sequence[e.Event]) -> list[Json]:
-    """What models were asked and said for the plan that stands."""
+    """Returns the model calls that made the current plan."""
     records = [
         event.body.record
         for event in events
@@ -357,7 +359,7 @@ async def _exchanges(smith: Plansmith, events: Sequence[e.Event]) -> list[Json]:
     ]
     if not records:
         return []
-    said = cast("list[dict[str, Json]]", await smith.store.get(records[-1]))
+    calls = cast("list[dict[str, Json]]", await smith.store.get(records[-1]))
     return [
-        {"model": each["model"], "prompt": each["prompt"], "output": each["text"]} for each in said
+        {"model": each["model"], "prompt": each["prompt"], "output": each["text"]} for each in calls
     ]

@@ -16,7 +16,8 @@ from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, cast
+from pkgutil import resolve_name
+from typing import Any, Final, Unpack, cast
 
 import uvicorn
 from starlette.requests import Request
@@ -25,8 +26,10 @@ from starlette.routing import BaseRoute, Route
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from plansmith.adapters.agents.a2a.registry import AgentRegistry
-from plansmith.app import Plansmith
-from plansmith.config import Settings
+from plansmith.adapters.clock import SystemClock
+from plansmith.adapters.secrets import SecretBox
+from plansmith.adapters.stores.urls import sqlite_path
+from plansmith.config import Settings, data_folder
 from plansmith.errors import Misconfigured
 from plansmith.server.app import make_app
 from plansmith.server.auth import Auth, load_token, scoped
@@ -40,7 +43,7 @@ from plansmith.server.ops.metrics import Metrics, Spans, tracer
 from plansmith.server.settings import Serve
 from plansmith.server.state import LiveAgent, RunList, ServerState
 from plansmith.server.tokens import TokenFile
-from plansmith.wiring import PARTS, TeamSmiths, load, make_agents, make_model, make_smith
+from plansmith.wiring import Parts, TeamSmiths, make_agents, make_model, make_smith
 
 if sys.platform != "win32":
     import resource
@@ -58,7 +61,7 @@ _FULL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimit:
-    """How many connections there may be, and of one address, and the time for a request's head."""
+    """How many connections are allowed, in all and per address, and the time for a request head."""
 
     most: int = _MOST
     per_peer: int = _MOST * 3 // 4
@@ -66,7 +69,7 @@ class ConnectionLimit:
 
 
 def connection_limit(head_s: float = 10.0, *, most: int = 0) -> ConnectionLimit:
-    """Room for so many connections, or for as many as leave runs the files they need."""
+    """Returns the limit; `most=0` allows as many as leave enough open files for runs."""
     if most:
         return ConnectionLimit(most=most, per_peer=max(1, most * 3 // 4), head_s=head_s)
     if sys.platform == "win32":
@@ -77,56 +80,56 @@ def connection_limit(head_s: float = 10.0, *, most: int = 0) -> ConnectionLimit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         soft = wanted
     files = _WANTED_FILES if soft == resource.RLIM_INFINITY else soft
-    # Half of what is left: new ones are taken in by the dozen before old ones are closed.
+    # Half of what is left: many new connections arrive before old ones are closed.
     most = max(_FEWEST, min(_MOST, (files - _RESERVED) // 2))
     return ConnectionLimit(most=most, per_peer=max(1, most * 3 // 4), head_s=head_s)
 
 
 class Connection(H11Protocol):
-    """uvicorn's connection, which ends when its head does not come, or when others need its place.
+    """A connection that closes if no request head arrives, or when others need its place.
 
-    A full server closes the connection that has asked for nothing the longest. So whoever asks at
-    once is answered, however many are held open by somebody who never asks.
+    A full server closes the connection that has been idle the longest, so that a client which
+    sends a request is served, however many connections somebody else holds open.
     """
 
-    def __init__(self, *, room: ConnectionLimit, **uvicorn: Any) -> None:
+    def __init__(self, *, limit: ConnectionLimit, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
-        self._room = room
+        self._limit = limit
         self._timer: asyncio.TimerHandle | None = None
         self.since = self.loop.time()
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request of it is being answered."""
+        """Whether no request is being answered."""
         cycle = cast("RequestResponseCycle | None", self.cycle)
         return cycle is None or cycle.response_complete
 
     def connection_made(self, transport: Any) -> None:
-        """Take it in, in the place of an idle one if there are too many."""
+        """Accepts the connection; closes an idle one if there are too many."""
         super().connection_made(transport)
-        self._wait_for_head()
-        crowd = self._crowd()
-        if not crowd:
+        self._start_timer()
+        too_many = self._too_many()
+        if not too_many:
             return
-        idle = [each for each in crowd if each is not self and each.is_idle]
+        idle = [each for each in too_many if each is not self and each.is_idle]
         if idle:
             min(idle, key=lambda each: each.since).drop()
         else:
             self.transport.write(_FULL)
             self.drop(at_once=False)
 
-    def _crowd(self) -> list[Connection]:
-        """Those of whom one is too many: of this address, or of all; nobody when there is room."""
+    def _too_many(self) -> list[Connection]:
+        """The connections of which one has to close: those of this address, or all; or none."""
         everyone = cast("list[Connection]", list(self.connections))
         host = self.client[0] if self.client else ""
         here = [each for each in everyone if (each.client or ("",))[0] == host]
-        if len(here) > self._room.per_peer:
+        if len(here) > self._limit.per_peer:
             return here
-        return everyone if len(everyone) > self._room.most else []
+        return everyone if len(everyone) > self._limit.most else []
 
     def drop(self, *, at_once: bool = True) -> None:
-        """Close it, and let its place go now."""
-        self._forget_head()
+        """Closes the connection and frees its place now."""
+        self._stop_timer()
         self.connections.discard(self)
         if at_once:
             self.transport.abort()
@@ -134,27 +137,27 @@ class Connection(H11Protocol):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """Take data in; a head that has begun has to be whole in time."""
+        """Receives data; a request head that has begun must be complete in time."""
         if self.is_idle and self._timer is None:
-            self._wait_for_head()
+            self._start_timer()
         super().data_received(data)
         if not self.is_idle:
-            self._forget_head()
+            self._stop_timer()
 
     def on_response_complete(self) -> None:
-        """It is idle from now on."""
+        """Marks the connection as idle."""
         self.since = self.loop.time()
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
-        self._forget_head()
+        """Stops the timer of a lost connection."""
+        self._stop_timer()
         super().connection_lost(exc)
 
-    def _wait_for_head(self) -> None:
-        self._timer = self.loop.call_later(self._room.head_s, self._too_slow)
+    def _start_timer(self) -> None:
+        self._timer = self.loop.call_later(self._limit.head_s, self._too_slow)
 
-    def _forget_head(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -165,19 +168,19 @@ class Connection(H11Protocol):
             self.drop()
 
 
-_FACES: Final = {
+_PROTOCOLS: Final = {
     "mcp": ("plansmith.server.protocols.mcp:mcp_routes", ("/mcp",)),
     "a2a": ("plansmith.server.protocols.a2a:a2a_routes", ("/a2a", "/.well-known/agent-card.json")),
 }
 
 
 def protocol_routes(server_state: ServerState, base: str) -> tuple[list[BaseRoute], list[Any]]:
-    """The routes of all faces, and what they hold open; a missing one says what to install."""
+    """Returns the routes of MCP and A2A and their resources; one without its extra says so."""
     routes: list[BaseRoute] = []
     during: list[Any] = []
-    for extra, (dotted, paths) in _FACES.items():
+    for extra, (dotted, paths) in _PROTOCOLS.items():
         try:
-            make = load(dotted)
+            make = resolve_name(dotted)
         except ModuleNotFoundError:
             routes += _missing(extra, paths)
             continue
@@ -188,28 +191,31 @@ def protocol_routes(server_state: ServerState, base: str) -> tuple[list[BaseRout
 
 
 def _missing(extra: str, paths: Sequence[str]) -> list[BaseRoute]:
-    async def tell(_: Request) -> Response:
+    async def not_installed(_: Request) -> Response:
         hint = f"pip install 'plansmith[{extra}]'"
         return HttpProblem(501, "not_installed", f"{extra} is not installed", hint=hint).response()
 
-    return [Route(path, tell, methods=["GET", "POST"]) for path in paths]
+    return [Route(path, not_installed, methods=["GET", "POST"]) for path in paths]
 
 
 _GRACE_S: Final = 5
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-def make_state(settings: Settings, *, log: Log, by: str = "", **given: Any) -> ServerState:
-    """The office of these settings; parts that are given take the place of theirs."""
-    clock = given.setdefault("clock", load(PARTS["clock"])())
-    drafts = Drafts(clock, lambda text: log.info("told", text=text))
-    own = given.pop("model", None)
-    made = own or make_model(settings.models.plan, clock=clock, tell=drafts.tell)
+def make_state(
+    settings: Settings, *, log: Log, by: str = "", **parts: Unpack[Parts]
+) -> ServerState:
+    """Makes the state of a server; the given parts replace those of the settings."""
+    clock = parts.setdefault("clock", SystemClock())
+    drafts = Drafts(clock, lambda text: log.info("planning", text=text))
+    own_model = parts.get("model")
+    model = own_model or make_model(settings.models.plan, clock=clock, tell=drafts.tell)
     registry = _registry(settings)
     live = [LiveAgent(registry, each) for each in registry.agents()] if registry else []
-    given.setdefault("agents", live)
-    smith: Plansmith = make_smith(settings, tell=drafts.tell, model=drafts.overheard(made), **given)
-    teams = TeamSmiths(smith, settings, tell=drafts.tell, model=own)
+    parts.setdefault("agents", live)
+    parts |= {"tell": drafts.tell, "model": drafts.observed(model)}
+    smith = make_smith(settings, **parts)
+    teams = TeamSmiths(smith, settings, tell=drafts.tell, model=own_model)
     return ServerState(
         smith=smith,
         teams=teams,
@@ -217,47 +223,47 @@ def make_state(settings: Settings, *, log: Log, by: str = "", **given: Any) -> S
         drafts=drafts,
         background=BackgroundRuns(smith, teams=teams, drafts=drafts, log=log),
         log=log,
-        meters=Metrics(),
+        metrics=Metrics(),
         rows=RunList(smith),
         by=by or getpass.getuser(),
-        alone=Leader(_lock_path(settings), clock),
+        leader=Leader(_lock_path(settings), clock),
         registry=registry,
         live=tuple(live),
     )
 
 
 def _lock_path(settings: Settings) -> Path | None:
-    """The lock of a store that is a file; others are not locked."""
+    """Returns the lock file of a SQLite store; other stores have none."""
     url = settings.store_url()
     if not url.startswith("sqlite:"):
         return None
-    path: Path = load(PARTS["sqlite_path"])(url)
-    # One a folder: a server takes up only the runs of the folder it is in.
+    path = sqlite_path(url)
+    # One per folder: a server resumes only the runs of the folder it is in.
     here = sha256(str(Path.cwd().resolve()).encode()).hexdigest()[:12]
     return path.with_name(f"{path.name}.{here}.serve.lock")
 
 
 def _registry(settings: Settings) -> AgentRegistry | None:
-    """The A2A agents, where there are any."""
-    if not settings.agents and not (load(PARTS["data_folder"])() / "agents").is_dir():
+    """Returns the registry of A2A agents, or None if there are no agents."""
+    if not settings.agents and not (data_folder() / "agents").is_dir():
         return None
-    secrets = load(PARTS["secrets"])(settings.secrets)
-    registry: AgentRegistry = make_agents(settings, secrets=secrets)
-    return registry
+    return make_agents(settings, secrets=SecretBox(settings.secrets))
 
 
 def bind(serve: Serve) -> socket.socket:
-    """The listening socket; an address others can reach needs the person's word and a token."""
+    """Opens the listening socket; an address that others can reach has to be allowed."""
     if not is_loopback(serve.host) and not serve.remote:
         hint = "add --insecure-remote if others may reach this server, and name a --token-file"
         raise Misconfigured(f"{serve.host} can be reached from other machines", hint=hint)
     family = socket.AF_INET6 if ":" in serve.host else socket.AF_INET
-    # Named as TCP: only then does asyncio send small answers at once.
+    # asyncio turns Nagle's algorithm off only for sockets that are named as TCP.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((serve.host, serve.port))
-        sock.listen(BACKLOG)  # now: whoever follows the link at once waits and is not refused
+        sock.listen(
+            BACKLOG
+        )  # now: a browser that opens the link at once then waits and is not refused
     except (OSError, OverflowError) as error:
         sock.close()
         hint = "choose another one with --port"
@@ -268,7 +274,7 @@ def bind(serve: Serve) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which lets event streams end before it waits for connections."""
+    """A uvicorn server that ends event streams before it waits for connections to close."""
 
     def __init__(self, config: uvicorn.Config, closing: asyncio.Event) -> None:
         super().__init__(config)
@@ -276,7 +282,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Heed the first signal; the process then ends as told, not as if it had been killed."""
+        """Handles signals so that the process exits with its own code, not as if killed."""
         if threading.current_thread() is not threading.main_thread() or os.name != "posix":
             with super().capture_signals():
                 yield
@@ -291,7 +297,7 @@ class Server(uvicorn.Server):
                 loop.remove_signal_handler(each)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop: streams first."""
+        """Stops; event streams first."""
         self._closing.set()
         await super().shutdown(sockets)
 
@@ -299,10 +305,10 @@ class Server(uvicorn.Server):
 def make_server(
     server_state: ServerState, serve: Serve, sock: socket.socket
 ) -> tuple[Server, Auth]:
-    """The server on a bound socket, and the keys to it."""
+    """Makes the server on a bound socket, and the object that checks its clients."""
     port = int(sock.getsockname()[1])
     token = load_token(serve.token_file)
-    keys = Auth(
+    auth = Auth(
         token,
         tokens=TokenFile(serve.tokens_file or serve.token_file.with_name("tokens.json")),
         by=server_state.by,
@@ -310,21 +316,21 @@ def make_server(
         port=port,
         login=timedelta(days=serve.login_days),
     )
-    for each in (token, keys.link_token):
+    for each in (token, auth.link_token):
         server_state.log.hide(each)
     routes, during = protocol_routes(server_state, base_url(sock))
     app = make_app(
         server_state,
-        keys=keys,
+        auth=auth,
         rules=GateRules(hosts=host_names(serve.host, port, serve.allow_hosts), **serve.rules),
         more=routes,
         during=during,
         spans=Spans(tracer() if serve.telemetry else None),
     )
-    room = connection_limit(serve.head_s, most=serve.connections)
+    limit = connection_limit(serve.head_s, most=serve.connections)
     config = uvicorn.Config(
         app,
-        http=cast("type[asyncio.Protocol]", partial(Connection, room=room)),
+        http=cast("type[asyncio.Protocol]", partial(Connection, limit=limit)),
         backlog=BACKLOG,
         log_config=None,
         access_log=False,
@@ -334,22 +340,22 @@ def make_server(
         timeout_graceful_shutdown=_GRACE_S,
         proxy_headers=False,
     )
-    return Server(config, server_state.closing), keys
+    return Server(config, server_state.closing), auth
 
 
 def base_url(sock: socket.socket) -> str:
-    """The address of a server, as this machine reaches it."""
+    """Returns the URL of the server as seen from this machine."""
     host, port = sock.getsockname()[:2]
     name = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - a link to here
     return f"http://{f'[{name}]' if ':' in name else name}:{port}"
 
 
 async def run_server(settings: Settings, serve: Serve, announce: Callable[[str], None]) -> None:
-    """Serve until a signal ends it; `announce` is told the one-time link."""
+    """Serves until a signal; `announce` receives the one-time link."""
     with bind(serve) as sock:
         log = Log()
-        log.take_over()
+        log.capture_libraries()
         server_state = make_state(settings, log=log)
-        server, keys = make_server(server_state, serve, sock)
-        announce(f"{base_url(sock)}/?token={keys.link_token}")
+        server, auth = make_server(server_state, serve, sock)
+        announce(f"{base_url(sock)}/?token={auth.link_token}")
         await server.serve(sockets=[sock])

@@ -1,4 +1,4 @@
-"""The settings of a server, and which settings a client may see."""
+"""The options of `plansmith serve`, and which settings a client may see."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from plansmith.plan.data import Json, Record
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """Where and how to serve; `rules` are those of the gate.
+    """Where and how to serve; `rules` are fields of `GateRules`.
 
-    `tokens_file` keeps the tokens and log-ins, beside the token file if it is not said.
-    `connections` is how many there may be; 0 is as many as the limit of open files allows.
+    `tokens_file` keeps tokens and log-ins; by default it is beside the token file.
+    `connections` is the most there may be; 0 allows as many as open files permit.
     """
 
     token_file: Path
@@ -56,13 +56,13 @@ WHOLE: Final = frozenset(
     }
 )
 ADDRESSES: Final = frozenset({"store", *(f"models.{role}.base_url" for role in _ROLES)})
-# Of these the names that a person gave, and nothing of what is behind them.
+# Of these only the names are shown, not the values.
 NAMES: Final = frozenset({"mcp.servers", "agents", "secrets", "builtin.databases"})
 _PLAIN_STORES: Final = frozenset({"", "memory"})
 
 
 def leaves(settings: Record) -> dict[str, Json]:
-    """Every setting as JSON by the names of its fields; what a person named is in the values."""
+    """Returns every setting by its dotted name, as JSON."""
     return dict(_walk(settings, settings.model_dump(mode="json"), ""))
 
 
@@ -76,7 +76,7 @@ def _walk(part: Record, dumped: Mapping[str, Json], place: str) -> Iterator[tupl
 
 
 def shown(name: str, value: Json) -> Json:
-    """A setting as it is told."""
+    """Returns what a client may see of a setting."""
     if value in (None, False, "", [], {}) or name in WHOLE:
         return value
     if name in NAMES and isinstance(value, dict):
@@ -85,7 +85,7 @@ def shown(name: str, value: Json) -> Json:
 
 
 def address(url: str) -> str:
-    """A URL without whatever may be a secret: user, password, query, and paths of web servers."""
+    """Returns a URL without user, password and query; without the path if it is a web address."""
     if url in _PLAIN_STORES:
         return url
     try:

@@ -1,4 +1,4 @@
-"""What all handlers share: Plansmith, runs in the background, the list of runs, agents."""
+"""Holds what all handlers share: Plansmith, background runs, the list of runs, agents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from plansmith.wiring import TeamSmiths
 
 
 class LiveAgent:
-    """An agent as the registry has it now; `refresh` after an approval."""
+    """An agent of the registry; call `refresh` after an approval."""
 
     def __init__(self, registry: AgentRegistry, agent: Agent) -> None:
         self._registry = registry
@@ -38,15 +38,15 @@ class LiveAgent:
 
     @property
     def spec(self) -> AgentSpec:
-        """The card that is approved."""
+        """The approved card."""
         return self._agent.spec
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        """The task's result."""
+        """Returns the result of a task."""
         return await self._agent.work(task, inputs, call)
 
     async def refresh(self) -> None:
-        """Take the agent over as it stands now."""
+        """Takes the agent from the registry again."""
         found = [each for each in self._registry.agents() if each.spec.name == self._name]
         if found:
             old, self._agent = self._agent, found[0]
@@ -54,7 +54,7 @@ class LiveAgent:
                 await old.close()
 
     async def close(self) -> None:
-        """Let go of what the agent holds open."""
+        """Closes the agent."""
         if isinstance(self._agent, Closing):
             await self._agent.close()
 
@@ -64,7 +64,7 @@ Row = dict[str, Json]
 
 
 class Listed(NamedTuple):
-    """A run in a list; the run itself is kept only while it is open, without results."""
+    """A run in a list; `run` is None once the run is over."""
 
     row: Row
     run: Run | None
@@ -72,7 +72,7 @@ class Listed(NamedTuple):
 
 
 class RunList:
-    """All runs, newest first, as far as lists and sums need them."""
+    """Caches the rows of runs for lists and sums."""
 
     def __init__(self, smith: Plansmith) -> None:
         self._smith = smith
@@ -80,7 +80,7 @@ class RunList:
         self._listed: OrderedDict[str, Listed] = OrderedDict()
 
     async def refresh(self) -> None:
-        """Forget whatever has changed since the last time."""
+        """Forgets runs that have changed."""
         store = self._smith.store
         if self._position < 0:
             self._position = await store.wait_news(-1)
@@ -90,14 +90,14 @@ class RunList:
             self._position = news[-1].position
 
     async def listed(self, run_id: str) -> Listed:
-        """One run; a damaged one says so and hides no other."""
+        """Returns the row of a run, also of a damaged one."""
         known = self._listed.get(run_id)
         if known is not None:
             return known
         before = self._position
         run, events = await self._smith.runs.journals.listed(run_id)
         found = Listed(run_row(run, events), None if run.status.over else run, run.metrics)
-        # What was written while this was read may be missing in it: then it is read again.
+        # If the run changed while it was read, it is read again next time.
         if self._position == before:
             self._listed[run_id] = found
             if len(self._listed) > _KEPT:
@@ -105,21 +105,21 @@ class RunList:
         return found
 
     def forget(self, run_id: str) -> None:
-        """The run was removed."""
+        """Forgets a removed run."""
         self._listed.pop(run_id, None)
 
     async def newest(self, before: str = "") -> AsyncIterator[Listed]:
-        """Runs from the newest on, or from the one behind a cursor."""
+        """Yields runs from the newest on, or older than the run of a cursor."""
         await self.refresh()
         ids = list(await self._smith.store.runs())
-        # A run that was removed since is no reason to begin anew: ids sort by time.
+        # The run of the cursor may have been removed: ids sort by time.
         end = ids.index(before) if before in ids else None
         for run_id in reversed(ids[:end]):
             if end is not None or not before or run_id < before:
                 yield await self.listed(run_id)
 
     async def open(self) -> list[Listed]:
-        """The runs that are not over, oldest first."""
+        """Returns the open runs, oldest first."""
         await self.refresh()
         return [await self.listed(run_id) for run_id in await self._smith.store.open_runs()]
 
@@ -129,17 +129,17 @@ _LONGEST: Final = 300
 
 @dataclass(slots=True)
 class ServerState:
-    """One server's state; runs and templates are in the store, not here."""
+    """The state of one server; runs and templates are in the store."""
 
     smith: Plansmith
     settings: Settings
     drafts: Drafts
     background: BackgroundRuns
     log: Log
-    meters: Metrics
+    metrics: Metrics
     rows: RunList
     by: str
-    alone: Leader
+    leader: Leader
     teams: TeamSmiths
     registry: AgentRegistry | None = None
     live: tuple[LiveAgent, ...] = ()
@@ -150,20 +150,20 @@ class ServerState:
     closing: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def journal(self, run_id: str) -> Journal:
-        """The journal of a run that is there."""
+        """Returns the journal of a run; raises 404 if there is no such run."""
         if len(run_id) > _LONGEST or not run_id.isprintable():
             raise not_found("run", run_id)
         try:
             return await self.smith.runs.journals.load(run_id)
         except PlansmithError as error:
-            if type(error) is PlansmithError:  # the journal's word for: no event at all
+            if type(error) is PlansmithError:  # this exact class means that the run has no events
                 raise not_found("run", run_id) from None
             raise
 
     async def for_run(self, run_id: str, *, acts: bool = True) -> ServerState:
-        """This state with the Plansmith of the team that a run belongs to, if to any.
+        """Returns this state with the Plansmith of the run's team.
 
-        Who only looks at a run whose team cannot be made here, or stops it, needs no team.
+        With `acts=False`, for reading and stopping, a team that cannot be made is no error.
         """
         try:
             smith = await self.teams.of_id(run_id)
@@ -172,9 +172,9 @@ class ServerState:
                 raise
             return self
         except PlansmithError:
-            return self  # there is no such run, or it is damaged: whoever reads it says so
+            return self  # no such run, or a damaged one: reading it raises the right error
         return self if smith is self.smith else replace(self, smith=smith)
 
     async def run(self, run_id: str) -> Run:
-        """A run that is there, as it stands, without results."""
+        """Returns a run without its results; raises 404 if there is no such run."""
         return (await self.journal(run_id)).run

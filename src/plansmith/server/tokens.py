@@ -1,4 +1,4 @@
-"""Tokens with scopes, kept hashed in a file of the person's own."""
+"""Keeps tokens with scopes, hashed, in a file that only its owner may read."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ SCOPES: Final = {
     "mcp": "use the MCP server (a program's)",
     "a2a": "use the A2A server (a program's)",
 }
-DOORS: Final = frozenset({"mcp", "a2a"})
-PERSONS: Final = frozenset(SCOPES) - DOORS
+PROTOCOLS: Final = frozenset({"mcp", "a2a"})
+PERSON_SCOPES: Final = frozenset(SCOPES) - PROTOCOLS
 _MARKS: Final = {"token": "pst_", "login": "psl_", "link": "psl_"}
 _LINK: Final = timedelta(minutes=10)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}")
-_NEWER: Final = "use a Plansmith that is as new as the one that wrote it"
+_NEWER: Final = "update Plansmith: a newer version wrote this file"
 
 
 class Token(Record):
-    """A token, a browser's log-in or a link to log in by once, without the secret itself."""
+    """A token, a browser's log-in or a one-time link, without its secret."""
 
     name: str
     kind: Literal["token", "login", "link"] = "token"
@@ -52,7 +52,7 @@ class Token(Record):
 
     @property
     def actor(self) -> Actor:
-        """As whom it speaks: only what may approve is a person's own key."""
+        """Who acts with it: a token that may approve counts as the person, others as programs."""
         if self.kind != "token":
             return Actor(kind="person", name=self.by)
         if "approve" in self.scopes:
@@ -60,12 +60,12 @@ class Token(Record):
         return Actor(kind="program", name=self.name)
 
     def is_good(self, now: datetime) -> bool:
-        """Whether it still counts."""
+        """Whether it has not expired."""
         return self.expires is None or now < self.expires
 
 
 class TokenFile:
-    """Tokens and log-ins in a JSON file for its owner alone; what others write is seen at once."""
+    """Reads and writes the JSON file of tokens and log-ins; notices changes by others."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -73,7 +73,7 @@ class TokenFile:
         self._tokens: tuple[Token, ...] = ()
 
     def all(self) -> tuple[Token, ...]:
-        """Every token and log-in, also those that are over."""
+        """Returns every token and log-in, also expired ones."""
         try:
             found = self._path.stat()
         except FileNotFoundError:
@@ -85,7 +85,7 @@ class TokenFile:
         return self._tokens
 
     def find(self, secret: str, *, kind: str, now: datetime) -> Token | None:
-        """Whose secret this is; every token is compared, in the same time right or wrong."""
+        """Finds the token of a secret, in constant time."""
         digest = _hash(secret)
         found = None
         for each in self.all():
@@ -96,24 +96,26 @@ class TokenFile:
     def create(
         self, name: str, scopes: Iterable[str], *, by: str, now: datetime, lasts: timedelta | None
     ) -> tuple[Token, str]:
-        """A new token and its secret, which is told this once."""
+        """Creates a token; returns it with its secret, which is not stored."""
         wanted = tuple(dict.fromkeys(scopes))
         unknown = [each for each in wanted if each not in SCOPES]
         if unknown or not wanted:
-            told = f"there is no scope {unknown[0]!r}" if unknown else "a token needs a scope"
-            raise Misconfigured(told, hint=f"the scopes are {', '.join(SCOPES)}")
-        if DOORS & set(wanted) and "approve" in wanted:
-            hint = "make one token for the program there, and another one for yourself"
-            raise Misconfigured("a program at mcp or a2a cannot approve", hint=hint)
+            why = f"there is no scope {unknown[0]!r}" if unknown else "a token needs a scope"
+            raise Misconfigured(why, hint=f"the scopes are {', '.join(SCOPES)}")
+        if PROTOCOLS & set(wanted) and "approve" in wanted:
+            hint = "create one token for the program and another one for yourself"
+            raise Misconfigured(
+                "a token with the scope mcp or a2a cannot have the scope approve", hint=hint
+            )
         if not _NAME.fullmatch(name):
             hint = "1 to 64 letters, digits and _ . @ -"
-            raise Misconfigured(f"{name[:80]!r} is no name for a token", hint=hint)
+            raise Misconfigured(f"{name[:80]!r} is not a valid name for a token", hint=hint)
         secret = _MARKS["token"] + secrets.token_urlsafe(32)
         ends = None if lasts is None else now + lasts
         token = Token(
             name=name, hash=_hash(secret), scopes=wanted, by=by, created=now, expires=ends
         )
-        with self._alone():
+        with self._locked():
             known = [each for each in self.all() if each.is_good(now)]
             if any(each.name == name for each in known):
                 hint = f"choose another name, or plansmith tokens revoke {name}"
@@ -122,16 +124,16 @@ class TokenFile:
         return token, secret
 
     def log_in(self, *, by: str, now: datetime, lasts: timedelta) -> str:
-        """The secret of a new log-in of the person, for a browser's cookie."""
-        scopes = tuple(each for each in SCOPES if each in PERSONS)
+        """Creates a log-in; returns its secret for a browser's cookie."""
+        scopes = tuple(each for each in SCOPES if each in PERSON_SCOPES)
         return self._add("login", scopes, by=by, now=now, lasts=lasts)
 
     def new_link(self, *, by: str, now: datetime) -> str:
-        """The secret of a link by which the person logs a browser in, once and soon."""
+        """Creates a one-time log-in link; returns its secret."""
         return self._add("link", (), by=by, now=now, lasts=_LINK)
 
     def take_link(self, secret: str, now: datetime) -> bool:
-        """Whether this is the secret of a link; it is then used up, whoever else tries."""
+        """Uses up a one-time link; returns whether the secret was valid."""
         found = self.find(secret, kind="link", now=now)
         try:
             return found is not None and bool(self.revoke(found.name))
@@ -158,14 +160,14 @@ class TokenFile:
             expires=now + lasts,
             seconds=lasts.total_seconds(),
         )
-        with self._alone():
+        with self._locked():
             self._write((*(each for each in self.all() if each.is_good(now)), made))
         return secret
 
     def prolong(self, login: Token, now: datetime) -> Token | None:
-        """A log-in that is in use lasts on from now; nothing when it was revoked meanwhile."""
+        """Prolongs a log-in from now; returns None if it was revoked meanwhile."""
         after = login.replace(expires=now + timedelta(seconds=login.seconds))
-        with self._alone():
+        with self._locked():
             known = self.all()
             if login.hash not in {each.hash for each in known}:
                 return None
@@ -173,8 +175,8 @@ class TokenFile:
         return after
 
     def revoke(self, name: str) -> Token:
-        """Take a token or a log-in back, at once and for good."""
-        with self._alone():
+        """Revokes a token or a log-in."""
+        with self._locked():
             known = self.all()
             found = next((each for each in known if each.name == name), None)
             if found is None:
@@ -187,7 +189,7 @@ class TokenFile:
         value = {"version": 1, "tokens": [each.model_dump(mode="json") for each in tokens]}
         replace_file(self._path, json.dumps(value, indent=2), durable=True)
 
-    def _alone(self) -> contextlib.AbstractContextManager[None]:
+    def _locked(self) -> contextlib.AbstractContextManager[None]:
         return locked(self._path, hint="make its folder writable")
 
 
@@ -205,8 +207,8 @@ def _read(path: Path) -> tuple[Token, ...]:
             raise Misconfigured(f"{path} is from a newer Plansmith", hint=_NEWER)
         tokens = tuple(Token.model_validate(each) for each in found)
     except (OSError, ValueError, TypeError, KeyError, ValidationError) as error:
-        hint = "mend it, or remove it: all tokens and log-ins are then revoked"
+        hint = "repair the file, or remove it: that revokes all tokens and log-ins"
         raise Misconfigured(f"{path} cannot be read: {error}", hint=hint) from None
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise Misconfigured(f"others may read {path}", hint=f"chmod 600 {path}")
+        raise Misconfigured(f"other users can read {path}", hint=f"chmod 600 {path}")
     return tokens

@@ -96,6 +96,12 @@ def test_a_good_plan_checks_with_0_and_a_bad_one_with_3(write: Write, capsys: Ca
     assert (told["ok"], told["hash"], told["problems"][0]["code"]) == (False, None, "PS002")
 
 
+def test_check_knows_the_tools_of_a_python_file(write: Write, capsys: Capture) -> None:
+    code = "from plansmith import tool\n@tool\ndef weather(city: str) -> dict:\n    return {}\n"
+    assert main(["check", write("p.json", PLAN), "--tools", write("weather.py", code)]) == 0
+    assert "no problems" in capsys.readouterr().out
+
+
 def test_check_as_json_has_the_hash_an_approval_needs(write: Write, capsys: Capture) -> None:
     tools = write("tools.json", {"weather": {"description": "d", "input_schema": {}}})
     assert main(["check", write("plan.json", PLAN), "--tools", tools, "--json"]) == 0

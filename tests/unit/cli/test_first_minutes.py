@@ -94,7 +94,7 @@ def test_the_doctor_says_what_was_chosen_tried_and_why_not(
 ) -> None:
     code, found = doctor(cli)
     assert code == 0
-    assert found["model"] == ("warning", "no language model was found: rules plan")
+    assert found["model"] == ("warning", "no language model was found: plans are made by rules")
     assert found["model key"][1] == "the environment: has no key of a provider"
     assert DEFAULT in found["model embedded"][1]
     with serving("/api/tags", says=OLLAMA) as url:
@@ -114,7 +114,7 @@ def test_the_doctor_says_what_was_chosen_tried_and_why_not(
     ("settings", "level", "message"),
     [
         ({"model": "openai:gpt-5"}, "ok", "openai:gpt-5 (it is set)"),
-        ({"model": "openai:gpt-5", "api_key_env": "NONE_SUCH"}, "error", "has no NONE_SUCH"),
+        ({"model": "openai:gpt-5", "api_key_env": "NONE_SUCH"}, "error", "variable NONE_SUCH"),
         ({"model": "local"}, "error", "is not on this machine"),
         ({"base_url": "http://127.0.0.1:9/v1"}, "error", "nothing listens there"),
     ],

@@ -75,7 +75,7 @@ def test_a_failed_run_exits_with_1_and_a_partly_done_one_with_7(cli: Cli, write:
 def test_an_invalid_plan_exits_with_3_and_leaves_no_run(cli: Cli, write: Write) -> None:
     code, _, err = cli("run", write({"id": "a", "tool": "lok"}), *PY)
     assert code == 2
-    assert "lok (step a) is not here" in err
+    assert "lok (step a) is not available" in err
     code, _, err = cli("run", write(LOOK | {"after": ["nobody"]}), *PY)
     assert code == 3
     assert "nobody" in err
@@ -184,7 +184,7 @@ def test_a_question_waits_and_its_answer_goes_on(cli: Cli, write: Write) -> None
 def test_of_two_questions_one_has_to_be_named(cli: Cli, write: Write) -> None:
     cli("run", write(ASK, ASK | {"id": "r"}), *PY)
     code, _, err = cli("answer", "last", "red")
-    assert (code, "say which: q, r" in err) == (4, True)
+    assert (code, "name one: q, r" in err) == (4, True)
     assert cli("answer", "last", "r", "red")[0] == 0
     assert cli("answer", "last", "blue", "--run")[0] == 0
 
@@ -525,7 +525,7 @@ def test_changes_that_no_planner_could_make_are_refused_and_the_plan_before_is_n
     code, out, err = cli("changes", "last", "write goodbye instead", *PY, "--json")
     assert code == 4
     assert "the plan was not changed: " in json.loads(out)["error"]["message"]
-    assert "the plan before is still there: plansmith show" in err
+    assert "the previous plan is still there: plansmith show" in err
     assert shown(cli)["hash"] == before
 
 

@@ -45,7 +45,7 @@ def test_the_next_fires_of_given_times_are_printed_in_utc(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("next",), "not said which times"),
+        (("next",), "no times are given"),
         (("next", "--cron", "* * *"), "minute hour day"),
         (("next", "--daily", "9:00"), "HH:MM"),
         (("next", "--daily", "09:00", "--tz", "Nowhere"), "no time zone"),

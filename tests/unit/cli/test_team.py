@@ -235,11 +235,11 @@ def test_the_password_of_a_database_is_in_no_journal(cli: Cli, intake: Path) -> 
     assert "ada@127.0.0.1" in events
     assert "s3cret" not in events
     _, _, err = cli("resume", run)
-    assert "the password of postgresql://ada@127.0.0.1:1/shop is not kept in runs" in err
+    assert "the password of postgresql://ada@127.0.0.1:1/shop is not stored in runs" in err
     own = intake.parent / ".config" / "plansmith" / "config.toml"
     own.parent.mkdir(parents=True)
     own.write_text(f'[builtin.databases]\nshop = "{url}"\n', encoding="utf-8")
-    assert "is not kept in runs" not in cli("resume", run)[2]
+    assert "is not stored in runs" not in cli("resume", run)[2]
 
 
 def test_sql_only_prints_the_statement_and_nothing_else(cli: Cli, model: ModelServer) -> None:
@@ -285,7 +285,7 @@ def test_the_tables_of_a_database_in_the_settings_are_known_to_every_planner(
     [
         (["research", "  ", "--docs", "library"], "either a request or a run"),
         (["research", "x", "--resume", "last", "--docs", "library"], "either a request or a run"),
-        (["research", "x"], "nothing to do research in"),
+        (["research", "x"], "no sources to research"),
         (["research", "x", "--docs", "nowhere"], "one folder"),
         (["data", "x", "--db", "sqlite:///none.db"], "there is no database none.db"),
         (["data", "x", "--db", "mysql://a/b"], "not the address of a database"),

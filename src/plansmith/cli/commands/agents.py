@@ -9,6 +9,8 @@ import json
 import sys
 from typing import Any
 
+from plansmith.adapters.agents.a2a.registry import AgentRegistry, Choices, Standing
+from plansmith.adapters.secrets import SecretBox
 from plansmith.cli.commands.plans import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import warn
@@ -16,36 +18,40 @@ from plansmith.cli.questions import ask_line
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.config import load_settings
 from plansmith.text import safe
-from plansmith.wiring import PARTS, load, make_agents
+from plansmith.wiring import make_agents
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    deeds = parser.add_subparsers(
-        dest="deed", required=True, metavar="list|add|show|approve|change|remove"
+    actions = parser.add_subparsers(
+        dest="action", required=True, metavar="list|add|show|approve|change|remove"
     )
-    listing = deeds.add_parser("list", help="all agents")
-    add = deeds.add_parser("add", help="write an agent down by its address")
-    add.add_argument("url", metavar="URL", help="of the agent, or of its card")
-    add.add_argument("--name", default="", help="how plans call it")
-    show = deeds.add_parser("show", help="the card as it is served now, and what has changed")
-    approve = deeds.add_parser("approve", help="approve the card that is served now")
+    listing = actions.add_parser("list", help="list all agents")
+    add = actions.add_parser("add", help="add an agent by its address")
+    add.add_argument("url", metavar="URL", help="the address of the agent or of its card")
+    add.add_argument("--name", default="", help="the name of the agent in plans")
+    show = actions.add_parser(
+        "show", help="show the card as it is served now, and what has changed"
+    )
+    approve = actions.add_parser("approve", help="approve the card that is served now")
     approve.add_argument("--hash", metavar="HASH", help="approve exactly this, without asking")
-    change = deeds.add_parser("change", help="change what you say of an agent")
-    remove = deeds.add_parser("remove", help="forget an agent")
-    for deed in (show, approve, change, remove):
-        deed.add_argument("name", metavar="NAME")
-    for deed in (add, change):
-        deed.add_argument("--effect", choices=["read", "write", "final"], help="what it does")
+    change = actions.add_parser("change", help="change the settings of an agent")
+    remove = actions.add_parser("remove", help="remove an agent")
+    for action in (show, approve, change, remove):
+        action.add_argument("name", metavar="NAME")
+    for action in (add, change):
+        action.add_argument(
+            "--effect", choices=["read", "write", "final"], help="the most that it does"
+        )
         for choice in ("enabled", "hidden", "passthrough"):
-            deed.add_argument(f"--{choice}", action=argparse.BooleanOptionalAction, default=None)
-    for deed in (listing, add, show, approve, change, remove):
-        deed.add_argument("--json", action="store_true", help="print as JSON")
+            action.add_argument(f"--{choice}", action=argparse.BooleanOptionalAction, default=None)
+    for action in (listing, add, show, approve, change, remove):
+        action.add_argument("--json", action="store_true", help="print as JSON")
 
 
 def _main(args: argparse.Namespace) -> int:
     settings = load_settings(tell=warn)
-    registry = make_agents(settings, secrets=load(PARTS["secrets"])(settings.secrets))
-    match args.deed:
+    registry = make_agents(settings, secrets=SecretBox(settings.secrets))
+    match args.action:
         case "list":
             return _list(args, registry)
         case "remove":
@@ -55,15 +61,15 @@ def _main(args: argparse.Namespace) -> int:
             registry.change(args.name, _choices(args))
             return Exit.OK
         case _:
-            return asyncio.run(_look(args, registry))
+            return asyncio.run(_show(args, registry))
 
 
-def _choices(args: argparse.Namespace) -> Any:
+def _choices(args: argparse.Namespace) -> Choices:
     names = ("enabled", "hidden", "passthrough", "effect")
-    return load(PARTS["agent_choices"])(**{name: vars(args).get(name) for name in names})
+    return Choices(**{name: vars(args).get(name) for name in names})
 
 
-def _list(args: argparse.Namespace, registry: Any) -> int:
+def _list(args: argparse.Namespace, registry: AgentRegistry) -> int:
     specs = [agent.spec for agent in registry.agents()]
     if args.json:
         print_json([spec.to_json() for spec in specs])
@@ -76,25 +82,25 @@ def _list(args: argparse.Namespace, registry: Any) -> int:
     return Exit.OK
 
 
-async def _look(args: argparse.Namespace, registry: Any) -> int:
-    """Show how an agent stands, and approve it where that is asked for and said."""
-    if args.deed == "add":
+async def _show(args: argparse.Namespace, registry: AgentRegistry) -> int:
+    """Shows the card and status of an agent; adds or approves it if the command says so."""
+    if args.action == "add":
         standing = await registry.add(args.url, name=args.name, choices=_choices(args))
     else:
         standing = await registry.look(args.name)
-    if args.deed == "approve" and standing.card is not None and _agrees(args, standing):
+    if args.action == "approve" and standing.card is not None and _agrees(args, standing):
         by = getpass.getuser()
         standing = await registry.approve(args.name, args.hash or standing.hash, by=by)
     if args.json:
         print_json(_to_json(standing))
-    elif args.deed != "approve" or standing.status == "approved":
+    elif args.action != "approve" or standing.status == "approved":
         _print(standing)
     if standing.status in ("new", "changed"):
         sys.stderr.write(f"To approve it: plansmith agents approve {safe(standing.name)}\n")
-    return Exit.OK if standing.status == "approved" or args.deed != "approve" else Exit.WAITING
+    return Exit.OK if standing.status == "approved" or args.action != "approve" else Exit.WAITING
 
 
-def _agrees(args: argparse.Namespace, standing: Any) -> bool:
+def _agrees(args: argparse.Namespace, standing: Standing) -> bool:
     """Whether the person approves: by the hash, or by an explicit yes to what is shown."""
     if args.hash or standing.status == "approved":
         return bool(args.hash)
@@ -105,7 +111,7 @@ def _agrees(args: argparse.Namespace, standing: Any) -> bool:
     return typed.strip().lower() in ("y", "yes", "是")
 
 
-def _to_json(standing: Any) -> dict[str, Any]:
+def _to_json(standing: Standing) -> dict[str, Any]:
     return {
         "name": standing.name,
         "status": standing.status,
@@ -117,11 +123,11 @@ def _to_json(standing: Any) -> dict[str, Any]:
     }
 
 
-def _print(standing: Any) -> None:
+def _print(standing: Standing) -> None:
     print_lines(_lines(standing))
 
 
-def _lines(standing: Any) -> list[str]:
+def _lines(standing: Standing) -> list[str]:
     card = json.dumps(standing.card, ensure_ascii=False, indent=2).splitlines()
     lines = [f"{standing.name}: {standing.status}", f"hash {standing.hash}", standing.why]
     lines += [f"changed: {each}" for each in standing.changes]

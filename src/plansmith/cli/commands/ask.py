@@ -1,4 +1,4 @@
-"""`plansmith ask` and `plansmith plan`: a request in, a report or a plan out."""
+"""`plansmith ask` plans and runs a request; `plansmith plan` only makes the plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plansmith.cli.commands.plans import FileCommand, print_foreign
 from plansmith.cli.commands.schedule_view import offer_schedule
 from plansmith.cli.describe import run_json, waiting_lines
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.interactive import carry, tell_no_plan
+from plansmith.cli.interactive import run_interactively, say_no_plan
 from plansmith.cli.options import add_parts, add_running, settings_of
 from plansmith.cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
 from plansmith.cli.ui.output import print_json, print_lines, print_text
@@ -37,7 +37,7 @@ def _add_request(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top-k", type=_positive, help="how many tools the model may choose from")
     parser.add_argument("--max-steps", type=_positive, help="the most steps a plan may have")
     parser.add_argument(
-        "--yes", action="store_true", help="fetch the embedded model where there is no other"
+        "--yes", action="store_true", help="download the embedded model if there is no other"
     )
     add_parts(parser)
 
@@ -57,7 +57,7 @@ def _configure_ask(parser: argparse.ArgumentParser) -> None:
 def _configure_plan(parser: argparse.ArgumentParser) -> None:
     _add_request(parser)
     parser.add_argument("--lang", help="the language of the plan, such as en or zh-CN")
-    parser.add_argument("--dialect", choices=DIALECTS, help="draft it in another system's shape")
+    parser.add_argument("--dialect", choices=DIALECTS, help="draft it in another system's format")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print all as JSON")
     form.add_argument("--yaml", action="store_true", help="print only the plan, as YAML")
@@ -71,7 +71,7 @@ def _ask(args: argparse.Namespace) -> int:
             return offered
         if run.plan is not None and not isinstance(next_move(run), AwaitReview):
             session.say(*plan_lines(run.plan), "")
-        return await carry(session, run.id)
+        return await run_interactively(session, run.id)
 
     _prepare(args)
     return in_session(args, work)
@@ -82,7 +82,7 @@ def _plan(args: argparse.Namespace) -> int:
         session.smith.runs.planner.early_start = False
         run = await _planned(session)
         if args.json:
-            print_json(run_json(run, session) | await _making(session, run))
+            print_json(run_json(run, session) | await _planning_json(session, run))
         elif args.yaml and run.plan is not None:
             sys.stdout.write(to_yaml(run.plan))
         elif args.dialect and run.plan is not None:
@@ -90,7 +90,7 @@ def _plan(args: argparse.Namespace) -> int:
         else:
             _print(run, session.words["locale"])
         if has_no_plan(run):
-            tell_no_plan(session, run)
+            say_no_plan(session, run)
         if run.status.over or is_unusable(run):
             return exit_of(run)
         session.say(*waiting_lines(run, session))
@@ -101,15 +101,15 @@ def _plan(args: argparse.Namespace) -> int:
 
 
 def _prepare(args: argparse.Namespace) -> None:
-    """Offer a model where there is none, before anything is planned."""
+    """Offers to download a model before planning, if there is none."""
     if args.request.strip():
-        # What is left out of a folder's settings is told once, by the session.
+        # The session warns about ignored settings: once is enough.
         settings = settings_of(args, lambda _: None)
         offer_model(args, settings, words_for(args.lang or own_locale()))
 
 
 async def _planned(session: Session) -> Run:
-    """A run with a plan for the request, or with what triage made of it."""
+    """Plans the request; the run has a plan, or an answer if no plan is needed."""
     args, settings = session.args, session.settings
     if not args.request.strip():
         raise Misconfigured("the request is empty", hint='say what you want: plansmith ask "…"')
@@ -130,8 +130,8 @@ async def _planned(session: Session) -> Run:
         raise
 
 
-async def _making(session: Session, run: Run) -> dict[str, Json]:
-    """How the plan was made."""
+async def _planning_json(session: Session, run: Run) -> dict[str, Json]:
+    """Returns how the plan was made: picked tools and figures."""
     events = await session.smith.store.events(run.id)
     made = [each.body for each in events if isinstance(each.body, PlanProposed)]
     picks: list[Json] = [each.to_json() for each in made[-1].picks] if made else []

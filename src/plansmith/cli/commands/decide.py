@@ -7,16 +7,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from plansmith.cli.commands.plans import FileCommand
 from plansmith.cli.describe import (
-    ran,
+    done_so_far,
     review_lines,
     revision_lines,
     run_json,
-    status_word,
+    status_text,
     waiting_lines,
 )
 from plansmith.cli.editor import edit_from, edit_in_editor
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.interactive import carry
+from plansmith.cli.interactive import run_interactively
 from plansmith.cli.options import add_json, add_parts
 from plansmith.cli.questions import (
     ALL,
@@ -40,7 +40,7 @@ from plansmith.plan.run import Run
 from plansmith.plan.sentence import in_language
 from plansmith.text import safe
 
-Deed = Callable[[Session, Run], Awaitable[Run | None]]
+Action = Callable[[Session, Run], Awaitable[Run | None]]
 
 
 def _configure(parser: argparse.ArgumentParser, *, runs_on: bool = False) -> None:
@@ -48,26 +48,26 @@ def _configure(parser: argparse.ArgumentParser, *, runs_on: bool = False) -> Non
     add_parts(parser)
     add_json(parser)
     parser.add_argument(
-        "--no-input", action="store_true", help="ask nothing: exit with 5 where you are needed"
+        "--no-input", action="store_true", help="ask nothing: exit with 5 if you are needed"
     )
     if runs_on:
         parser.add_argument("--run", dest="go_on", action="store_true", help="then run it")
 
 
-def _do(args: argparse.Namespace, deed: Deed) -> int:
-    """Do something about a run, and tell how it stands; 5 when a person is still needed for it."""
+def _do(args: argparse.Namespace, act: Action) -> int:
+    """Does something with a run and prints its status; exits with 5 if a person is needed."""
 
     async def work(session: Session) -> int:
-        run = await deed(session, await session.run(args.run))
+        run = await act(session, await session.run(args.run))
         if run is None:
             if args.json:
                 print_json(run_json(await session.run(args.run), session))
             return Exit.WAITING
         if vars(args).get("go_on") and not run.status.over:
-            return await carry(session, run.id, fresh=False)
+            return await run_interactively(session, run.id, fresh=False)
         if args.json:
             print_json(run_json(run, session))
-        session.say(f"{run.id}: {status_word(run, session)}")
+        session.say(f"{run.id}: {status_text(run, session)}")
         session.say(*waiting_lines(run, session))
         return Exit.OK
 
@@ -80,7 +80,7 @@ def _configure_approve(parser: argparse.ArgumentParser) -> None:
 
 
 def _approve(args: argparse.Namespace) -> int:
-    async def deed(session: Session, run: Run) -> Run | None:
+    async def act(session: Session, run: Run) -> Run | None:
         if args.hash:
             return await session.smith.decide(run.id, approve=args.hash, by=session.by)
         move = next_move(run)
@@ -92,18 +92,18 @@ def _approve(args: argparse.Namespace) -> int:
             typed = ask_line(session.words["approve_only"])
             if read_choice(typed or "").kind == "yes":
                 return await session.smith.decide(run.id, approve=move.hash, by=session.by)
-            session.say(session.words["not_now"].format(ran=ran(run, session)))
+            session.say(session.words["not_now"].format(ran=done_so_far(run, session)))
         session.say(*waiting_lines(run, session))
         return None
 
-    return _do(args, deed)
+    return _do(args, act)
 
 
 def _reject(args: argparse.Namespace) -> int:
-    async def deed(session: Session, run: Run) -> Run:
+    async def act(session: Session, run: Run) -> Run:
         return await session.smith.decide(run.id, reject=True, by=session.by)
 
-    return _do(args, deed)
+    return _do(args, act)
 
 
 def _configure_answer(parser: argparse.ArgumentParser) -> None:
@@ -120,9 +120,9 @@ def _answer(args: argparse.Namespace) -> int:
     if args.show:
         return in_session(args, lambda session: _shown(session, args))
 
-    async def deed(session: Session, run: Run) -> Run | None:
+    async def act(session: Session, run: Run) -> Run | None:
         if len(args.words) > 2:
-            raise Refused("too many words", hint="put the answer in quotes")
+            raise Refused("too many arguments", hint="put the answer in quotes")
         name = args.words[0] if len(args.words) == 2 else None
         asked = _asked(run, name)
         typed = args.words[-1] if args.words else None
@@ -136,11 +136,11 @@ def _answer(args: argparse.Namespace) -> int:
         value = read_answer(asked, typed or "")
         return await session.smith.answer(run.id, asked.question, value, by=session.by)
 
-    return _do(args, deed)
+    return _do(args, act)
 
 
 def _typed(session: Session, values: Mapping[str, Json] | None) -> str | None:
-    """What the person answers, after looking at the whole values as often as they like."""
+    """Reads the answer; shows the full values as often as the person asks."""
     if values is None:
         return ask_line(session.words["answer"])
     while (typed := ask_line(session.words["answer_consent"])) and typed.strip() in ALL:
@@ -149,7 +149,7 @@ def _typed(session: Session, values: Mapping[str, Json] | None) -> str | None:
 
 
 async def _shown(session: Session, args: argparse.Namespace) -> int:
-    """Print a question with every value it is about, whole, and answer nothing."""
+    """Prints a question with all its values in full, without answering it."""
     run = await session.run(args.run)
     asked = _asked(run, args.words[0] if args.words else None)
     values = await consent_values(session, asked)
@@ -164,18 +164,18 @@ async def _shown(session: Session, args: argparse.Namespace) -> int:
 
 
 def _asked(run: Run, name: str | None) -> QuestionAsked:
-    """The question that is meant: the named one, or the only one."""
+    """Returns the named question, or the only one."""
     known = ", ".join(run.questions)
     if name is None and len(run.questions) == 1:
         return next(iter(run.questions.values()))
     if not run.questions:
         raise Refused(f"run {run.id} has no open question: it is {run.status}")
     if name is None:
-        raise Refused(
-            f"run {run.id} has {len(run.questions)} questions", hint=f"say which: {known}"
-        )
+        raise Refused(f"run {run.id} has {len(run.questions)} questions", hint=f"name one: {known}")
     if name not in run.questions:
-        raise Refused(f"run {run.id} has no open question {name!r}", hint=f"there is {known}")
+        raise Refused(
+            f"run {run.id} has no open question {name!r}", hint=f"open questions: {known}"
+        )
     return run.questions[name]
 
 
@@ -185,12 +185,12 @@ def _configure_edit(parser: argparse.ArgumentParser) -> None:
 
 
 def _edit(args: argparse.Namespace) -> int:
-    async def deed(session: Session, run: Run) -> Run:
+    async def act(session: Session, run: Run) -> Run:
         if args.file:
             return await edit_from(session, run, args.file)
         return await edit_in_editor(session, run)
 
-    return _do(args, deed)
+    return _do(args, act)
 
 
 def _configure_changes(parser: argparse.ArgumentParser) -> None:
@@ -199,23 +199,23 @@ def _configure_changes(parser: argparse.ArgumentParser) -> None:
 
 
 def _changes(args: argparse.Namespace) -> int:
-    async def deed(session: Session, run: Run) -> Run | None:
+    async def act(session: Session, run: Run) -> Run | None:
         changed = await session.smith.request_changes(run.id, args.text, by=session.by)
         if changed.questions.keys() - run.questions.keys():
             session.say(*waiting_lines(changed, session))
             return None
         events = list(await session.smith.store.events(run.id))
         if why := _no_other_plan(events):
-            hint = f"the plan before is still there: {session.command('show', run.id)}"
+            hint = f"the previous plan is still there: {session.command('show', run.id)}"
             raise Refused(f"the plan was not changed: {why}", hint=hint)
         session.say(*revision_lines(events, session))
         return changed
 
-    return _do(args, deed)
+    return _do(args, act)
 
 
 def _no_other_plan(events: Sequence[Event]) -> str:
-    """Why the last request for changes gave no other plan; empty when it gave one."""
+    """Returns why the last request for changes failed; empty if it gave a plan."""
     for event in reversed(events):
         if isinstance(event.body, PlanProposed):
             return ""
@@ -230,14 +230,14 @@ def _configure_undo(parser: argparse.ArgumentParser) -> None:
 
 
 def _undo(args: argparse.Namespace) -> int:
-    async def deed(session: Session, run: Run) -> Run:
+    async def act(session: Session, run: Run) -> Run:
         go = session.smith.runs.editing.redo if args.redo else session.smith.undo
         undone = await go(run.id, by=session.by)
         events = list(await session.smith.store.events(run.id))
         session.say(*revision_lines(events, session))
         return undone
 
-    return _do(args, deed)
+    return _do(args, act)
 
 
 def _configure_pause(parser: argparse.ArgumentParser) -> None:
@@ -246,28 +246,28 @@ def _configure_pause(parser: argparse.ArgumentParser) -> None:
 
 
 def _pause(args: argparse.Namespace) -> int:
-    async def deed(session: Session, run: Run) -> Run:
+    async def act(session: Session, run: Run) -> Run:
         return await session.smith.pause(run.id, by=session.by, reason=args.reason)
 
-    return _do(args, deed)
+    return _do(args, act)
 
 
 def _cancel(args: argparse.Namespace) -> int:
-    async def deed(session: Session, run: Run) -> Run:
+    async def act(session: Session, run: Run) -> Run:
         if run.status.over:
             raise Refused(f"run {run.id} is over: {run.status}")
         return await session.smith.cancel(run.id, by=session.by, reason=args.reason)
 
-    return _do(args, deed)
+    return _do(args, act)
 
 
 def _configure_skip(parser: argparse.ArgumentParser) -> None:
     _configure(parser)
-    parser.add_argument("step", metavar="STEP", help="the step that is to be left out")
+    parser.add_argument("step", metavar="STEP", help="the step to skip")
 
 
 def _skip(args: argparse.Namespace) -> int:
-    async def deed(session: Session, run: Run) -> Run:
+    async def act(session: Session, run: Run) -> Run:
         left = await session.smith.skip(run.id, args.step, by=session.by)
         session.say(session.words["left_out"].format(step=safe(left.step)))
         if left.with_it:
@@ -275,18 +275,18 @@ def _skip(args: argparse.Namespace) -> int:
             session.say(session.words["left_out_with"].format(steps=steps))
         return await session.smith.get(run.id)
 
-    return _do(args, deed)
+    return _do(args, act)
 
 
 def _repair(args: argparse.Namespace) -> int:
-    async def deed(session: Session, run: Run) -> Run:
+    async def act(session: Session, run: Run) -> Run:
         before = run.last.number if run.last else 0
         repaired = await session.smith.runs.journals.repair(run.id, by=session.by)
         why = in_language(repaired.reason, session.words["locale"])
         session.say(session.words["repaired"].format(number=before), f"  {safe(why)}")
         return repaired
 
-    return _do(args, deed)
+    return _do(args, act)
 
 
 APPROVE = FileCommand(_configure_approve, _approve)

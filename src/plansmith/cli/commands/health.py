@@ -1,4 +1,4 @@
-"""`plansmith verify` and `doctor`: whether the store is whole, and what to do."""
+"""`plansmith verify` checks journals; `plansmith doctor` checks store, model and sandbox."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
-from plansmith.adapters.agents.sandbox import WallFinding, wall_findings
+from plansmith.adapters.agents.sandbox import wall_findings
 from plansmith.adapters.models.choose import choose, choose_at, pull_hint
 from plansmith.adapters.models.local.files import ModelFolder, weights_path
 from plansmith.adapters.stores.doctor import Finding, diagnose, missing_runs, verify
@@ -26,7 +26,7 @@ from plansmith.text import safe
 
 def _configure_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", default="last", metavar="RUN", help="default: last")
-    parser.add_argument("--all", action="store_true", help="every run there is")
+    parser.add_argument("--all", action="store_true", help="verify all runs")
     add_store(parser)
     add_json(parser)
 
@@ -46,9 +46,9 @@ async def _verify_runs(args: argparse.Namespace) -> int:
                 rows.append({"run": run_id, "events": await verify(store, run_id), "damage": ""})
             except JournalError as error:
                 rows.append({"run": run_id, "events": 0, "damage": str(error)})
-        gone = await missing_runs(store) if args.all else []
-        told = [f"{each.message} ({each.hint})" for each in gone]
-        rows.extend({"run": "", "events": 0, "damage": damage} for damage in told)
+        missing = await missing_runs(store) if args.all else []
+        damages = [f"{each.message} ({each.hint})" for each in missing]
+        rows.extend({"run": "", "events": 0, "damage": damage} for damage in damages)
     finally:
         await store.close()
     if args.json:
@@ -73,13 +73,16 @@ def _configure_doctor(parser: argparse.ArgumentParser) -> None:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    left_out: list[str] = []
-    settings = settings_of(args, left_out.append)
+    warnings: list[str] = []
+    settings = settings_of(args, warnings.append)
     findings = [
-        *(Finding("warning", "folder", each) for each in left_out),
+        *(Finding("warning", "folder", each) for each in warnings),
         *asyncio.run(diagnose(settings.store_url(), sample=args.sample)),
         *asyncio.run(_model_findings(settings.models.plan)),
-        *(Finding(each.level, "sandbox", each.text, each.hint) for each in _walls()),
+        *(
+            Finding(each.level, "sandbox", each.text, each.hint)
+            for each in asyncio.run(wall_findings())
+        ),
     ]
     if args.json:
         print_json([asdict(each) for each in findings])
@@ -88,12 +91,8 @@ def _doctor(args: argparse.Namespace) -> int:
     return Exit.FAILED if any(each.level == "error" for each in findings) else Exit.OK
 
 
-def _walls() -> list[WallFinding]:
-    return asyncio.run(wall_findings())
-
-
 async def _model_findings(plan: ModelSettings) -> list[Finding]:
-    """Which model plans, and of those that do not, why not."""
+    """Says which model plans, and why others do not."""
     if plan.model != "auto":
         return [_configured(plan)]
     try:
@@ -110,16 +109,16 @@ async def _model_findings(plan: ModelSettings) -> list[Finding]:
         if each.flaw
     ]
     if choice.kind == "rules":
-        told = "no language model was found: rules plan"
-        return [*tried, Finding("warning", "model", told, pull_hint(ModelFolder()))]
+        message = "no language model was found: plans are made by rules"
+        return [*tried, Finding("warning", "model", message, pull_hint(ModelFolder()))]
     return [*tried, Finding("ok", "model", choice.shown.removeprefix("model: "))]
 
 
 def _configured(plan: ModelSettings) -> Finding:
-    """Whether what a model that is named needs is there; nothing is called."""
+    """Checks what the named model needs, without calling it."""
     variable = plan.api_key_env
     if variable and not os.environ.get(variable):
-        flaw = f"{plan.model} is set, and the environment has no {variable}"
+        flaw = f"{plan.model} needs the environment variable {variable}, which is not set"
         return Finding("error", "model", flaw, f"export {variable}=…")
     name = plan.model.partition(":")
     if name[0] == "local":

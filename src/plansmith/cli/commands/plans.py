@@ -1,4 +1,4 @@
-"""Commands on plan files: show, check, diff, graph, schema, explain, import, export."""
+"""`plansmith show`, `check`, `diff`, `graph`, `schema`, `explain`, `import` and `export`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from pkgutil import resolve_name
+from typing import Final, NamedTuple
 
+from plansmith.adapters.clock import SystemClock
+from plansmith.adapters.secrets import SecretBox
+from plansmith.adapters.tools.functions import FunctionTool
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import warn
 from plansmith.cli.session import Session, in_session
@@ -31,17 +35,17 @@ from plansmith.plan.sentence import Sentence
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.parse.read import read_json
 from plansmith.planner.parse.reply import Parsed, parse_value, plan_fit
-from plansmith.ports import Closing
+from plansmith.ports import Closing, ToolSource
 from plansmith.review.draw import mermaid, tree
 from plansmith.review.render import diff_lines, plan_lines, problem_lines
 from plansmith.text import safe
-from plansmith.wiring import PARTS, known_agents, load, make_tools, python_tools
+from plansmith.wiring import known_agents, make_tools, python_tools
 
 HERE: Final = "the tools of this folder"
 
 
 class Known(NamedTuple):
-    """What a plan is checked against, and where that comes from; `flaw` says why it is unknown."""
+    """The tools and agents a plan is checked against; `flaw` says why they are unknown."""
 
     tools: list[ToolSpec] | None
     agents: list[AgentSpec] | None = None
@@ -50,28 +54,31 @@ class Known(NamedTuple):
 
 
 def known_tools(name: str | None) -> Known:
-    """The tools of a file, or those that are built in and set up for this folder."""
+    """Returns the tools of a file, or those of this folder."""
     if name is None:
         try:
-            return asyncio.run(_of_folder())
+            return asyncio.run(_tools_of_folder())
         except PlansmithError as error:
             return Known(None, flaw=str(error))
     if name.endswith(".py"):
-        return Known(asyncio.run(_listed(python_tools(Path(name)))), source=name)
+        return Known(asyncio.run(_tool_specs(python_tools(Path(name)))), source=name)
     return Known(read_tools(read_file(name).decode("utf-8", "replace")), source=name)
 
 
-async def _of_folder() -> Known:
+async def _tools_of_folder() -> Known:
     settings = load_settings(tell=warn)
-    secrets = load(PARTS["secrets"])(settings.secrets)
-    sources = make_tools(settings, clock=load(PARTS["clock"])(), secrets=secrets)
+    secrets = SecretBox(settings.secrets)
+    sources = make_tools(settings, clock=SystemClock(), secrets=secrets)
     agents = [agent.spec for agent in known_agents(settings, secrets=secrets)]
-    return Known(await _listed(sources), agents, HERE)
+    return Known(await _tool_specs(sources), agents, HERE)
 
 
-async def _listed(sources: list[Any]) -> list[ToolSpec]:
+async def _tool_specs(sources: Sequence[FunctionTool | ToolSource]) -> list[ToolSpec]:
+    specs: list[ToolSpec] = []
     try:
-        return [spec for source in sources for spec in await source.tools()]
+        for source in sources:
+            specs += [source.spec] if isinstance(source, FunctionTool) else await source.tools()
+        return specs
     finally:
         for source in sources:
             if isinstance(source, Closing):
@@ -82,7 +89,7 @@ _RUN_NAME: Final = re.compile(r"last|[0-9a-fA-F]{4}[0-9a-fA-F-]*")
 
 
 def names_run(name: str) -> bool:
-    """Whether a word is the name of a run rather than of a file."""
+    """Whether a name means a run rather than a file."""
     return bool(_RUN_NAME.fullmatch(name)) and not Path(name).exists()
 
 
@@ -108,7 +115,7 @@ def _configure_show(parser: argparse.ArgumentParser) -> None:
 
 def _show(args: argparse.Namespace) -> int:
     if names_run(args.plan):
-        show_run = load("plansmith.cli.commands.runs:show_run")
+        show_run = resolve_name("plansmith.cli.commands.runs:show_run")
         return int(show_run(args))
     plan = load_plan(args.plan)
     if args.json or args.yaml:
@@ -120,7 +127,7 @@ def _show(args: argparse.Namespace) -> int:
 
 def _configure_check(parser: argparse.ArgumentParser) -> None:
     _plan_argument(parser)
-    what = "the tools there are, as JSON or Python; without it, those of this folder"
+    what = "the tools, as JSON or Python (default: those of this folder)"
     parser.add_argument("--tools", metavar="FILE", help=what)
     parser.add_argument("--json", action="store_true", help="print the problems as JSON")
 
@@ -154,15 +161,15 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _problems(plan: Plan, known: Known) -> list[Problem]:
-    """Where the tools are not known, nothing can be said of their names and arguments."""
+    """Checks a plan; without known tools, not the names of its tools."""
     found = check_plan(plan, known.tools or [], agents=known.agents)
     if known.tools is None:
         return [each for each in found if each.code != "PS101"]
-    return [_elsewhere(each) if known.source == HERE else each for each in found]
+    return [_with_tools_hint(each) if known.source == HERE else each for each in found]
 
 
-def _elsewhere(found: Problem) -> Problem:
-    """An unknown tool may be one that this folder does not know."""
+def _with_tools_hint(found: Problem) -> Problem:
+    """Adds to an unknown tool that --tools may name more."""
     if found.code != "PS101":
         return found
     hint = "; ".join(filter(None, (found.hint, "other tools: --tools FILE")))
@@ -201,7 +208,7 @@ def _graph(args: argparse.Namespace) -> int:
 
 
 def _nothing(_: argparse.ArgumentParser) -> None:
-    """No arguments."""
+    """Declares no arguments."""
 
 
 def _schema(_: argparse.Namespace) -> int:
@@ -232,9 +239,9 @@ EXPLAIN = FileCommand(_configure_explain, _explain)
 
 
 def _configure_import(parser: argparse.ArgumentParser) -> None:
-    what = "a plan in another system's shape, as JSON or YAML, also inside other text; - for stdin"
+    what = "a plan in another system's format, as JSON or YAML, also inside other text; - for stdin"
     parser.add_argument("plan", metavar="FILE", help=what)
-    parser.add_argument("--dialect", choices=DIALECTS, help="whose shape; recognised if not given")
+    parser.add_argument("--dialect", choices=DIALECTS, help="the format (default: recognised)")
     parser.add_argument("--yaml", action="store_true", help="print the plan as YAML")
 
 
@@ -242,13 +249,13 @@ def _import(args: argparse.Namespace) -> int:
     parsed = read_foreign(read_file(args.plan), args.dialect)
     if parsed.plan is None:
         raise InvalidPlan(parsed.problems)
-    _tell(parsed.problems)
+    _print_problems(parsed.problems)
     sys.stdout.write(to_yaml(parsed.plan) if args.yaml else to_json(parsed.plan))
     return Exit.INVALID if has_errors(parsed.problems) else Exit.OK
 
 
 def read_foreign(data: bytes, name: str | None) -> Parsed:
-    """The plan of a file in the shape of a dialect, or in whichever shape it bears the marks of."""
+    """Reads a plan in the format of a dialect, or in the format it seems to have."""
     try:
         value = _value(data)
     except UnreadableText as error:
@@ -261,7 +268,7 @@ def read_foreign(data: bytes, name: str | None) -> Parsed:
 
 
 def _value(data: bytes) -> Json:
-    """The value of a file; what a model wrote around it or got wrong in it does not matter."""
+    """Reads the JSON or YAML value of a file, also out of other text or with errors."""
     reading = read_text(data)
     if not reading.problems and isinstance(reading.value, (dict, list)):
         return reading.value
@@ -271,7 +278,7 @@ def _value(data: bytes) -> Json:
 def _configure_export(parser: argparse.ArgumentParser) -> None:
     what = "a plan as JSON or YAML, - for stdin; or a run: its id, or last"
     parser.add_argument("plan", metavar="PLAN|RUN", help=what)
-    parser.add_argument("--dialect", choices=DIALECTS, required=True, help="whose shape")
+    parser.add_argument("--dialect", choices=DIALECTS, required=True, help="the format")
     parser.add_argument("--store", metavar="URL", help="where runs are kept")
 
 
@@ -283,7 +290,7 @@ def _export(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
         run = await session.run(args.plan)
         if run.plan is None:
-            raise Refused(f"run {run.id} has no plan", hint="plansmith show tells how it stands")
+            raise Refused(f"run {run.id} has no plan", hint="plansmith show prints its status")
         print_foreign(run.plan, args.dialect, run=run)
         return Exit.OK
 
@@ -293,13 +300,13 @@ def _export(args: argparse.Namespace) -> int:
 def print_foreign(
     plan: Plan, name: str, problems: Sequence[Problem] = (), run: Run | None = None
 ) -> None:
-    """A plan in another shape on stdout, and what the shape cannot hold on stderr."""
+    """Prints a plan in another format, and what that cannot hold on stderr."""
     writing = dialect(name).write(plan, run)
-    _tell([*problems, *writing.lost])
+    _print_problems([*problems, *writing.lost])
     print_json(writing.value)
 
 
-def _tell(problems: Sequence[Problem]) -> None:
+def _print_problems(problems: Sequence[Problem]) -> None:
     if problems:
         sys.stderr.writelines(f"{line}\n" for line in problem_lines(problems, own_locale()))
         sys.stderr.flush()

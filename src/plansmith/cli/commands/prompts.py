@@ -16,17 +16,21 @@ from plansmith.planner.model_calls import places, prompt_names, prompt_text
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    deeds = parser.add_subparsers(dest="deed", required=True, metavar="list|show|export")
-    listing = deeds.add_parser("list", help="all prompts, and whether one of yours replaces them")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|show|export")
+    listing = actions.add_parser("list", help="list the prompts, and which are replaced by yours")
     listing.add_argument("--json", action="store_true", help="print as JSON")
-    deeds.add_parser("show", help="the text of a prompt").add_argument("name", metavar="NAME")
-    export = deeds.add_parser("export", help="copy all prompts into a folder, to change them there")
+    actions.add_parser("show", help="show the text of a prompt").add_argument(
+        "name", metavar="NAME"
+    )
+    export = actions.add_parser(
+        "export", help="copy all prompts into a folder, to change them there"
+    )
     export.add_argument("folder", metavar="FOLDER")
 
 
 def _main(args: argparse.Namespace) -> int:
     folder = load_settings(tell=warn).planner.prompts
-    match args.deed:
+    match args.action:
         case "list":
             return _list(folder, as_json=args.json)
         case "show":

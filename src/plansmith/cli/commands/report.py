@@ -1,4 +1,4 @@
-"""`plansmith report` prints the report of a run; `plansmith replay` plays a run back offline."""
+"""`plansmith report` prints the report of a run; `plansmith replay` replays a run offline."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _written(report: Report, form: str) -> str:
 
 
 def write_file(name: str, text: str) -> None:
-    """Write a text to a file, or say why that cannot be done."""
+    """Writes a text to a file; raises `Misconfigured` if that fails."""
     try:
         Path(name).write_text(text, encoding="utf-8")
     except OSError as error:
@@ -72,27 +72,27 @@ def _replay_configure(parser: argparse.ArgumentParser) -> None:
 
 def _replay_main(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
-        told = await replay(await session.find(args.run), session.smith)
+        replayed = await replay(await session.find(args.run), session.smith)
         if args.json:
-            print_json(told.to_json())
+            print_json(replayed.to_json())
         else:
-            print_lines(_lines(told))
-        return Exit.OK if told.identical else Exit.FAILED
+            print_lines(_lines(replayed))
+        return Exit.OK if replayed.identical else Exit.FAILED
 
     return in_session(args, work)
 
 
-def _lines(told: Replayed) -> Iterator[str]:
-    if told.identical:
-        yield f"{told.run}: {told.events} events, identical byte for byte"
+def _lines(replayed: Replayed) -> Iterator[str]:
+    if replayed.identical:
+        yield f"{replayed.run}: {replayed.events} events, identical byte for byte"
         return
-    yield f"{told.run}: {told.same} of {told.events} events are the same; then"
-    yield f"- recorded {_event(told.recorded)}"
-    yield f"+ replayed {_event(told.replayed)}"
+    yield f"{replayed.run}: {replayed.same} of {replayed.events} events are the same; then"
+    yield f"- recorded {_event(replayed.recorded)}"
+    yield f"+ replayed {_event(replayed.replayed)}"
 
 
 def _event(event: Event | None) -> str:
-    """An event on one line, whole: what differs may stand at its end."""
+    """Returns an event on one line, in full: the difference may be at its end."""
     if event is None:
         return "nothing: the replay ends here"
     body = json.dumps({"type": event.body.type} | event.body.to_json(), ensure_ascii=False)

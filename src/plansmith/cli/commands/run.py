@@ -1,4 +1,4 @@
-"""`plansmith run`, `resume`, `retry`, `rerun` and `watch`."""
+"""`plansmith run`, `resume`, `retry`, `rerun` and `watch`: runs plans and follows runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import asyncio
 from plansmith.cli.commands.plans import FileCommand, names_run
 from plansmith.cli.describe import continued_lines, run_json, waiting_lines
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.interactive import Watcher, carry, finish, interrupts
+from plansmith.cli.interactive import Watcher, finish, interrupts, run_interactively
 from plansmith.cli.options import add_parts, add_running
 from plansmith.cli.session import Session, exit_of, in_session
 from plansmith.cli.ui.output import load_plan, print_json
@@ -33,11 +33,11 @@ def _run(args: argparse.Namespace) -> int:
             if next_move(run) == Paused():
                 hint = session.command("resume", run.id)
                 raise Refused(f"run {run.id} is paused", hint=hint)
-            return await carry(session, run.id, fresh=False)
+            return await run_interactively(session, run.id, fresh=False)
         plan = load_plan(args.what)
         await session.refuse_what_cannot_run(plan)
         run = await session.smith.submit(plan, by=session.by)
-        return await carry(session, run.id)
+        return await run_interactively(session, run.id)
 
     return in_session(args, work)
 
@@ -54,7 +54,7 @@ def _refuse_over(run: Run, session: Session) -> None:
 def _configure_resume(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("run", nargs="?", metavar="RUN", help="a run: its id, or last")
-    which.add_argument("--all", action="store_true", help="every run that was under way")
+    which.add_argument("--all", action="store_true", help="every open run of this folder")
     add_parts(parser)
     add_running(parser)
 
@@ -65,14 +65,14 @@ def _resume(args: argparse.Namespace) -> int:
             return await _resume_all(session)
         run = await session.run(args.run)
         _refuse_over(run, session)
-        await _wake(session, run)
-        return await carry(session, run.id, fresh=False)
+        await _resume_paused(session, run)
+        return await run_interactively(session, run.id, fresh=False)
 
     return in_session(args, work)
 
 
-async def _wake(session: Session, run: Run) -> None:
-    """Let a paused run go on."""
+async def _resume_paused(session: Session, run: Run) -> None:
+    """Resumes a run if it is paused and has no question."""
     if run.paused and not run.questions:
         await session.smith.resume(run.id, by=session.by)
 
@@ -80,7 +80,7 @@ async def _wake(session: Session, run: Run) -> None:
 async def _resume_all(session: Session) -> int:
     busy: list[RunBusy] = []
     runs = await session.smith.runs.resume_all(busy=busy.append)
-    for smith in await session.teams_at_work():
+    for smith in await session.teams_of_open_runs():
         runs += await smith.runs.resume_all(busy=busy.append)
     session.say(*dict.fromkeys(safe(str(each)) for each in busy))
     if session.args.json:
@@ -108,7 +108,7 @@ def _retry(args: argparse.Namespace) -> int:
             await session.refuse_what_cannot_run(plan)
         run = await session.smith.retry(old.id, from_step=args.from_step, plan=plan, by=session.by)
         session.say(*continued_lines(run, session))
-        return await carry(session, run.id)
+        return await run_interactively(session, run.id)
 
     return in_session(args, work)
 
@@ -125,7 +125,7 @@ def _rerun(args: argparse.Namespace) -> int:
         if old.plan is not None:
             await session.refuse_what_cannot_run(old.plan)
         run = await session.smith.rerun(old.id, by=session.by)
-        return await carry(session, run.id)
+        return await run_interactively(session, run.id)
 
     return in_session(args, work)
 
@@ -135,9 +135,9 @@ def _configure_watch(parser: argparse.ArgumentParser) -> None:
     add_parts(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the run as JSON at the end")
-    form.add_argument("--jsonl", action="store_true", help="print events as JSON, one a line")
+    form.add_argument("--jsonl", action="store_true", help="print events as JSON, one per line")
     parser.add_argument(
-        "--no-input", action="store_true", help="leave with 5 when the run waits for you"
+        "--no-input", action="store_true", help="exit with 5 when the run waits for you"
     )
 
 
@@ -152,7 +152,7 @@ def _watch(args: argparse.Namespace) -> int:
 
 
 async def _follow(session: Session, run: Run) -> int:
-    """Show a run that another process conducts, until it is over or the person leaves."""
+    """Shows a run of another process until it is over or the person presses Ctrl-C."""
     watcher = Watcher(session, run.id)
     await watcher.catch_up()
     async with ticking(watcher.view), interrupts() as hits:
@@ -169,7 +169,7 @@ async def _follow(session: Session, run: Run) -> int:
 
 
 async def _until_over(watcher: Watcher) -> None:
-    """Follow to the end; where nobody can be asked, only until someone has to be."""
+    """Follows a run to its end; without a terminal, only until it waits for a person."""
     if watcher.session.has_person:
         await watcher.follow()
         return

@@ -1,4 +1,4 @@
-"""`plansmith runs`: list runs and show one."""
+"""`plansmith runs`: lists runs; also shows one for `plansmith show`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--status",
         action="append",
         choices=["open", *(status.value for status in RunStatus)],
-        help="only these; open is whatever is not over; repeatable",
+        help="only these statuses; open means not over; repeatable",
     )
     parser.add_argument("--limit", type=int, default=_MOST, help=f"how many (default: {_MOST})")
     add_parts(parser)
@@ -67,7 +67,7 @@ def _wanted(given: Sequence[str] | None) -> frozenset[str]:
 async def _newest(
     session: Session, ids: Sequence[str], wanted: frozenset[str], most: int
 ) -> list[Listed]:
-    """The newest runs with these statuses, newest last; older ones are not even read."""
+    """Returns the newest runs with these statuses, newest last."""
     found: list[Listed] = []
     for run_id in reversed(ids):
         if len(found) >= max(most, 0):
@@ -78,21 +78,21 @@ async def _newest(
     return found[::-1]
 
 
-def _elsewhere(run: Run, here: str) -> str:
+def _place(run: Run, here: str) -> str:
     return f"  ({safe(run.folder)})" if run.folder not in ("", here) else ""
 
 
 def _table(runs: Sequence[Listed], ids: Sequence[str], here: str) -> list[str]:
     length = shortest(ids)
     return [
-        f"{run.id[:length]}  {_standing(run):<11}  {_share(run):>5}"
-        f"  {_began(run):<16}  {clip(safe(run.request or run.damage), 80)}{_elsewhere(run, here)}"
+        f"{run.id[:length]}  {_status(run):<11}  {_share(run):>5}"
+        f"  {_began(run):<16}  {clip(safe(run.request or run.damage), 80)}{_place(run, here)}"
         for run, _ in runs
     ]
 
 
-def _standing(run: Run) -> str:
-    """The status; not that of a run at which nobody is at work, or which cannot be read whole."""
+def _status(run: Run) -> str:
+    """Returns the status for the list; `damaged` or `interrupted` come first."""
     return "damaged" if run.damage else "interrupted" if run.interrupted else run.status.value
 
 
@@ -101,7 +101,7 @@ def _began(run: Run) -> str:
 
 
 def shortest(ids: Sequence[str]) -> int:
-    """How many letters of an id tell it from all others."""
+    """Returns how many characters are needed to tell the ids apart."""
     ordered = sorted(ids)
     shared = [
         next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), len(one))
@@ -136,7 +136,7 @@ def _row_json(run: Run, times: Times) -> dict[str, Json]:
 
 
 def show_run(args: argparse.Namespace) -> int:
-    """Show one run: where it stands, its steps, and what came of them."""
+    """Shows a run: status, steps and results."""
 
     async def work(session: Session) -> int:
         run = await session.run(args.plan)

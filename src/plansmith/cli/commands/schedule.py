@@ -19,15 +19,15 @@ from plansmith.cli.commands.schedule_options import (
 from plansmith.cli.commands.schedule_view import (
     Offer,
     confirmed,
+    create_approved,
     fire_json,
     fire_lines,
     instant,
-    kept,
     list_lines,
     local,
+    print_waiting,
     schedule_json,
     schedule_lines,
-    waits,
 )
 from plansmith.cli.commands.templates import pairs, typed_value
 from plansmith.cli.exit_codes import Exit
@@ -46,11 +46,11 @@ from plansmith.text import clip, safe
 
 
 def _main(args: argparse.Namespace) -> int:
-    if args.deed == "next" and not args.name:
+    if args.action == "next" and not args.name:
         return _next_of_times(args)
 
     async def work(session: Session) -> int:
-        return await _DEEDS[args.deed](session)
+        return await _ACTIONS[args.action](session)
 
     return in_session(args, work)
 
@@ -60,7 +60,7 @@ def _next_of_times(args: argparse.Namespace) -> int:
     timing = timing_of(args, zone)
     if timing is None:
         hint = "--cron, --daily, --every or --at, or the name of a schedule"
-        raise Misconfigured("it is not said which times", hint=hint)
+        raise Misconfigured("no times are given", hint=hint)
     after = moment_of(args.after, args.tz or zone) if args.after else datetime.now().astimezone()
     _print_times(args, next_fires(timing, after=after, count=max(args.count, 0)), timing)
     return Exit.OK
@@ -94,23 +94,27 @@ async def _add(session: Session) -> int:
     if sum(bool(each) for each in sources) != 1:
         raise Misconfigured("say what to do", hint="a REQUEST, --plan, --run or --template")
     if args.anew and not args.request:
-        raise Misconfigured("--anew needs a REQUEST", hint="a plan is a plan")
+        raise Misconfigured("--anew needs a REQUEST", hint="a ready plan is not planned again")
     zone = args.tz or session.settings.planner.timezone
     timing = timing_of(args, zone)
     request = args.request.strip()
     if request and timing is None:
-        request, timing = _understood(session, request, zone)
+        request, timing = _split_request(session, request, zone)
     offer = await _source(session, request, timing)
     if args.anew:
         fields = offer.fields | behaviour_of(args)
-        return _told(session, await session.smith.schedules.create(**fields, by=session.by), "kept")
+        return _print_change(
+            session, await session.smith.schedules.create(**fields, by=session.by), "kept"
+        )
     if not await confirmed(session, offer):
-        return waits(session, offer)
-    return _told(session, await kept(session, offer, **behaviour_of(args)), "kept")
+        return print_waiting(session, offer)
+    return _print_change(
+        session, await create_approved(session, offer, **behaviour_of(args)), "kept"
+    )
 
 
-def _understood(session: Session, request: str, zone: str) -> tuple[str, Timing]:
-    """What to do and when, from words."""
+def _split_request(session: Session, request: str, zone: str) -> tuple[str, Timing]:
+    """Reads what to do and when from a request."""
     found = recurrence(request, timezone=zone)
     if found is None or found.timing is None:
         why = found.flaw if found else "the request does not say when"
@@ -124,7 +128,7 @@ def _understood(session: Session, request: str, zone: str) -> tuple[str, Timing]
 
 
 async def _source(session: Session, request: str, timing: Timing | None) -> Offer:
-    """What is to be scheduled, with its plan."""
+    """Makes the offer: the plan to be scheduled, and the fields of the schedule."""
     args, smith = session.args, session.smith
     fields: dict[str, Any] = {"name": args.name, "timing": timing}
     if args.template:
@@ -144,16 +148,18 @@ async def _source(session: Session, request: str, timing: Timing | None) -> Offe
         options = {"locale": args.lang} if args.lang else {}
         run = await smith.plan(request, by=session.by, **options)
     if run.plan is None:
-        raise Misconfigured(run.reason or "there is no plan for it", hint="say more precisely")
+        raise Misconfigured(
+            run.reason or "there is no plan for it", hint="describe the request in more detail"
+        )
     return Offer(run.plan, fields | {"run": run.id})
 
 
-def _told(session: Session, schedule: Schedule, deed: str) -> int:
+def _print_change(session: Session, schedule: Schedule, action: str) -> int:
     if session.args.json:
         print_json(schedule_json(schedule))
         return Exit.OK
-    session.say(f"{deed} schedule {safe(schedule.name)}: {schedule.timing}")
-    if deed == "kept":
+    session.say(f"{action} schedule {safe(schedule.name)}: {schedule.timing}")
+    if action == "kept":
         session.say(f"{session.command('schedule', 'keep')} fires it; so does plansmith serve")
     return Exit.OK
 
@@ -192,28 +198,32 @@ async def _change(session: Session) -> int:
         plan = await smith.runs.intake.pinned(load_plan(args.plan))
         offer = Offer(plan, {"name": schedule.name, "timing": timing or schedule.timing})
         if not await confirmed(session, offer):
-            return waits(session, offer)
+            return print_waiting(session, offer)
         changes |= {"plan": plan, "approve": plan.hash}
     elif args.approve_plan:
         changes["approve"] = args.approve_plan
     if not changes and timing is None:
-        raise Misconfigured("it is not said what to change", hint="plansmith schedule change -h")
+        raise Misconfigured("no change is given", hint="plansmith schedule change -h")
     after = await smith.schedules.change(schedule.id, timing=timing, by=session.by, **changes)
-    return _told(session, after, "changed")
+    return _print_change(session, after, "changed")
 
 
 async def _pause(session: Session) -> int:
     args = session.args
     after = await session.smith.schedules.pause(args.name, reason=args.reason, by=session.by)
-    return _told(session, after, "paused")
+    return _print_change(session, after, "paused")
 
 
 async def _resume(session: Session) -> int:
-    return _told(session, await session.smith.schedules.resume(session.args.name), "resumed")
+    return _print_change(
+        session, await session.smith.schedules.resume(session.args.name), "resumed"
+    )
 
 
 async def _remove(session: Session) -> int:
-    return _told(session, await session.smith.schedules.remove(session.args.name), "removed")
+    return _print_change(
+        session, await session.smith.schedules.remove(session.args.name), "removed"
+    )
 
 
 async def _run_now(session: Session) -> int:
@@ -222,7 +232,7 @@ async def _run_now(session: Session) -> int:
     rows = await session.smith.schedules.history(session.args.name, limit=1000)
     row = next(each for each in rows if each.due == fire.due)
     if not await session.smith.store.events(fire.run):
-        raise Misconfigured(row.note, hint="mend it and try again")
+        raise Misconfigured(row.note, hint="fix this and try again")
     run = await session.smith.get(fire.run)
     finish(session, run)
     return exit_of(run)
@@ -251,7 +261,7 @@ async def _history(session: Session) -> int:
 
 
 async def _keep_once(session: Session) -> int:
-    """Deal with what is due now, and say what came of each fire; the code says the worst."""
+    """Fires what is due now and prints the results; returns the worst exit code."""
     smith = session.smith
     before = {fire.key: fire.version for fire in await smith.schedules.shelf.open_fires()}
     keys = {*before}
@@ -259,7 +269,7 @@ async def _keep_once(session: Session) -> int:
         keys |= {fire.key for fire in begun}
         await smith.schedules.carried()
     await smith.schedules.carried()
-    told: list[Json] = []
+    printed: list[Json] = []
     codes = [Exit.OK]
     for schedule in await smith.schedules.shelf.schedules():
         mine = {due for name, due in keys if name == schedule.id}
@@ -268,7 +278,7 @@ async def _keep_once(session: Session) -> int:
             fires = await smith.schedules.shelf.fires(schedule.id, limit=_ALL)
         for fire in [each for each in fires if each.due in mine][::-1]:
             if before.get(fire.key) != fire.version:
-                told.append({"schedule": schedule.name, **fire_json(fire)})
+                printed.append({"schedule": schedule.name, **fire_json(fire)})
                 codes.append(await _exit_of_fire(session, fire))
                 note = (
                     f": {clip(safe(in_language(fire.note, session.words['locale'])), 200)}"
@@ -277,14 +287,14 @@ async def _keep_once(session: Session) -> int:
                 )
                 session.say(f"{safe(schedule.name)}: {fire.state.value}{note}  {fire.run}".rstrip())
     if session.args.json:
-        print_json(told)
-    elif not told:
+        print_json(printed)
+    elif not printed:
         session.say("nothing is due")
     return next((code for code in _WORST if code in codes), max(codes))
 
 
 async def _exit_of_fire(session: Session, fire: Fire) -> Exit:
-    """How a fire stands: as its run does, where there is one."""
+    """Returns the exit code of a fire: that of its run, if it has one."""
     if fire.state in (FireState.SKIPPED, FireState.MISSED, FireState.QUEUED):
         return Exit.OK
     if not fire.run or not await session.smith.store.events(fire.run):
@@ -304,7 +314,7 @@ async def _keep(session: Session) -> int:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, hits.put_nowait, None)
         keeping = asyncio.ensure_future(smith.schedules.keep(look_s=max(session.args.look, 0.1)))
         hit = asyncio.ensure_future(hits.get())
-        session.say("keeping schedules; Ctrl-C stops, and leaves all to be gone on with")
+        session.say("firing schedules; Ctrl-C stops, and open runs can be resumed later")
         await asyncio.wait([keeping, hit], return_when=asyncio.FIRST_COMPLETED)
         for each in (keeping, hit):
             each.cancel()
@@ -314,7 +324,7 @@ async def _keep(session: Session) -> int:
     return Exit.OK
 
 
-_DEEDS: Final[dict[str, Callable[[Session], Awaitable[int]]]] = {
+_ACTIONS: Final[dict[str, Callable[[Session], Awaitable[int]]]] = {
     "add": _add,
     "list": _list,
     "show": _show,

@@ -1,4 +1,4 @@
-"""The flags of `plansmith schedule`: times, behaviour, dates."""
+"""Defines the flags of `plansmith schedule`, and reads times and limits from them."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ _UNITS: Final = {"m": 1, "h": 60, "d": 1440, "w": 10080}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of every deed."""
-    deeds = parser.add_subparsers(dest="deed", required=True, metavar=_NAMES)
-    made = {name: deeds.add_parser(name, help=words) for name, words in _HELP.items()}
+    """Declares the arguments of every action."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar=_NAMES)
+    made = {name: actions.add_parser(name, help=text) for name, text in _HELP.items()}
     for name in ("show", "change", "pause", "resume", "run-now", "backfill", "remove", "history"):
-        made[name].add_argument("name", metavar="NAME", help="its name, its id, or how that begins")
+        made[name].add_argument(
+            "name", metavar="NAME", help="its name, its id, or the beginning of its id"
+        )
     made["next"].add_argument("name", metavar="NAME", nargs="?", help="a schedule, or give times")
     for name in ("add", "change", "next"):
         _add_timing(made[name])
     for name in ("add", "change"):
         _add_behaviour(made[name])
     _add_sources(made["add"])
-    made["pause"].add_argument("--reason", default="", help="why, for whoever finds it paused")
-    for flag, words in (("--since", "the first instant"), ("--until", "the last instant")):
-        made["backfill"].add_argument(flag, metavar="TIME", required=True, help=words)
+    made["pause"].add_argument("--reason", default="", help="why it is paused")
+    for flag, text in (("--since", "the first time"), ("--until", "the last time")):
+        made["backfill"].add_argument(flag, metavar="TIME", required=True, help=text)
     made["history"].add_argument("--limit", type=int, default=20, help="how many (default: 20)")
     made["next"].add_argument("--after", metavar="TIME", help="from when on (default: now)")
     made["next"].add_argument("--count", type=int, default=5, help="how many (default: 5)")
     keep = made["keep"]
-    keep.add_argument("--once", action="store_true", help="deal with what is due now, and end")
-    look = f"how often to look for news, in seconds (default: {LOOK_S:g})"
+    keep.add_argument("--once", action="store_true", help="fire what is due now, then exit")
+    look = f"how often to look for due schedules, in seconds (default: {LOOK_S:g})"
     keep.add_argument("--look", type=float, default=LOOK_S, metavar="SECONDS", help=look)
     for each in made.values():
         add_parts(each)
@@ -45,24 +47,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 _HELP: Final = {
-    "add": "make a schedule of a request, a plan, a run or a template",
-    "list": "all schedules",
-    "show": "one schedule: its plan, its next fires, what came of the last ones",
-    "change": "other times, another plan, another behaviour",
-    "pause": "fire nothing more for now",
-    "resume": "fire again, from now on",
+    "add": "create a schedule from a request, a plan, a run or a template",
+    "list": "list all schedules",
+    "show": "show a schedule: its plan, its next and its last fires",
+    "change": "change the times, the plan or the behaviour",
+    "pause": "pause a schedule",
+    "resume": "resume a schedule",
     "run-now": "fire once, now",
-    "backfill": "queue fires for instants that had none",
-    "remove": "fire never again",
-    "history": "what came of its fires, newest first",
-    "next": "the next fires of a schedule, or of times you give",
+    "backfill": "queue fires for past times that were missed",
+    "remove": "remove a schedule",
+    "history": "list its past fires, newest first",
+    "next": "print the next fires of a schedule, or of times you give",
     "keep": "fire what is due, until you stop it",
 }
 
 
 def _add_timing(parser: argparse.ArgumentParser) -> None:
     when = parser.add_mutually_exclusive_group()
-    when.add_argument("--every", metavar="15m|2h|1d", help="an interval, counted from its making")
+    when.add_argument("--every", metavar="15m|2h|1d", help="an interval, counted from its creation")
     when.add_argument("--daily", metavar="HH:MM", help="a time of day")
     when.add_argument("--cron", metavar="EXPR", help="five fields: minute hour day month weekday")
     when.add_argument("--at", metavar="TIME", help="once, such as 2026-12-01T09:00")
@@ -70,11 +72,19 @@ def _add_timing(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_behaviour(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--overlap", choices=list(Overlap), help="while one runs: skip is usual")
-    parser.add_argument("--missed", choices=list(Missed), help="when nobody was there: one")
-    parser.add_argument("--window", type=int, metavar="MINUTES", help="how far back --missed all")
-    parser.add_argument("--jitter", type=int, metavar="SECONDS", help="start up to so much later")
-    parser.add_argument("--max-failures", type=int, metavar="N", help="pause after N in a row: 3")
+    parser.add_argument(
+        "--overlap", choices=list(Overlap), help="if the last one still runs (default: skip)"
+    )
+    parser.add_argument("--missed", choices=list(Missed), help="for missed fires (default: one)")
+    parser.add_argument(
+        "--window", type=int, metavar="MINUTES", help="how far back --missed all goes"
+    )
+    parser.add_argument(
+        "--jitter", type=int, metavar="SECONDS", help="start at random up to this much later"
+    )
+    parser.add_argument(
+        "--max-failures", type=int, metavar="N", help="pause after N failures in a row (default: 3)"
+    )
     parser.add_argument("--budget", metavar="LIMITS", help="for each fire, such as steps=20")
     parser.add_argument("--plan", metavar="FILE", help="the plan, from a file")
     parser.add_argument("--approve-plan", metavar="HASH", help="approve exactly this plan")
@@ -90,15 +100,17 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="NAME=VALUE", help="its parameter; repeatable"
     )
     parser.add_argument(
-        "--anew", action="store_true", help="plan the request anew each time; each plan asks first"
+        "--anew",
+        action="store_true",
+        help="plan the request again each time; each plan needs approval",
     )
-    parser.add_argument("--name", default="", help="what to call it")
+    parser.add_argument("--name", default="", help="the name of the schedule")
     parser.add_argument("--lang", help="the language of the plan, such as en or zh-CN")
     parser.add_argument("--no-input", action="store_true", help="ask nothing")
 
 
 def timing_of(args: argparse.Namespace, zone: str) -> Timing | None:
-    """The times that the flags name."""
+    """Returns the timing that the flags give, or None."""
     given: dict[str, Any] = {
         "every_minutes": _minutes(args.every) if args.every else None,
         "daily_at": args.daily,
@@ -117,7 +129,7 @@ def _minutes(text: str) -> int:
 
 
 def moment_of(text: str, zone: str) -> datetime:
-    """A time as it was typed; local in the zone where it has none of its own."""
+    """Reads a time; without an offset it is in the given zone."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -127,7 +139,7 @@ def moment_of(text: str, zone: str) -> datetime:
 
 
 def behaviour_of(args: argparse.Namespace) -> dict[str, Any]:
-    """What the flags say of overlap, missed fires, failures and budget."""
+    """Returns the flags for overlap, missed fires, failures and budget."""
     given = {
         "overlap": args.overlap,
         "missed": args.missed,

@@ -1,4 +1,4 @@
-"""Shows schedules, and offers one for approval."""
+"""Shows schedules, and asks for the approval of a new one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from plansmith.cli.describe import ran
+from plansmith.cli.describe import done_so_far
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import finish
 from plansmith.cli.questions import ask_line, read_choice
@@ -24,18 +24,18 @@ from plansmith.text import clip, safe
 
 
 def instant(at: datetime) -> str:
-    """An instant in UTC, as RFC 3339 writes it."""
+    """Formats a time in UTC, as RFC 3339."""
     kept = "auto" if at.microsecond else "seconds"
     return at.astimezone(UTC).isoformat(timespec=kept).replace("+00:00", "Z")
 
 
 def local(at: datetime, zone: str) -> str:
-    """An instant on the clocks of a zone."""
+    """Formats a time in a time zone."""
     return f"{at.astimezone(zone_of(zone)):%a %Y-%m-%d %H:%M} {zone}"
 
 
 def coming(schedule: Schedule, count: int) -> list[datetime]:
-    """The next fires of a schedule; none while it is paused."""
+    """Returns the next fires of a schedule; none while it is paused."""
     if schedule.paused:
         return []
     after = max(schedule.settled, datetime.now(UTC))
@@ -43,7 +43,7 @@ def coming(schedule: Schedule, count: int) -> list[datetime]:
 
 
 def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
-    """All that is known of a schedule."""
+    """Returns a schedule as JSON."""
     return {
         "id": schedule.id,
         "name": schedule.name,
@@ -70,7 +70,7 @@ def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
 
 
 def fire_json(fire: Fire) -> dict[str, Json]:
-    """One row of a history."""
+    """Returns a past fire as JSON."""
     return {
         "due": instant(fire.due),
         "kind": fire.kind.value,
@@ -83,7 +83,7 @@ def fire_json(fire: Fire) -> dict[str, Json]:
 
 
 def list_lines(schedules: Sequence[Schedule], here: str = "") -> Iterator[str]:
-    """A line a schedule; of one that fires elsewhere, where."""
+    """Yields one line per schedule, with its folder if that is another one."""
     names = [clip(safe(each.name), 40) for each in schedules]
     width = max(map(len, names))
     for name, each in zip(names, schedules, strict=True):
@@ -94,7 +94,7 @@ def list_lines(schedules: Sequence[Schedule], here: str = "") -> Iterator[str]:
 
 
 def schedule_lines(schedule: Schedule) -> Iterator[str]:
-    """A schedule as `show` shows it."""
+    """Yields the lines of `plansmith schedule show`."""
     yield f"{safe(schedule.name)}: {schedule.state}, {safe(str(schedule.timing))}"
     if schedule.reason:
         yield f"  {clip(safe(schedule.reason), 200)}"
@@ -120,7 +120,7 @@ def schedule_lines(schedule: Schedule) -> Iterator[str]:
 
 
 def fire_lines(fires: Sequence[Fire], zone: str) -> Iterator[str]:
-    """A line a fire."""
+    """Yields one line per fire."""
     for fire in fires:
         note = f"  {clip(safe(fire.note), 120)}" if fire.note else ""
         kind = "" if fire.kind == "due" else f" ({fire.kind.value})"
@@ -129,7 +129,7 @@ def fire_lines(fires: Sequence[Fire], zone: str) -> Iterator[str]:
 
 
 class Offer(NamedTuple):
-    """What would be scheduled: its plan, and the fields of the schedule to be."""
+    """A schedule to be approved: its plan and its fields."""
 
     plan: Plan
     fields: dict[str, Any]
@@ -139,12 +139,12 @@ class Offer(NamedTuple):
         """When it would fire."""
         timing: Timing | None = self.fields.get("timing") or self.plan.schedule
         if timing is None:
-            raise Misconfigured("it is not said when", hint="--cron, --daily, --every or --at")
+            raise Misconfigured("no times are given", hint="--cron, --daily, --every or --at")
         return timing
 
 
 async def confirmed(session: Session, offer: Offer) -> bool:
-    """Show what would run when, and take the person's word; false when there is none."""
+    """Shows what would run when, and asks for approval; returns False without it."""
     check_timing(offer.timing)
     await session.refuse_what_cannot_run(offer.plan)
     await session.smith.schedules.require_unattended(offer.plan)
@@ -159,22 +159,22 @@ async def confirmed(session: Session, offer: Offer) -> bool:
     return False
 
 
-def waits(session: Session, offer: Offer) -> int:
-    """Say what is needed before anything is scheduled."""
-    session.say(session.words["schedule_waits"], f"  {safe(_approving(session, offer))}")
+def print_waiting(session: Session, offer: Offer) -> int:
+    """Says that the schedule needs approval, and how to give it."""
+    session.say(session.words["schedule_waits"], f"  {safe(_approve_command(session, offer))}")
     if vars(session.args).get("json"):
         times = next_fires(offer.timing, after=session.smith.runs.journals.clock.now(), count=3)
-        told: dict[str, Json] = {
+        offered: dict[str, Json] = {
             "hash": offer.plan.hash,
             "timing": offer.timing.to_json() | {"timezone": offer.timing.timezone},
             "next": [instant(at) for at in times],
             "plan": offer.plan.to_json(),
         }
-        print_json(told)
+        print_json(offered)
     return Exit.WAITING
 
 
-def _approving(session: Session, offer: Offer) -> str:
+def _approve_command(session: Session, offer: Offer) -> str:
     approval = ("--approve-plan", offer.plan.hash)
     if "run" not in offer.fields:
         return f"… {' '.join(approval)}"
@@ -193,7 +193,7 @@ def _lines(session: Session, offer: Offer) -> Iterator[str]:
 
 
 def _flags(timing: Timing) -> list[str]:
-    """A timing as it is typed."""
+    """Returns the flags of a timing."""
     ways = {
         "--every": f"{timing.every_minutes}m" if timing.every_minutes else None,
         "--daily": timing.daily_at,
@@ -204,14 +204,14 @@ def _flags(timing: Timing) -> list[str]:
     return [*given, "--tz", timing.timezone]
 
 
-async def kept(session: Session, offer: Offer, **behaviour: Any) -> Schedule:
-    """The schedule, made under the approval that was given."""
+async def create_approved(session: Session, offer: Offer, **behaviour: Any) -> Schedule:
+    """Creates the schedule with the approval of its plan."""
     fields = offer.fields | behaviour
     return await session.smith.schedules.create(**fields, approve=offer.plan.hash, by=session.by)
 
 
 async def offer_schedule(session: Session, run: Run) -> int | None:
-    """Ask whether a planned request becomes a schedule; nothing when it is to run once, now."""
+    """Asks whether a planned request becomes a schedule; None to run it once, now."""
     if run.plan is None or run.plan.schedule is None:
         return None
     offer = Offer(run.plan, {"run": run.id, "timing": run.plan.schedule})
@@ -225,16 +225,16 @@ async def offer_schedule(session: Session, run: Run) -> int | None:
     if not session.has_person:
         finish(session, run)
         session.say(*_lines(session, offer), session.words["schedule_waits"])
-        session.say(f"  {safe(_approving(session, offer))}")
+        session.say(f"  {safe(_approve_command(session, offer))}")
         return Exit.WAITING
     session.say(*_lines(session, offer))
     typed = (ask_line(session.words["schedule_or_once"]) or "").strip()
     if typed.lower() in ("o", "once", "一次"):
         return None
     if read_choice(typed).kind != "yes":
-        session.say(session.words["not_now"].format(ran=ran(run, session)))
+        session.say(session.words["not_now"].format(ran=done_so_far(run, session)))
         return Exit.WAITING
-    schedule = await kept(session, offer)
+    schedule = await create_approved(session, offer)
     if vars(session.args).get("json"):
         print_json(schedule_json(schedule))
     session.say(session.words["schedule_kept"].format(name=safe(schedule.name)))

@@ -1,4 +1,4 @@
-"""`plansmith research` and `plansmith data`: a request for a ready-made team."""
+"""`plansmith research` and `plansmith data`: give a request to a team of agents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from plansmith.app import Plansmith
 from plansmith.cli.commands.plans import FileCommand
 from plansmith.cli.describe import run_json
-from plansmith.cli.interactive import carry, finish
+from plansmith.cli.interactive import finish, run_interactively
 from plansmith.cli.options import add_parts, add_running, settings_of
 from plansmith.cli.questions import read_answer
 from plansmith.cli.session import Session, exit_of
@@ -33,7 +33,7 @@ _WRITER: Final = "sql_writer"
 def _configure(parser: argparse.ArgumentParser, team: str) -> None:
     parser.add_argument("request", metavar="REQUEST", nargs="?", default="", help="what to find")
     parser.add_argument(
-        "--resume", metavar="RUN", help="go on with a run of this team: id, or last"
+        "--resume", metavar="RUN", help="continue a run of this team: its id, or last"
     )
     parser.add_argument(
         "--answer",
@@ -61,23 +61,23 @@ def _research(args: argparse.Namespace) -> int:
     def make(settings: Settings, tell: Tell) -> Plansmith:
         return research(settings, tell=tell)
 
-    return _in_team(args, make, _carried_through)
+    return _in_team(args, make, _run_request)
 
 
 def _data(args: argparse.Namespace) -> int:
     def make(settings: Settings, tell: Tell) -> Plansmith:
         return data(settings, database=args.db, sql_only=args.sql_only, tell=tell)
 
-    return _in_team(args, make, _sql if args.sql_only else _carried_through)
+    return _in_team(args, make, _sql if args.sql_only else _run_request)
 
 
 def _in_team(
     args: argparse.Namespace, make: Make, work: Callable[[Session], Awaitable[int]]
 ) -> int:
-    """Do the work of a command with a team made for it, and closed whatever happens."""
+    """Makes a team, does the work of a command and closes the team in any case."""
     if bool(args.request.strip()) == bool(args.resume):
         hint = f'plansmith {args.team} "…", or --resume RUN'
-        raise Misconfigured("give either a request or a run to go on with", hint=hint)
+        raise Misconfigured("give either a request or a run to continue", hint=hint)
     settings = settings_of(args)
     words = words_for(args.lang or own_locale())
     lines = Lines(words)
@@ -92,19 +92,19 @@ def _in_team(
     return asyncio.run(go())
 
 
-async def _carried_through(session: Session) -> int:
-    """Bring a new run, or one that waits, as far as it goes."""
+async def _run_request(session: Session) -> int:
+    """Runs a new request, or continues a run."""
     if session.args.resume:
         run = await session.run(session.args.resume)
         if next_move(run) == Paused():
             await session.smith.resume(run.id, by=session.by)
         if session.args.answer:
             await _answer(session, run, *session.args.answer)
-        return await carry(session, run.id, fresh=False)
+        return await run_interactively(session, run.id, fresh=False)
     run = await _planned(session)
     if run.plan is not None and not isinstance(next_move(run), AwaitReview):
         session.say(*plan_lines(run.plan), "")
-    return await carry(session, run.id)
+    return await run_interactively(session, run.id)
 
 
 async def _answer(session: Session, run: Run, question: str, typed: str) -> None:
@@ -128,12 +128,12 @@ async def _planned(session: Session, target: str | None = None) -> Run:
 
 
 async def _sql(session: Session) -> int:
-    """Print the statement alone: it was checked by the database, and nothing was run."""
+    """Prints only the SQL statement, which the database has checked but not run."""
     if session.args.resume:
-        return await _carried_through(session)
+        return await _run_request(session)
     run = await _planned(session, _WRITER)
     if run.plan is None or isinstance(next_move(run), AwaitReview):
-        return await carry(session, run.id)
+        return await run_interactively(session, run.id)
     run = await session.smith.run(run.id)
     [step] = run.steps.values()
     if session.args.json:

@@ -1,4 +1,4 @@
-"""`plansmith templates`: keep plans by name, with parameters, and use them again."""
+"""`plansmith templates`: saves plans by name, with parameters, and runs them again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from plansmith.cli.commands.plans import FileCommand, names_run
 from plansmith.cli.commands.report import write_file
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.interactive import carry
+from plansmith.cli.interactive import run_interactively
 from plansmith.cli.options import add_json, add_parts, add_running
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import load_plan, print_json, print_lines, read_file
@@ -29,17 +29,17 @@ _NAMES: Final = "list|show|save|use|suggest|export|import|remove"
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    deeds = parser.add_subparsers(dest="deed", required=True, metavar=_NAMES)
-    listing = deeds.add_parser("list", help="all templates")
-    show = deeds.add_parser("show", help="one template: its parameters and its plan")
-    save = deeds.add_parser("save", help="make a template of a run or a plan file")
-    use = deeds.add_parser("use", help="run a template, reviewed like any plan")
-    like = deeds.add_parser("suggest", help="templates for a request like the one they came from")
-    export = deeds.add_parser("export", help="a template as a file")
-    take = deeds.add_parser("import", help="a template from a file, as the next version")
-    remove = deeds.add_parser("remove", help="take a template out of use")
-    for deed in (show, use, export, remove):
-        deed.add_argument("name", metavar="NAME", help="a name such as weather or weather@2")
+    actions = parser.add_subparsers(dest="action", required=True, metavar=_NAMES)
+    listing = actions.add_parser("list", help="list all templates")
+    show = actions.add_parser("show", help="show the parameters and the plan of a template")
+    save = actions.add_parser("save", help="make a template of a run or a plan file")
+    use = actions.add_parser("use", help="run a template, reviewed like any plan")
+    like = actions.add_parser("suggest", help="find templates that fit a request")
+    export = actions.add_parser("export", help="write a template to a file")
+    take = actions.add_parser("import", help="read a template from a file, as the next version")
+    remove = actions.add_parser("remove", help="remove a template")
+    for action in (show, use, export, remove):
+        action.add_argument("name", metavar="NAME", help="a name such as weather or weather@2")
     _configure_save(save)
     like.add_argument("request", metavar="REQUEST", help="what is wanted, in words")
     use.add_argument(
@@ -49,9 +49,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     export.add_argument("-o", "--output", metavar="FILE", help="write it to a file instead")
     take.add_argument("file", metavar="FILE", help="a template as JSON or YAML; - for stdin")
     take.add_argument("--name", default="", help="keep it under another name")
-    for deed in (listing, show, save, like, export, take, remove, use):
-        add_parts(deed)
-        (add_running if deed is use else add_json)(deed)
+    for action in (listing, show, save, like, export, take, remove, use):
+        add_parts(action)
+        (add_running if action is use else add_json)(action)
 
 
 def _configure_save(save: argparse.ArgumentParser) -> None:
@@ -65,7 +65,11 @@ def _configure_save(save: argparse.ArgumentParser) -> None:
         help="make a value of the plan a parameter, such as city=w.inputs.city; repeatable",
     )
     save.add_argument(
-        "--required", action="append", default=[], metavar="NAME", help="a parameter to be given"
+        "--required",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a parameter that has no default",
     )
     save.add_argument(
         "--list", action="store_true", help="list the values that can be parameters; save nothing"
@@ -74,7 +78,7 @@ def _configure_save(save: argparse.ArgumentParser) -> None:
 
 def _main(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
-        return await _DEEDS[args.deed](session, session.smith.templates)
+        return await _ACTIONS[args.action](session, session.smith.templates)
 
     return in_session(args, work)
 
@@ -146,7 +150,7 @@ async def _save(session: Session, book: TemplateBook) -> int:
     template = await book.save(
         source, args.name, parameters=chosen, required=args.required, by=session.by
     )
-    _told(session, template, "saved")
+    _print_change(session, template, "saved")
     return Exit.OK
 
 
@@ -155,7 +159,7 @@ async def _source(session: Session, name: str) -> Run | Plan:
 
 
 def pairs(given: list[str]) -> dict[str, str]:
-    """What was given as NAME=VALUE, each name once."""
+    """Reads NAME=VALUE arguments; refuses a name that is given twice."""
     pairs: dict[str, str] = {}
     for each in given:
         name, found, value = each.partition("=")
@@ -167,11 +171,11 @@ def pairs(given: list[str]) -> dict[str, str]:
     return pairs
 
 
-def _told(session: Session, template: Template, deed: str) -> None:
+def _print_change(session: Session, template: Template, action: str) -> None:
     if session.args.json:
         print_json(_row(template))
     else:
-        session.say(f"{deed} {safe(template.full_name)}")
+        session.say(f"{action} {safe(template.full_name)}")
 
 
 async def _use(session: Session, book: TemplateBook) -> int:
@@ -181,11 +185,11 @@ async def _use(session: Session, book: TemplateBook) -> int:
     plan = await book.plan(session.args.name, inputs)
     await session.refuse_what_cannot_run(plan)
     run = await book.use(session.args.name, inputs, by=session.by)
-    return await carry(session, run.id)
+    return await run_interactively(session, run.id)
 
 
 def typed_value(template: Template, name: str, text: str) -> Json:
-    """What a person typed, as the type that the parameter has."""
+    """Reads a typed value as the type of the parameter."""
     form: Mapping[str, Json] = template.properties.get(name, {})
     if form.get("type") == "string":
         return text
@@ -202,15 +206,15 @@ async def _suggest(session: Session, book: TemplateBook) -> int:
         print_json([each.to_json() for each in found])
         return Exit.OK
     if not found:
-        session.say("no template resembles this request")
+        session.say("no template fits this request")
     for each in found:
         flags = [f"{name}={_typed(value)}" for name, value in each.inputs.items()]
         flags += [f"{name}=…" for name in each.missing]
-        words = [word for flag in flags for word in ("--set", flag)]
+        arguments = [each for flag in flags for each in ("--set", flag)]
         print_lines(
             [
                 f"{safe(each.template.full_name)}  {clip(safe(each.template.plan.goal), 80)}",
-                f"  {safe(session.command('templates', 'use', each.template.name, *words))}",
+                f"  {safe(session.command('templates', 'use', each.template.name, *arguments))}",
             ]
         )
     return Exit.OK
@@ -234,7 +238,7 @@ async def _export(session: Session, book: TemplateBook) -> int:
 async def _import(session: Session, book: TemplateBook) -> int:
     text = read_file(session.args.file)
     template = await book.take_in(text, name=session.args.name, by=session.by)
-    _told(session, template, "imported")
+    _print_change(session, template, "imported")
     return Exit.OK
 
 
@@ -247,7 +251,7 @@ async def _remove(session: Session, book: TemplateBook) -> int:
     return Exit.OK
 
 
-_DEEDS: Final[dict[str, Callable[[Session, TemplateBook], Awaitable[int]]]] = {
+_ACTIONS: Final[dict[str, Callable[[Session, TemplateBook], Awaitable[int]]]] = {
     "list": _list,
     "show": _show,
     "save": _save,

@@ -1,4 +1,4 @@
-"""`plansmith tokens`: make, list and revoke tokens for programs."""
+"""`plansmith tokens`: create, list and revoke tokens, and make log-in links."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ _URL: Final = "http://127.0.0.1:8765"
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    deeds = parser.add_subparsers(dest="deed", required=True, metavar="create|list|revoke|link")
-    create = deeds.add_parser("create", help="a new token; it is printed this once")
-    create.add_argument("name", metavar="NAME", help="what for: its deeds are told under this name")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="create|list|revoke|link")
+    create = actions.add_parser("create", help="create a token; it is printed only once")
+    create.add_argument(
+        "name", metavar="NAME", help="its name, which the journal shows for what is done with it"
+    )
     scopes = "; ".join(f"{name}: {what}" for name, what in SCOPES.items())
     create.add_argument("--scope", required=True, metavar="SCOPE,…", help=f"one or more. {scopes}")
     create.add_argument(
@@ -35,54 +37,52 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help=f"such as 12h, 30d or never (default: {_DEFAULT})",
     )
-    listing = deeds.add_parser("list", help="all tokens, and the browsers that are logged in")
-    revoke = deeds.add_parser("revoke", help="take a token or a log-in back, at once")
+    listing = actions.add_parser("list", help="list tokens and logged-in browsers")
+    revoke = actions.add_parser("revoke", help="revoke a token or a log-in")
     revoke.add_argument("name", metavar="NAME")
-    link = deeds.add_parser("link", help="a link that logs a browser in, once, as you")
-    link.add_argument(
-        "--url", default=_URL, help=f"where the server is, as it said (default: {_URL})"
-    )
-    for deed in (create, listing, revoke, link):
-        deed.add_argument("--json", action="store_true", help="print as JSON")
+    link = actions.add_parser("link", help="make a one-time link that logs a browser in as you")
+    link.add_argument("--url", default=_URL, help=f"the address of the server (default: {_URL})")
+    for action in (create, listing, revoke, link):
+        action.add_argument("--json", action="store_true", help="print as JSON")
 
 
 def _main(args: argparse.Namespace) -> int:
     tokens, now = TokenFile(data_folder() / "tokens.json"), SystemClock().now()
-    match args.deed:
+    match args.action:
         case "create":
             scopes = [each.strip() for each in args.scope.split(",") if each.strip()]
-            lasts = _lasts(args.expires)
+            lasts = _lifetime(args.expires)
             made, secret = tokens.create(
                 args.name, scopes, by=getpass.getuser(), now=now, lasts=lasts
             )
-            # On stdout the token alone, for scripts; it is never shown again.
-            _tell(args, _json(made, now) | {"token": secret}, [secret])
-            sys.stderr.write(f"{_line(made, now)}\nThe token is shown this once: keep it safe.\n")
+            # On stdout the token alone, for scripts.
+            _print(args, _json(made, now) | {"token": secret}, [secret])
+            sys.stderr.write(f"{_line(made, now)}\nThe token is not shown again: keep it safe.\n")
         case "list":
             found = tokens.all()
             lines = [_line(each, now) for each in found]
-            _tell(args, [_json(each, now) for each in found], lines or ["There is no token."])
+            _print(args, [_json(each, now) for each in found], lines or ["There are no tokens."])
         case "link":
             secret = tokens.new_link(by=getpass.getuser(), now=now)
-            where = f"{args.url.rstrip('/')}/?token={secret}"
-            _tell(args, {"link": where}, [where])
+            link = f"{args.url.rstrip('/')}/?token={secret}"
+            _print(args, {"link": link}, [link])
             sys.stderr.write("It works once, and for ten minutes.\n")
         case _:
-            gone = tokens.revoke(args.name)
-            _tell(args, _json(gone, now), [f"{gone.name} is revoked."])
+            revoked = tokens.revoke(args.name)
+            _print(args, _json(revoked, now), [f"{revoked.name} is revoked."])
     return Exit.OK
 
 
-def _lasts(text: str) -> timedelta | None:
+def _lifetime(text: str) -> timedelta | None:
     if text == "never":
         return None
     found = re.fullmatch(r"([1-9]\d{0,4})([mhdw])", text)
     if found is None:
-        raise Misconfigured(f"{text!r} is no time", hint="write 12h, 30d, 8w or never")
+        raise Misconfigured(f"{text!r} is not a duration", hint="write 12h, 30d, 8w or never")
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
-def _tell(args: argparse.Namespace, value: Json, lines: list[str]) -> None:
+def _print(args: argparse.Namespace, value: Json, lines: list[str]) -> None:
     if args.json:
         print_json(value)
     else:
@@ -91,12 +91,12 @@ def _tell(args: argparse.Namespace, value: Json, lines: list[str]) -> None:
 
 def _line(token: Token, now: datetime) -> str:
     if token.expires is None:
-        ends = "for good"
+        ends = "never expires"
     else:
         word = "until" if token.is_good(now) else "expired at"
         ends = f"{word} {token.expires:%Y-%m-%d %H:%M} UTC"
-    speaks = f"speaks as the {token.actor.kind} {token.actor.name}"
-    return f"{token.name}  {token.kind}  [{', '.join(token.scopes)}]  {ends}  {speaks}"
+    actor = f"acts as the {token.actor.kind} {token.actor.name}"
+    return f"{token.name}  {token.kind}  [{', '.join(token.scopes)}]  {ends}  {actor}"
 
 
 def _json(token: Token, now: datetime) -> dict[str, Json]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from plansmith.adapters.tools.mcp.servers import McpServers
 from plansmith.cli.commands.plans import FileCommand
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.interactive import carry
+from plansmith.cli.interactive import run_interactively
 from plansmith.cli.options import add_json, add_parts, add_running
 from plansmith.cli.questions import ask_line
 from plansmith.cli.session import Session, in_session
@@ -22,32 +22,32 @@ from plansmith.text import clip, safe
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    deeds = parser.add_subparsers(
-        dest="deed", required=True, metavar="list|search|show|approve|call"
+    actions = parser.add_subparsers(
+        dest="action", required=True, metavar="list|search|show|approve|call"
     )
-    listing = deeds.add_parser("list", help="all tools")
-    search = deeds.add_parser("search", help="the tools that fit a request, and why")
+    listing = actions.add_parser("list", help="list all tools")
+    search = actions.add_parser("search", help="find the tools that fit a request, and why")
     search.add_argument("request", metavar="REQUEST", help="what is wanted, in words")
     search.add_argument("-k", type=int, default=None, help="how many (default: 6)")
-    show = deeds.add_parser("show", help="all that is known of a tool")
+    show = actions.add_parser("show", help="show a tool with its schemas")
     show.add_argument("name", metavar="TOOL")
-    approve = deeds.add_parser("approve", help="what MCP servers wait for, and your word on it")
+    approve = actions.add_parser("approve", help="approve MCP servers and their tools")
     approve.add_argument("name", nargs="?", metavar="NAME", help="a server, or server.tool")
     approve.add_argument("--hash", metavar="HASH", help="approve exactly this, without asking")
-    approve.add_argument("--revoke", action="store_true", help="take an approval back")
-    call = deeds.add_parser("call", help="call one tool, reviewed like any plan")
+    approve.add_argument("--revoke", action="store_true", help="revoke an approval")
+    call = actions.add_parser("call", help="call one tool, reviewed like any plan")
     call.add_argument("name", metavar="TOOL")
     call.add_argument("inputs", metavar="JSON", nargs="?", default="{}", help="its inputs")
-    for deed in (listing, search, show, approve):
-        add_parts(deed)
-        add_json(deed)
+    for action in (listing, search, show, approve):
+        add_parts(action)
+        add_json(action)
     add_parts(call)
     add_running(call)
 
 
 def _main(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
-        match args.deed:
+        match args.action:
             case "approve":
                 return await _approve(session)
             case "call":
@@ -55,7 +55,7 @@ def _main(args: argparse.Namespace) -> int:
             case _:
                 pass
         specs = list((await session.smith.runs.intake.callees()).specs.values())
-        match args.deed:
+        match args.action:
             case "search":
                 return _search(args, specs, args.k or session.settings.planner.top_k)
             case "show":
@@ -105,7 +105,7 @@ def _show(args: argparse.Namespace, specs: Sequence[ToolSpec]) -> int:
 
 
 async def _call(session: Session) -> int:
-    """A plan of one step: checked, reviewed by its effect, journaled."""
+    """Runs a plan with one step, which is checked and reviewed like any other."""
     try:
         inputs = json.loads(session.args.inputs)
     except ValueError as error:
@@ -116,7 +116,7 @@ async def _call(session: Session) -> int:
     plan = Plan.model_validate({"goal": f"Call {name}", "steps": [step]})
     await session.refuse_what_cannot_run(plan)
     run = await session.smith.submit(plan, by=session.by)
-    return await carry(session, run.id)
+    return await run_interactively(session, run.id)
 
 
 async def _approve(session: Session) -> int:
@@ -124,7 +124,7 @@ async def _approve(session: Session) -> int:
     args = session.args
     if args.revoke:
         if not args.name:
-            raise Misconfigured("revoke what?", hint="name a server, or server.tool")
+            raise Misconfigured("--revoke needs a name", hint="name a server, or server.tool")
         servers.revoke(args.name)
         return Exit.OK
     waiting = [
@@ -152,7 +152,7 @@ async def _approve(session: Session) -> int:
 
 
 def _says_yes(name: str) -> bool:
-    """Only an explicit yes approves."""
+    """Asks for approval; only an explicit yes counts."""
     typed = ask_line(f"Approve {safe(name)}? y = yes, Enter = not now: ") or ""
     return typed.strip().lower() in ("y", "yes", "是")
 

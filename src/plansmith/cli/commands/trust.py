@@ -1,4 +1,4 @@
-"""`plansmith trust`: show what a folder's settings would do, and trust them or not."""
+"""`plansmith trust`: shows what a folder's settings would do, and trusts them or not."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from plansmith.errors import Misconfigured, StaleDecision
 from plansmith.text import safe
 from plansmith.trust import PROJECT_FILE, Content, Project, TrustBook
 
-# The first that fits; what none is said of is told by its name.
-_MEANS: Final = (
+# The first entry that fits a setting explains it.
+_MEANINGS: Final = (
     ("tools", "run the Python code, and offer the tools, of files that it names"),
     ("mcp.approvals", "bring approvals of its own; these never count, trusted or not"),
     ("mcp", "offer MCP servers: programs to start, or addresses to call; you approve each before"),
@@ -28,22 +28,22 @@ _MEANS: Final = (
     ("models", "choose the model, the address it is at, and the key it is sent"),
     ("documents", "read files outside the folder, hidden or linked, and tell the model of them"),
     ("profile", "say for whom plans are made, and what they must and must not do"),
-    ("planner.prompts", "say in other words what the model is told to do"),
+    ("planner.prompts", "replace the prompts of the model"),
     ("planner", "change how plans are made"),
     ("review", "change which plans run without asking you"),
-    ("budget", "let runs take more than your own limits"),
+    ("budget", "let runs spend more than your own limits"),
     ("run", "change how plans are run, and what is asked before a call"),
     ("builtin", "change what the built-in tools may reach and change"),
     ("store", "choose where runs are kept, and so which runs count as approved already"),
-    ("cache", "write files at a place that it names"),
+    ("cache", "write files in a folder that it names"),
 )
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="default: here")
     parser.add_argument("--yes", metavar="HASH", help="trust exactly this content, without asking")
-    parser.add_argument("--list", action="store_true", help="the folders you trust")
-    parser.add_argument("--remove", metavar="FOLDER", help="trust a folder no more")
+    parser.add_argument("--list", action="store_true", help="list the folders you trust")
+    parser.add_argument("--remove", metavar="FOLDER", help="stop trusting a folder")
     add_json(parser)
 
 
@@ -64,7 +64,7 @@ def _main(args: argparse.Namespace) -> int:
     if agreed:
         book.put(content)
     if args.json:
-        print_json(_told(project, content, trusted=agreed))
+        print_json(_json(project, content, trusted=agreed))
     return Exit.OK if agreed else Exit.WAITING
 
 
@@ -80,11 +80,13 @@ def _nothing(args: argparse.Namespace, folder: Path) -> int:
 
 
 def _decided(args: argparse.Namespace, project: Project, content: Content, *, known: bool) -> bool:
-    """Whether the person agrees, having been shown all of it; only an explicit yes is one."""
+    """Shows the content and asks whether to trust it; only an explicit yes counts."""
     if args.yes is not None:
         if args.yes != content.hash:
             again = command_line("trust", str(project.folder))
-            raise StaleDecision("this is not the hash of what is there", hint=f"look: {again}")
+            raise StaleDecision(
+                "this is not the hash of the current content", hint=f"review it: {again}"
+            )
         return True
     if not args.json:
         print_lines(_lines(project, content))
@@ -106,7 +108,7 @@ def _say(text: str) -> None:
 
 
 def _lines(project: Project, content: Content) -> Iterator[str]:
-    """Everything that is trusted, whole, so that nothing in it steers the terminal."""
+    """Yields the full content to be trusted, without control characters."""
     yield f"{safe(str(project.folder / PROJECT_FILE))} and the files it names."
     yield ""
     for path, data in content.files.items():
@@ -124,15 +126,17 @@ def _lines(project: Project, content: Content) -> Iterator[str]:
 
 
 def allows(project: Project) -> list[tuple[str, str]]:
-    """What trust would allow, in plain words, each with the settings that it is about."""
+    """Returns what trust would allow, each with the settings that it is about."""
     found: dict[str, list[str]] = {}
     for name in project.left:
-        means = (said for key, said in _MEANS if name == key or name.startswith(f"{key}."))
-        found.setdefault(next(means, "change a setting"), []).append(safe(name))
+        meanings = (
+            meaning for key, meaning in _MEANINGS if name == key or name.startswith(f"{key}.")
+        )
+        found.setdefault(next(meanings, "change a setting"), []).append(safe(name))
     return [(meaning, ", ".join(names)) for meaning, names in found.items()]
 
 
-def _told(project: Project, content: Content, *, trusted: bool) -> dict[str, Any]:
+def _json(project: Project, content: Content, *, trusted: bool) -> dict[str, Any]:
     return {
         "folder": str(project.folder),
         "hash": content.hash,
@@ -156,7 +160,7 @@ def _list(args: argparse.Namespace, book: TrustBook) -> int:
 
 def _remove(args: argparse.Namespace, book: TrustBook) -> int:
     if not book.remove(Path(args.remove)):
-        hint = "plansmith trust --list has all"
+        hint = "plansmith trust --list shows all"
         raise Misconfigured(f"{safe(args.remove)} is not trusted", hint=hint)
     if args.json:
         print_json({"folder": args.remove, "trusted": False})

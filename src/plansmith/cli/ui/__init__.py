@@ -1,1 +1,1 @@
-"""What the command line shows and asks."""
+"""Output of the command line: progress, results, texts."""

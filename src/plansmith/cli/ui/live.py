@@ -1,4 +1,4 @@
-"""A block on the terminal that is drawn again and again while a run goes on."""
+"""Shows the progress of a run as a block that is redrawn on the terminal."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _STYLES: Final = {
     StepStatus.UNKNOWN: "yellow",
     StepStatus.CANCELLED: "magenta",
 }
-# The header, our own line, and a little air above the cursor.
+# The header, the message line, and free lines above the cursor.
 _OTHER_LINES: Final = 4
 
 
 class LiveBlock:
-    """Shows a run as a tree with its states, the time running on."""
+    """Shows a run as a tree of steps with their states and times."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class LiveBlock:
         self._words = words
         self._now = now
         self._run: Run | None = None
-        self._said = ""
+        self._message = ""
         target = stream or sys.stderr
         self._console = Console(file=target, no_color=not use_colour(target), highlight=False)
         self._live = Live(
@@ -53,24 +53,24 @@ class LiveBlock:
         )
 
     def show(self, run: Run, event: Event) -> None:
-        """Take the run in; it is drawn at the next tick."""
+        """Stores the run; the next tick draws it."""
         del event
         first, self._run = self._run is None, run
         if first:
             self._live.start(refresh=True)
 
     def say(self, text: str) -> None:
-        """A line under the block."""
-        self._said = text
+        """Shows a message under the block."""
+        self._message = text
         self.tick()
 
     def tick(self) -> None:
-        """Draw it anew."""
+        """Redraws the block."""
         if self._live.is_started:
             self._live.refresh()
 
     def stop(self) -> None:
-        """Draw it for the last time, and leave it standing."""
+        """Draws the block for the last time and leaves it on the screen."""
         if self._live.is_started:
             self._live.refresh()
             self._live.stop()
@@ -84,6 +84,6 @@ class LiveBlock:
         for row in rows(self._run, now=now, words=self._words, most=most):
             style = _STYLES.get(row.status, "") if row.status else "dim"
             text.append(f"\n{row.text}", style=style)
-        if self._said:
-            text.append(f"\n{self._said}", style="bold")
+        if self._message:
+            text.append(f"\n{self._message}", style="bold")
         return text

@@ -17,7 +17,7 @@ from plansmith.text import safe
 
 
 def read_file(name: str) -> bytes:
-    """The bytes of a file, or of standard input for `-`."""
+    """Reads a file, or standard input for `-`."""
     if name == "-":
         return sys.stdin.buffer.read()
     try:
@@ -28,7 +28,7 @@ def read_file(name: str) -> bytes:
 
 
 def load_plan(name: str) -> Plan:
-    """The plan of a file; `InvalidPlan` when it is none."""
+    """Reads the plan of a file; raises `InvalidPlan` if it is not a plan."""
     found = read_plan(read_file(name))
     if isinstance(found, Plan):
         return found
@@ -36,32 +36,32 @@ def load_plan(name: str) -> Plan:
 
 
 def print_json(value: object) -> None:
-    """A JSON value on stdout."""
+    """Prints a JSON value."""
     sys.stdout.write(_escaped(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
 
 
 def print_line_json(value: object) -> None:
-    """A JSON value on one line of stdout, at once."""
+    """Prints a JSON value on one line, and flushes."""
     sys.stdout.write(_escaped(json.dumps(value, ensure_ascii=False)) + "\n")
     sys.stdout.flush()
 
 
 def _escaped(text: str) -> str:
-    """JSON text in which nothing steers a terminal; what is escaped means the same to a reader."""
+    """Escapes characters that could control a terminal; the JSON value stays the same."""
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-# Delete, the C1 controls, what changes direction or hides, line separators.
+# Delete, C1 controls, direction marks, invisible characters, line separators.
 _HIDDEN = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
 def print_text(text: str) -> None:
-    """Text of many lines on stdout, each of them safe."""
+    """Prints a text without control characters."""
     sys.stdout.writelines(f"{safe(line)}\n" for line in text.rstrip("\n").split("\n"))
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Lines on stdout, coloured by their first mark on a terminal."""
+    """Prints lines; colours them by their first characters on a terminal."""
     colours = use_colour(sys.stdout)
     for line in lines:
         sys.stdout.write((_coloured(line) if colours else line) + "\n")

@@ -1,4 +1,4 @@
-"""Shows progress on stderr: the state of a run and its steps as rows."""
+"""Shows the progress of a run on stderr, and its steps as rows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from pkgutil import resolve_name
 from typing import Final, NamedTuple, Protocol, TextIO
 
 from plansmith.cli.ui.output import print_line_json
@@ -20,7 +21,6 @@ from plansmith.plan.sentence import in_language
 from plansmith.review.draw import branches
 from plansmith.review.render import action
 from plansmith.text import clip, safe
-from plansmith.wiring import load
 
 ICONS: Final = {
     StepStatus.WAITING: "·",
@@ -35,7 +35,7 @@ ICONS: Final = {
 }
 _TITLE: Final = 60
 _ERROR: Final = 120
-# When not all rows fit, those go first that say the least.
+# When not all rows fit, those with the highest number are left out first.
 _URGENCY: Final = {
     StepStatus.ASKING: 0,
     StepStatus.UNKNOWN: 0,
@@ -50,14 +50,14 @@ _URGENCY: Final = {
 
 
 class Row(NamedTuple):
-    """One step: its state, and the line that says so; no status where the line sums others up."""
+    """The line of a step, and its status; None for the line that counts left-out rows."""
 
     status: StepStatus | None
     text: str
 
 
 def header(run: Run, *, now: datetime, words: Words) -> str:
-    """How far a run is, such as `3/9 · 2 running · 1 waiting for you · $0.012 · 00:41`."""
+    """Returns progress, such as `3/9 · 2 running · 1 waiting for you · $0.012 · 00:41`."""
     return " · ".join(_parts(run, now, words))
 
 
@@ -90,14 +90,14 @@ def _active(plan: Plan) -> list[str]:
 
 
 def elapsed(span: timedelta) -> str:
-    """A span as minutes and seconds."""
+    """Formats a duration as minutes and seconds."""
     seconds = max(0, int(span.total_seconds()))
     hours = f"{seconds // 3600}:" if seconds >= 3600 else ""
     return f"{hours}{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
 def rows(run: Run, *, now: datetime, words: Words, most: int | None = None) -> list[Row]:
-    """The steps as a tree, one a row; of more than `most` those that matter now."""
+    """Returns the steps as a tree; if there are more than `most`, the most urgent ones."""
     if run.plan is None:
         return []
     found = [
@@ -125,7 +125,7 @@ def _text(run: Run, name: str, now: datetime, words: Words) -> str:
 
 
 def _detail(run: Run, name: str, now: datetime, words: Words) -> str:
-    """What is known beyond the status: parts done, time, the last word, the error."""
+    """Returns more than the status: parts done, time, last progress text or error."""
     state = run.steps[name]
     match state.status:
         case StepStatus.RUNNING:
@@ -141,8 +141,8 @@ def _detail(run: Run, name: str, now: datetime, words: Words) -> str:
 def _share(run: Run, name: str) -> str:
     parts = [step.status for each, step in run.steps.items() if each.startswith(f"{name}/")]
     share = f"{parts.count(StepStatus.DONE)}/{len(parts)}" if parts else ""
-    said = clip(safe(run.steps[name].progress), _TITLE)
-    return " ".join(part for part in (share, said) if part)
+    progress = clip(safe(run.steps[name].progress), _TITLE)
+    return " ".join(part for part in (share, progress) if part)
 
 
 def _time(state: StepState, now: datetime) -> str:
@@ -157,27 +157,27 @@ _SHORTEST: Final = 40
 
 
 class View(Protocol):
-    """Whoever shows a run as it goes on."""
+    """Shows a run while it is executed."""
 
     def show(self, run: Run, event: e.Event) -> None:
-        """One event has happened, and the run stands so."""
+        """Shows an event and the run after it."""
         ...
 
     def say(self, text: str) -> None:
-        """A line of our own."""
+        """Shows a message."""
         ...
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Updates the times."""
         ...
 
     def stop(self) -> None:
-        """Leave the stream to others; what was shown stays."""
+        """Stops drawing; leaves what was shown."""
         ...
 
 
 class Lines:
-    """One line a thing that happened, with the time since the start."""
+    """Writes one line per event, with the time since the start."""
 
     def __init__(self, words: Words, stream: TextIO | None = None) -> None:
         self._words = words
@@ -185,32 +185,32 @@ class Lines:
         self._start = time.monotonic()
 
     def show(self, run: Run, event: e.Event) -> None:
-        """Tell of a step, or of the run, in a line."""
+        """Writes the line of an event, if it has one."""
         text = line_of(run, event, self._words)
         if text:
             self.say(text)
 
     def say(self, text: str) -> None:
-        """A line."""
+        """Writes a line."""
         passed = int(time.monotonic() - self._start)
         self._stream.write(f"[{passed // 60:02d}:{passed % 60:02d}] {safe(text)}\n")
         self._stream.flush()
 
     def tick(self) -> None:
-        """Nothing changes with time."""
+        """Does nothing."""
 
     def stop(self) -> None:
-        """Nothing is held."""
+        """Does nothing."""
 
 
 def line_of(run: Run, event: e.Event, words: Words) -> str:
-    """What a line says of an event; nothing for those that only accompany others."""
+    """Returns the line of an event; empty for events that need none."""
     locale = words["locale"]
     match event.body:
         case e.StepProgressed(step=name, text=text):
             return f"{ICONS[StepStatus.RUNNING]} {name}: {clip(text, _LONGEST)}"
         case e.QuestionAsked(question=name, text=text):
-            # Short enough to stay on its line: what it says stands quoted where it is answered.
+            # Short enough for one line: the full text is shown where it is answered.
             return (
                 f"{ICONS[StepStatus.ASKING]} {name}: {clip(in_language(text, locale), _SHORTEST)}"
             )
@@ -231,49 +231,49 @@ def _step_line(run: Run, event: e.Event, words: Words) -> str:
         return ""
     state = run.steps[name]
     why = getattr(event.body, "error", "") or getattr(event.body, "reason", "")
-    told = f"{ICONS[state.status]} {name} {words[state.status.value]}"
+    text = f"{ICONS[state.status]} {name} {words[state.status.value]}"
     if state.program:
-        told += f" ({words['by_program'].format(name=state.program)})"
-    return f"{told}: {clip(in_language(str(why), words['locale']), _LONGEST)}" if why else told
+        text += f" ({words['by_program'].format(name=state.program)})"
+    return f"{text}: {clip(in_language(str(why), words['locale']), _LONGEST)}" if why else text
 
 
 class JsonLines:
-    """Events as lines of JSON on stdout, and the same words as ever on stderr."""
+    """Prints events as lines of JSON on stdout, and the usual lines on stderr."""
 
     def __init__(self, inner: View) -> None:
         self._inner = inner
 
     def show(self, run: Run, event: e.Event) -> None:
-        """Print the event, and tell of it."""
+        """Prints the event as JSON and shows it."""
         print_line_json(event.shown_json())
         self._inner.show(run, event)
 
     def say(self, text: str) -> None:
-        """A line of our own."""
+        """Shows a message."""
         self._inner.say(text)
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Updates the times."""
         self._inner.tick()
 
     def stop(self) -> None:
-        """Leave the stream."""
+        """Stops the inner view."""
         self._inner.stop()
 
 
 def make_view(words: Words, *, jsonl: bool = False) -> View:
-    """The view for where stderr leads."""
+    """Makes the view that suits stderr: JSON lines, plain lines or a live block."""
     if jsonl:
         return JsonLines(Lines(words))
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return Lines(words)
-    block: View = load("plansmith.cli.ui.live:LiveBlock")(words)
+    block: View = resolve_name("plansmith.cli.ui.live:LiveBlock")(words)
     return block
 
 
 @asynccontextmanager
 async def ticking(view: View) -> AsyncGenerator[None]:
-    """Keep a view's clock going as long as it is looked at."""
+    """Updates the times of a view four times a second inside the `with` block."""
 
     async def tick() -> None:
         while True:

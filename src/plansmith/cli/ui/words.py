@@ -1,4 +1,4 @@
-"""The words of the command line, in English and Chinese."""
+"""Texts of the command line in English and Chinese."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Words = Mapping[str, str]
 
 
 def words_for(locale: str) -> Words:
-    """The words of a locale; English where we speak none of it."""
+    """Returns the texts of a locale; English for unknown languages."""
     return texts_under("cli.", language_of(locale))
 
 
 def own_locale(environment: Mapping[str, str] | None = None) -> str:
-    """The person's language as the environment tells it, such as `zh-CN`."""
+    """Returns the person's language from the environment, such as `zh-CN`."""
     given = os.environ if environment is None else environment
     names = ("LC_ALL", "LC_MESSAGES", "LANG")
     found = next((given[name] for name in names if given.get(name)), "en")

@@ -1,1 +1,1 @@
-"""What whoever runs the server needs: logs, metrics, tracing, one leader."""
+"""Operating the server: logs, metrics, tracing, idempotency keys, leader election."""

@@ -1,4 +1,4 @@
-"""Does a POST with the same Idempotency-Key once, and answers it twice."""
+"""Handles POST requests with the same Idempotency-Key once and repeats the response."""
 
 from __future__ import annotations
 
@@ -26,42 +26,46 @@ class _StoredAnswer:
 
 
 class Idempotency:
-    """Answers by key, for a day and as long as the server runs."""
+    """Keeps responses by key, for a day and no longer than the server runs."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._said: OrderedDict[tuple[str, str], _StoredAnswer] = OrderedDict()
+        self._answers: OrderedDict[tuple[str, str], _StoredAnswer] = OrderedDict()
 
     async def once(
-        self, key: str, place: str, body: bytes, do: Callable[[], Awaitable[Response]]
+        self, key: str, place: str, body: bytes, handle: Callable[[], Awaitable[Response]]
     ) -> Response:
-        """The answer of the first request with this key, or do it now."""
+        """Returns the response of the first request with this key, or handles it now."""
         if len(key) > _LONGEST:
-            raise HttpProblem(422, "invalid_input", f"a key has at most {_LONGEST} letters")
+            raise HttpProblem(
+                422, "invalid_input", f"an Idempotency-Key has at most {_LONGEST} characters"
+            )
         digest = sha256(body).hexdigest()
-        known = self._said.get((place, key))
+        known = self._answers.get((place, key))
         if known is None or self._now() - known.at > _SECONDS:
-            return await self._first(key, place, digest, do)
+            return await self._first(key, place, digest, handle)
         if known.digest != digest:
             hint = "use another Idempotency-Key for another request"
-            raise HttpProblem(422, "key_reused", "this key came with another body", hint=hint)
+            raise HttpProblem(
+                422, "key_reused", "this Idempotency-Key was used with another body", hint=hint
+            )
         status, content, headers = await asyncio.shield(known.future)
         return Response(content, status, {**headers, "Idempotency-Replayed": "true"})
 
     async def _first(
-        self, key: str, place: str, digest: str, do: Callable[[], Awaitable[Response]]
+        self, key: str, place: str, digest: str, handle: Callable[[], Awaitable[Response]]
     ) -> Response:
         future: asyncio.Future[tuple[int, bytes, dict[str, str]]]
         future = asyncio.get_running_loop().create_future()
-        self._said[place, key] = _StoredAnswer(digest, self._now(), future)
-        self._said.move_to_end((place, key))
-        if len(self._said) > _KEPT:
-            self._said.popitem(last=False)
+        self._answers[place, key] = _StoredAnswer(digest, self._now(), future)
+        self._answers.move_to_end((place, key))
+        if len(self._answers) > _KEPT:
+            self._answers.popitem(last=False)
         try:
-            response = await do()
+            response = await handle()
         except BaseException as error:
-            # What failed may be tried again under the same key.
-            del self._said[place, key]
+            # A failed request may be repeated with the same key.
+            del self._answers[place, key]
             future.set_exception(error)
             future.exception()
             raise

@@ -1,4 +1,4 @@
-"""Lets one of several servers on a store take up the work that was left."""
+"""Elects the one server on a store that resumes its open runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOOK_S: Final = 2.0
 
 
 class Leader:
-    """A lock beside the store's file, held as long as the server runs; the system lets it go."""
+    """Holds a lock file beside the store; the system frees it when the process ends."""
 
     def __init__(self, path: Path | None, clock: Clock) -> None:
         self._path = path
@@ -24,12 +24,12 @@ class Leader:
         self._handle: int | None = None
 
     async def wait(self) -> None:
-        """Return when no other server is there any more."""
+        """Waits until this server is the leader."""
         while not self.take():
             await self._clock.sleep(_LOOK_S)
 
     def take(self) -> bool:
-        """Whether this server is the one; also where nothing can be locked."""
+        """Tries to become the leader; returns True also where nothing can be locked."""
         if self._path is None or self._handle is not None or sys.platform == "win32":
             return True
         try:
@@ -45,7 +45,7 @@ class Leader:
         return True
 
     def close(self) -> None:
-        """Let the next one go on; harmless when done twice."""
+        """Frees the lock; harmless when done twice."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None

@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line on stderr, without secrets."""
+"""Writes logs as one JSON object per line on stderr, without secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST: Final = 2000
 
 
 class _Handler(logging.Handler):
-    """Passes on what was logged with the standard library."""
+    """Passes records of the standard library's logging on."""
 
     def __init__(self, log: Log) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class _Handler(logging.Handler):
 
 
 class Log:
-    """Writes lines; what looks like a secret, and every text it was told of, is left out."""
+    """Writes log lines; hides what looks like a secret, and every text given to `hide`."""
 
     def __init__(
         self,
@@ -46,24 +46,24 @@ class Log:
         self._secrets: list[str] = []
         self._now = now
 
-    def take_over(self) -> None:
-        """Write what libraries have to say as lines of this log too, warnings and worse only."""
+    def capture_libraries(self) -> None:
+        """Writes warnings and errors of libraries as lines of this log too."""
         logging.basicConfig(handlers=[_Handler(self)], level=logging.WARNING, force=True)
 
     def hide(self, secret: str) -> None:
-        """Leave a text out of every line from now on."""
+        """Hides a text in every later line."""
         self._secrets.append(secret)
 
     def info(self, event: str, **fields: Json) -> None:
-        """Something that is as it should be."""
+        """Logs a normal event."""
         self._write("info", event, fields)
 
     def warning(self, event: str, **fields: Json) -> None:
-        """Something a person may want to look at."""
+        """Logs something that a person may want to look at."""
         self._write("warning", event, fields)
 
     def failure(self, event: str, **fields: Json) -> None:
-        """Something that broke."""
+        """Logs a failure."""
         self._write("error", event, fields)
 
     def _write(self, level: str, event: str, fields: dict[str, Json]) -> None:

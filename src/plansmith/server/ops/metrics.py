@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, and OpenTelemetry spans when they are turned on."""
+"""Counts requests for Prometheus, and makes OpenTelemetry spans if they are turned on."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from importlib.metadata import version
+from pkgutil import resolve_name
 from typing import Any, Final
 
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan import events as e
 from plansmith.ports import PlanStore
-from plansmith.wiring import load
 
 _BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """Requests by route and status, their times, open event streams."""
+    """Counts requests by route and status, their times, and open event streams."""
 
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, str, str]] = Counter()
@@ -30,14 +30,14 @@ class Metrics:
         self.events = 0
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """One request is answered."""
+        """Counts an answered request."""
         self._requests[method, route, str(status)] += 1
         place = next((at for at, most in enumerate(_BOUNDS) if seconds <= most), len(_BOUNDS))
         self._seconds[route][place] += 1
         self._sums[route] += seconds
 
     def text(self, gauges: Mapping[str, Mapping[str, float]]) -> str:
-        """All of it; `gauges` are counts of the moment by name and label."""
+        """Returns all metrics as text; `gauges` are current values by name and label."""
         return "\n".join([*self._lines(gauges), ""])
 
     def _lines(self, gauges: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
@@ -77,9 +77,9 @@ _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 def tracer() -> Any:
-    """The tracer of whatever provider the process was given."""
+    """Returns the tracer of the OpenTelemetry provider of this process."""
     try:
-        get_tracer = load("opentelemetry.trace:get_tracer")
+        get_tracer = resolve_name("opentelemetry.trace:get_tracer")
     except ModuleNotFoundError:
         hint = "pip install 'plansmith[telemetry]'"
         raise Misconfigured("spans need the OpenTelemetry API", hint=hint) from None
@@ -87,7 +87,7 @@ def tracer() -> Any:
 
 
 class Spans:
-    """Makes spans with a tracer; without one it does nothing. No argument or result goes in."""
+    """Makes spans of requests, runs and steps; they hold no arguments or results."""
 
     def __init__(self, tracer: Any) -> None:
         self._tracer = tracer
@@ -96,7 +96,7 @@ class Spans:
 
     @contextmanager
     def request(self, scope: Any) -> Generator[Callable[[int], None]]:
-        """A span around one request; the status is told at its end."""
+        """Makes a span for a request; call the yielded function with the status."""
         if self._tracer is None:
             yield lambda _: None
             return
@@ -112,7 +112,7 @@ class Spans:
             yield end
 
     async def follow(self, store: PlanStore) -> None:
-        """Make spans of runs and steps from what happens from now on."""
+        """Makes spans of runs and steps from the events of the store, from now on."""
         if self._tracer is None:
             return
         position = await store.wait_news(-1)
@@ -128,7 +128,7 @@ class Spans:
             await asyncio.sleep(1)
 
     def take(self, event: e.Event) -> None:
-        """One event: a run or a step begins or ends."""
+        """Starts or ends a span for an event."""
         body = event.body
         match body:
             case e.RunStarted():
@@ -152,15 +152,17 @@ class Spans:
         began = self._steps.pop((event.run, step), None)
         if began is None:
             return
-        about = {"plansmith.run": event.run, "plansmith.step": step, "plansmith.end": how}
-        span = self._start(f"step {step}", began, about, parent=self._runs.get(event.run))
+        attributes = {"plansmith.run": event.run, "plansmith.step": step, "plansmith.end": how}
+        span = self._start(f"step {step}", began, attributes, parent=self._runs.get(event.run))
         span.end(end_time=_nanoseconds(event.at))
 
-    def _start(self, name: str, at: datetime, about: dict[str, str], parent: Any = None) -> Any:
-        inside = load("opentelemetry.trace:set_span_in_context")
-        context = inside(parent) if parent is not None else None
+    def _start(
+        self, name: str, at: datetime, attributes: dict[str, str], parent: Any = None
+    ) -> Any:
+        set_span_in_context = resolve_name("opentelemetry.trace:set_span_in_context")
+        context = set_span_in_context(parent) if parent is not None else None
         return self._tracer.start_span(
-            name, context=context, start_time=_nanoseconds(at), attributes=about
+            name, context=context, start_time=_nanoseconds(at), attributes=attributes
         )
 
 

@@ -1,1 +1,1 @@
-"""MCP and A2A servers."""
+"""The MCP and A2A servers."""

@@ -1,4 +1,4 @@
-"""The A2A server: an agent card, and a run for each task."""
+"""The A2A server: serves an agent card, and makes a run for each task."""
 
 from __future__ import annotations
 
@@ -66,31 +66,31 @@ _STATES: Final = {
 
 
 def a2a_routes(server_state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequence[Any]]:
-    """The card's route and the one for messages, and the tasks that are open meanwhile."""
+    """Returns the routes of the card and of messages, and the resources to close."""
     card = _card(base)
 
     async def with_templates(_: AgentCard) -> AgentCard:
         return _with_skills(card, await _templates(server_state))
 
-    begun: set[str] = set()
+    created: set[str] = set()
     handler = DefaultRequestHandler(
-        RunExecutor(server_state, begun),
-        RunTasks(server_state, begun),
+        RunExecutor(server_state, created),
+        RunTasks(server_state, created),
         card,
         request_context_builder=SimpleRequestContextBuilder(task_id_generator=_RunIds()),
     )
     routes = [
         *create_agent_card_routes(card, card_modifier=with_templates),
-        *create_jsonrpc_routes(handler, PATH, context_builder=_Callers()),
+        *create_jsonrpc_routes(handler, PATH, context_builder=_CallerContext()),
     ]
     return routes, [partial(aclosing, handler)]
 
 
-class _Callers(DefaultServerCallContextBuilder):
-    """Notes whose token a request came with, for all that is done for it."""
+class _CallerContext(DefaultServerCallContextBuilder):
+    """Records which program's token a request came with."""
 
     def build(self, request: Request) -> ServerCallContext:
-        """The context of a call, with the program that makes it."""
+        """Makes the context of a call, with the calling program."""
         context = super().build(request)
         context.state[_CALLER] = program("A2A", grant_of(request.scope).name)
         return context
@@ -102,7 +102,7 @@ def _caller(context: ServerCallContext) -> Actor:
 
 
 class _RunIds(IDGenerator):
-    """A task has the id of its run."""
+    """Makes task ids: a task has the id of its run."""
 
     def __init__(self) -> None:
         self._ids = Ids()
@@ -139,13 +139,13 @@ def _card(base: str) -> AgentCard:
 
 
 def _with_skills(card: AgentCard, templates: Sequence[Template]) -> AgentCard:
-    """The card with one skill for each template."""
-    made = AgentCard()
-    made.CopyFrom(card)
+    """Returns a copy of the card with a skill for each template."""
+    copy = AgentCard()
+    copy.CopyFrom(card)
     for each in templates:
         forms = ", ".join(each.properties) or "no parameters"
         about = each.plan.goal or each.request or each.name
-        made.skills.append(
+        copy.skills.append(
             AgentSkill(
                 id=f"template:{each.name}",
                 name=each.name,
@@ -154,7 +154,7 @@ def _with_skills(card: AgentCard, templates: Sequence[Template]) -> AgentCard:
                 examples=[json.dumps({"template": each.name, "parameters": {}})],
             )
         )
-    return made
+    return copy
 
 
 async def _templates(server_state: ServerState) -> list[Template]:
@@ -165,29 +165,29 @@ async def _templates(server_state: ServerState) -> list[Template]:
 
 
 class RunTasks(InMemoryTaskStore):
-    """Tasks of this process; those of an earlier one, and what changed, are read from runs."""
+    """Stores tasks; those of an earlier process are rebuilt from their runs."""
 
-    def __init__(self, server_state: ServerState, begun: set[str]) -> None:
+    def __init__(self, server_state: ServerState, created: set[str]) -> None:
         super().__init__()
         self._state = server_state
-        self._begun = begun
+        self._created = created
 
     async def get(self, task_id: str, context: Any) -> Task | None:
-        """The task as its run stands now."""
+        """Returns the task in the current state of its run."""
         kept = await super().get(task_id, context)
-        if kept is None and task_id in self._begun:
-            return None  # it is just being made: the run may be there before the task
+        if kept is None and task_id in self._created:
+            return None  # the run is created before the task
         try:
             journal = await self._state.journal(task_id)
         except (HttpProblem, PlansmithError):
             return kept
         run = journal.run
         if journal.events[0].by != _caller(context):
-            return None  # the run of a person, or of another program, is no task of this client
+            return None  # runs of persons and of other programs are hidden from this client
         if kept is not None and (goes_on(run) or kept.status.state == _state(run)):
             return kept
-        where = run.origin.id if run.origin.kind == "a2a" else task_id
-        task = Task(id=task_id, context_id=kept.context_id if kept else where)
+        context_id = run.origin.id if run.origin.kind == "a2a" else task_id
+        task = Task(id=task_id, context_id=kept.context_id if kept else context_id)
         task.status.CopyFrom(TaskStatus(state=_state(run)))
         if run.report_hash:
             report = str(await self._state.smith.store.get(run.report_hash))
@@ -207,85 +207,87 @@ def _state(run: Run) -> TaskState:
 
 
 class RunExecutor(AgentExecutor):
-    """Carries a task out as a run, which goes on whether or not the client listens."""
+    """Executes a task as a run, which continues whether or not the client is connected."""
 
-    def __init__(self, server_state: ServerState, begun: set[str]) -> None:
+    def __init__(self, server_state: ServerState, created: set[str]) -> None:
         self._state = server_state
-        self._begun = begun
+        self._created = created
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """Begin a run, or answer its question, and tell what happens until it rests."""
-        run_id, where = str(context.task_id), str(context.context_id)
-        delegate = ProgramAccess(self._state, _caller(context.call_context))
-        intake = TaskUpdater(event_queue, run_id, where)
+        """Starts a run or answers its question, and reports progress until it ends or waits."""
+        run_id, context_id = str(context.task_id), str(context.context_id)
+        access = ProgramAccess(self._state, _caller(context.call_context))
+        updater = TaskUpdater(event_queue, run_id, context_id)
         message = context.message or Message()
         try:
             if context.current_task is None:
-                self._begun.add(run_id)
+                self._created.add(run_id)
                 status = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
-                await event_queue.enqueue_event(Task(id=run_id, context_id=where, status=status))
-                await self._begin(delegate, run_id, where, message, context.get_user_input())
+                await event_queue.enqueue_event(
+                    Task(id=run_id, context_id=context_id, status=status)
+                )
+                await self._start(access, run_id, context_id, message, context.get_user_input())
             else:
-                await self._answer(delegate, run_id, message, context.get_user_input())
-            await self._follow(run_id, intake, delegate)
+                await self._answer(access, run_id, message, context.get_user_input())
+            await self._follow(run_id, updater, access)
         except HttpProblem as problem:
-            await intake.failed(intake.new_agent_message([Part(text=problem.detail)]))
+            await updater.failed(updater.new_agent_message([Part(text=problem.detail)]))
         except PlansmithError as error:
-            await intake.failed(intake.new_agent_message([Part(text=str(error))]))
+            await updater.failed(updater.new_agent_message([Part(text=str(error))]))
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """Stop the run."""
+        """Cancels the run."""
         run_id = str(context.task_id)
         await ProgramAccess(self._state, _caller(context.call_context)).cancel(run_id)
         await TaskUpdater(event_queue, run_id, str(context.context_id)).cancel()
 
-    async def _begin(
-        self, delegate: ProgramAccess, run_id: str, where: str, message: Message, text: str
+    async def _start(
+        self, access: ProgramAccess, run_id: str, context_id: str, message: Message, text: str
     ) -> None:
         wanted = next((each for each in _data(message) if "template" in each), None)
         if wanted is None:
-            origin = Origin(kind="a2a", id=where)
-            await delegate.plan(text, run_id=run_id, origin=origin, runs_on=True)
+            origin = Origin(kind="a2a", id=context_id)
+            await access.plan(text, run_id=run_id, origin=origin, runs_on=True)
             return
         given = wanted.get("parameters")
         inputs = given if isinstance(given, dict) else {}
-        await delegate.use(str(wanted["template"]), inputs, run_id=run_id)
+        await access.use(str(wanted["template"]), inputs, run_id=run_id)
 
     async def _answer(
-        self, delegate: ProgramAccess, run_id: str, message: Message, text: str
+        self, access: ProgramAccess, run_id: str, message: Message, text: str
     ) -> None:
-        """A message to a task that waits is the answer to its question, if it has one for us."""
-        open_ = await delegate.answerable(await self._state.run(run_id))
+        """Takes a message to a waiting task as the answer to its question."""
+        open_ = await access.answerable(await self._state.run(run_id))
         if not open_:
-            return  # what waits is a person's: look again, and tell so
+            return  # only a person can answer: `_follow` reports that
         given = next((each for each in _data(message) if "answer" in each), {"answer": text})
         question = str(given.get("question") or next(iter(open_)))
-        await delegate.answer(run_id, question, given["answer"])
+        await access.answer(run_id, question, given["answer"])
 
-    async def _follow(self, run_id: str, intake: TaskUpdater, delegate: ProgramAccess) -> None:
-        """Tell each new stand until the run is over or waits for someone."""
-        told = ""
+    async def _follow(self, run_id: str, updater: TaskUpdater, access: ProgramAccess) -> None:
+        """Reports progress until the run is over or waits for someone."""
+        reported = ""
         while goes_on(run := await self._state.run(run_id)):
-            words = _progress(run)
-            if words != told:
-                told = words
-                await intake.start_work(intake.new_agent_message([Part(text=words)]))
+            progress = _progress(run)
+            if progress != reported:
+                reported = progress
+                await updater.start_work(updater.new_agent_message([Part(text=progress)]))
             last = run.last.number if run.last else 0
             await self._state.smith.store.wait(run_id, after=last)
         if run.status.over:
-            await self._end(run, intake)
+            await self._end(run, updater)
         else:
-            await intake.requires_input(
-                intake.new_agent_message([*_asked(await delegate.answerable(run), run.locale)])
+            await updater.requires_input(
+                updater.new_agent_message([*_waiting_for(await access.answerable(run), run.locale)])
             )
 
-    async def _end(self, run: Run, intake: TaskUpdater) -> None:
+    async def _end(self, run: Run, updater: TaskUpdater) -> None:
         if run.report_hash:
             report = str(await self._state.smith.store.get(run.report_hash))
             part = Part(text=report, media_type="text/markdown")
-            await intake.add_artifact([part], artifact_id="report", name="report")
-        words = in_language(run.reason, run.locale) or run.status.value
-        await intake.update_status(_state(run), intake.new_agent_message([Part(text=words)]))
+            await updater.add_artifact([part], artifact_id="report", name="report")
+        text = in_language(run.reason, run.locale) or run.status.value
+        await updater.update_status(_state(run), updater.new_agent_message([Part(text=text)]))
 
 
 def _progress(run: Run) -> str:
@@ -294,10 +296,10 @@ def _progress(run: Run) -> str:
     return f"{run.status.value}: {done} of {len(run.steps)} steps done"
 
 
-def _asked(open_: Mapping[str, QuestionAsked], locale: str) -> Iterator[Part]:
-    """What a task waits for: its questions, or the word that a person has to decide."""
+def _waiting_for(open_: Mapping[str, QuestionAsked], locale: str) -> Iterator[Part]:
+    """Yields the questions a task waits for, or says that a person has to decide."""
     if not open_:
-        yield Part(text=f"{ONLY_PERSONS}. Send any message to look again.")
+        yield Part(text=f"{ONLY_PERSONS}. Send any message to check again.")
     for asked in open_.values():
         yield Part(text=in_language(asked.text, locale))
         yield _form(asked)
@@ -313,7 +315,7 @@ def _form(asked: QuestionAsked) -> Part:
 
 
 def _data(message: Message) -> Iterator[dict[str, Json]]:
-    """The objects a message carries beside its words."""
+    """Yields the JSON objects of a message."""
     for part in message.parts:
         if part.HasField("data"):
             value = cast("Json", json_format.MessageToDict(part.data))

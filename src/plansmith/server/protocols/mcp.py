@@ -1,4 +1,4 @@
-"""The MCP server: plans and runs as tools for other programs."""
+"""The MCP server: offers plans and runs as tools to other programs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from plansmith.server.state import ServerState
 
 _ABOUT: Final = (
     "Plansmith turns a request into a checked plan and runs it. plan_create plans, run_start "
-    "starts, run_status and run_result tell what came of it. A plan that changes something in "
-    "the world waits until a person has approved it; no tool here can do that."
+    "starts it, run_status and run_result return its state and results. A plan that "
+    "changes anything waits until a person approves it; no tool here can approve."
 )
 _LONGEST_WAIT: Final = 60.0
 _READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -43,37 +43,37 @@ Wait = Annotated[float, Field(description="seconds to wait for it", ge=0, le=_LO
 
 
 def make_mcp(server_state: ServerState) -> MCPServer[Any]:
-    """The server with its tools."""
+    """Makes the server with its tools."""
     server: MCPServer[Any] = MCPServer(
         "plansmith", title="Plansmith", instructions=_ABOUT, version=version("plansmith")
     )
-    intake = _PlansmithTools(server_state)
+    tools = _PlansmithTools(server_state)
     reads: list[Any] = [
-        intake.plan_show,
-        intake.plan_validate,
-        intake.run_status,
-        intake.run_result,
+        tools.plan_show,
+        tools.plan_validate,
+        tools.run_status,
+        tools.run_result,
     ]
-    begins: list[Any] = [intake.plan_create, intake.run_start, intake.run_answer, intake.planning]
+    begins: list[Any] = [tools.plan_create, tools.run_start, tools.run_answer, tools.planning]
     for tool in reads:
-        server.add_tool(_told(tool), annotations=_READS)
+        server.add_tool(_with_errors(tool), annotations=_READS)
     for tool in begins:
-        server.add_tool(_told(tool), annotations=_BEGINS)
+        server.add_tool(_with_errors(tool), annotations=_BEGINS)
     return server
 
 
 def mcp_routes(server_state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequence[Any]]:
-    """The routes of `/mcp`, and what they hold open while the server runs."""
+    """Returns the routes of `/mcp`, and the resources to keep open."""
     del base
     server = make_mcp(server_state)
-    # Hosts, origins, tokens and sizes are the gate's matter.
+    # The gate has checked host, origin, token and size.
     free = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = server.streamable_http_app(transport_security=free)
     return app.routes, [server.session_manager.run]
 
 
-def _told(tool: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
-    """The tool, with our own errors as answers that say what to do."""
+def _with_errors(tool: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
+    """Wraps a tool so that our errors become MCP tool errors."""
 
     @functools.wraps(tool)
     async def call(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -88,12 +88,12 @@ def _told(tool: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
 
 
 def _client(ctx: Ctx) -> Actor:
-    """Who calls: the token's name over HTTP; over pipes, what the program calls itself."""
+    """Returns the caller: named by its token over HTTP, by itself over pipes."""
     request = ctx.request_context.request
     if request is not None:
         return program("MCP", grant_of(request.scope).name)
-    told = ctx.request_context.session.client_params
-    return program("MCP", told.client_info.name if told else "")
+    params = ctx.request_context.session.client_params
+    return program("MCP", params.client_info.name if params else "")
 
 
 class _PlansmithTools:
@@ -101,11 +101,11 @@ class _PlansmithTools:
         self._state = server_state
         self._planning: dict[str, PlanningTool] = {}
 
-    def _delegate(self, ctx: Ctx) -> ProgramAccess:
+    def _access(self, ctx: Ctx) -> ProgramAccess:
         return ProgramAccess(self._state, _client(ctx))
 
     def _planning_of(self, ctx: Ctx) -> PlanningTool:
-        """The plans of a client in words; which one is active is its own."""
+        """Returns the planning tool of a client, with its own active plan."""
         who, smith = _client(ctx), self._state.smith
         made = PlanningTool(store=smith.store, clock=smith.runs.journals.clock, by=who)
         return self._planning.setdefault(who.name, made)
@@ -117,22 +117,22 @@ class _PlansmithTools:
         wait_s: Wait = 30.0,
     ) -> dict[str, Any]:
         """Make a checked plan for a request. Nothing is run; run_start does that."""
-        intake = self._delegate(ctx)
-        run_id = await intake.plan(request)
-        await intake.at_rest(run_id, seconds=wait_s)
+        access = self._access(ctx)
+        run_id = await access.plan(request)
+        await access.at_rest(run_id, seconds=wait_s)
         return await self.plan_show(ctx, run_id)
 
     async def plan_show(self, ctx: Ctx, run: Run) -> dict[str, Any]:
-        """The plan of a run, with its problems, its estimate and what it does to the world."""
+        """Show the plan of a run, with its problems, its estimate and what it changes."""
         await self._state.journal(run)
         view = await run_view(self._state.smith, run)
         shown = {name: view[name] for name in ("plan", "problems", "estimate", "effects")}
-        return await self._delegate(ctx).status(run) | shown
+        return await self._access(ctx).status(run) | shown
 
     async def plan_validate(
         self, plan: Annotated[dict[str, Any], Field(description="a plan as JSON")]
     ) -> dict[str, Any]:
-        """Say what is wrong with a plan, given today's tools; nothing is kept."""
+        """Check a plan against the current tools; nothing is saved."""
         found = read_plan(plan)
         if not isinstance(found, Plan):
             return {"usable": False, "hash": None, "problems": [*map(problem_json, found)]}
@@ -153,43 +153,45 @@ class _PlansmithTools:
         template: Annotated[str, Field(description="or the name of a template")] = "",
         parameters: Annotated[dict[str, Json] | None, Field(description="of the template")] = None,
     ) -> dict[str, Any]:
-        """Start a run and return its handle at once; a plan that acts waits for a person."""
+        """Start a run and return its id; a plan that changes anything waits for a person."""
         if plan is not None:
-            run = await self._delegate(ctx).submit(_read(plan))
+            run = await self._access(ctx).submit(_read(plan))
         elif template:
-            run = await self._delegate(ctx).use(template, parameters or {})
+            run = await self._access(ctx).use(template, parameters or {})
         elif run:
-            await self._delegate(ctx).start(run)
+            await self._access(ctx).start(run)
         else:
             raise ToolError("give a run, a plan or a template")
-        return await self._delegate(ctx).status(run)
+        return await self._access(ctx).status(run)
 
     async def run_status(self, ctx: Ctx, run: Run, wait_s: Wait = 0.0) -> dict[str, Any]:
-        """Where a run stands, and which questions wait for an answer."""
-        await self._delegate(ctx).at_rest(run, seconds=wait_s)
-        return await self._delegate(ctx).status(run)
+        """Show the status of a run, and its open questions."""
+        await self._access(ctx).at_rest(run, seconds=wait_s)
+        return await self._access(ctx).status(run)
 
     async def run_result(self, ctx: Ctx, run: Run, wait_s: Wait = 0.0) -> dict[str, Any]:
-        """What came of a run: its report, and the result of each step."""
-        found = await self._delegate(ctx).at_rest(run, seconds=wait_s)
-        told = await self._delegate(ctx).status(run)
+        """Return the report of a run and the result of each step."""
+        found = await self._access(ctx).at_rest(run, seconds=wait_s)
+        status = await self._access(ctx).status(run)
         if not found.status.over:
-            return told | {"report": None, "results": None}
+            return status | {"report": None, "results": None}
         view: dict[str, Any] = await run_view(self._state.smith, run)
         results = {name: step["result"] for name, step in view["steps"].items()}
         report = to_markdown(await load_report(self._state.smith.store, run))
-        return told | {"report": report, "results": results}
+        return status | {"report": report, "results": results}
 
     async def run_answer(
         self,
         ctx: Ctx,
         run: Run,
-        question: Annotated[str, Field(description="its name, as run_status tells it")],
-        answer: Annotated[Json, Field(description="the answer, of the form that was asked for")],
+        question: Annotated[str, Field(description="its name, as run_status returns it")],
+        answer: Annotated[
+            Json, Field(description="the answer, in the form that the question asks for")
+        ],
     ) -> dict[str, Any]:
-        """Answer a question of a run. Approvals and permissions are not questions for programs."""
-        await self._delegate(ctx).answer(run, question, answer)
-        return await self._delegate(ctx).status(run)
+        """Answer a question of a run. Only a person can answer approvals and permissions."""
+        await self._access(ctx).answer(run, question, answer)
+        return await self._access(ctx).status(run)
 
     async def planning(
         self,
@@ -205,7 +207,7 @@ class _PlansmithTools:
         step_status: str | None = None,
         step_notes: str | None = None,
     ) -> str:
-        """Keep a plan of steps in words, and mark by yourself how far you are; it runs nothing."""
+        """Keep a list of steps and mark your progress yourself; it runs nothing."""
         given = {
             "plan_id": plan_id,
             "title": title,
@@ -214,8 +216,8 @@ class _PlansmithTools:
             "step_status": step_status,
             "step_notes": step_notes,
         }
-        said = {name: value for name, value in given.items() if value is not None}
-        result = await self._planning_of(ctx).execute(command=command, **said)
+        arguments = {name: value for name, value in given.items() if value is not None}
+        result = await self._planning_of(ctx).execute(command=command, **arguments)
         if result.error:
             raise ToolError(result.error)
         return result.output

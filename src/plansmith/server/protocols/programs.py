@@ -1,4 +1,4 @@
-"""What a program may do with runs over MCP and A2A: everything but decide for a person."""
+"""What programs may do with runs over MCP and A2A: all but decide for a person."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from plansmith.server.errors import in_reader_language
 from plansmith.server.serialize import awaits_review, moment, question_view
 from plansmith.server.state import ServerState
 
-_GOES_ON: Final = RunOptions(mode="read_only")
-_OWN: Final = Origin()
+_READ_ONLY: Final = RunOptions(mode="read_only")
+_NO_ORIGIN: Final = Origin()
 _LONGEST_NAME: Final = 80
 
 
-def program(door: str, name: str) -> e.Actor:
-    """The actor of a client at a door, such as `MCP client nightly`; names may be anything."""
+def program(protocol: str, name: str) -> e.Actor:
+    """Returns the actor of a client, such as `MCP client nightly`; cleans its name."""
     plain = "".join(each for each in " ".join(name.split()) if each.isprintable())
-    return e.Actor(kind="program", name=f"{door} client {plain[:_LONGEST_NAME]}".rstrip())
+    return e.Actor(kind="program", name=f"{protocol} client {plain[:_LONGEST_NAME]}".rstrip())
 
 
 class ProgramAccess:
-    """Acts for a program. Approvals, permissions and limits are a person's: there is no verb."""
+    """Acts for a program; cannot approve, give permission or change limits."""
 
     def __init__(self, server_state: ServerState, who: e.Actor) -> None:
         self.server_state = server_state
         self.who = who
 
     async def plan(
-        self, request: str, *, run_id: str = "", origin: Origin = _OWN, runs_on: bool = False
+        self, request: str, *, run_id: str = "", origin: Origin = _NO_ORIGIN, runs_on: bool = False
     ) -> str:
-        """A run that is planned in the background; one that `runs_on` is run if it only reads."""
+        """Plans a request in the background; with `runs_on`, also runs a plan that only reads."""
         wanted = PlanRequest(request, mode="read_only" if runs_on else "")
         journal = await self.server_state.smith.runs.create(
             request, options=wanted.options(), origin=origin, run_id=run_id, by=self.who
@@ -51,11 +51,11 @@ class ProgramAccess:
         self.server_state.background.go_on(journal.id)
         return journal.id
 
-    async def submit(self, plan: Plan, *, run_id: str = "", origin: Origin = _OWN) -> str:
-        """A run of a ready plan: checked, reviewed where it acts, and begun where it only reads."""
+    async def submit(self, plan: Plan, *, run_id: str = "", origin: Origin = _NO_ORIGIN) -> str:
+        """Creates a run of a plan: starts it if it only reads, else asks for a review."""
         journal = await self.server_state.smith.runs.create(
             plan=plan,
-            options=_GOES_ON,
+            options=_READ_ONLY,
             origin=origin,
             run_id=run_id,
             about={"origin": "template"} if origin.kind == "template" else None,
@@ -65,23 +65,23 @@ class ProgramAccess:
         return journal.id
 
     async def use(self, name: str, inputs: Mapping[str, Json], *, run_id: str = "") -> str:
-        """A run of a template."""
+        """Creates a run of a template."""
         book = self.server_state.smith.templates
         plan, template = await book.plan(name, inputs), await book.get(name)
         origin = Origin(kind="template", id=template.full_name)
         return await self.submit(plan, run_id=run_id, origin=origin)
 
     async def start(self, run_id: str) -> None:
-        """Begin a run whose plan is approved, or needs no approval; any other one waits."""
+        """Starts a run whose plan is approved or needs no approval; others keep waiting."""
         run = await self.server_state.run(run_id)
         if run.status.over:
             raise Refused(f"run {run_id} is over: {run.status}")
         if awaits_review(run):
-            return  # a person was asked, whatever the plan does: the status says so
+            return  # a person was asked: the status says so
         self.server_state.background.go_on(run_id)
 
     async def answer(self, run_id: str, question: str, value: Json) -> None:
-        """Answer what a plan or the planner asks; what only a person may decide is refused."""
+        """Answers a question; refuses one that only a person may answer."""
         run = await self.server_state.run(run_id)
         if question not in run.questions:
             raise StaleDecision(f"run {run_id} has no open question {question!r}")
@@ -90,7 +90,7 @@ class ProgramAccess:
         self.server_state.background.go_on(run_id)
 
     async def answerable(self, run: Run) -> dict[str, e.QuestionAsked]:
-        """The open questions that are for programs."""
+        """Returns the open questions that programs may answer."""
         if not run.questions:
             return {}
         server_state = await self.server_state.for_run(run.id, acts=False)
@@ -98,14 +98,14 @@ class ProgramAccess:
         return answerable(run, known)
 
     async def cancel(self, run_id: str) -> None:
-        """Stop a run."""
+        """Cancels a run."""
         await self.server_state.journal(run_id)
         await self.server_state.background.halt_planning(run_id)
         server_state = await self.server_state.for_run(run_id, acts=False)
         await server_state.smith.cancel(run_id, by=self.who)
 
     async def at_rest(self, run_id: str, *, seconds: float | None = None) -> Run:
-        """The run once it is over or waits for someone, or as it stands when the time is up."""
+        """Waits until the run ends, waits for someone, or the time is up; returns the run."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while goes_on(run := await self.server_state.run(run_id)):
@@ -114,7 +114,7 @@ class ProgramAccess:
         return await self.server_state.run(run_id)
 
     async def status(self, run_id: str) -> dict[str, Any]:
-        """Where a run stands, and what it waits for."""
+        """Returns the status of a run, and what it waits for."""
         run = await self.server_state.run(run_id)
         waits = awaits_review(run)
         free = await self.answerable(run)

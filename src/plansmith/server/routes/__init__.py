@@ -1,1 +1,1 @@
-"""The handlers of the HTTP API, one file a noun."""
+"""Handlers of the HTTP API, one file per noun."""

@@ -18,26 +18,26 @@ from plansmith.server.schemas import requests as b
 from plansmith.server.serialize import awaits_review, moment, question_view, run_view
 from plansmith.server.state import ServerState
 
-LEFT_TO_YOU: Final = {
+_YOU_DECIDE: Final = {
     "en": "You decide, and write down what you decided among the assumptions.",
     "zh": "由你决定，并把你的决定写进假设。",
 }
 
 
 async def decide(ask: Ask, given: b.Decision) -> Answer:
-    """A person's word on exactly the plan of a hash; an approved plan starts."""
+    """Approves, rejects or changes the plan of a run; an approved plan starts."""
     server_state, smith = ask.server_state, ask.server_state.smith
     run = await server_state.run(ask.run)
     if given.changes is not None:
-        deed = smith.request_changes(ask.run, given.changes, by=ask.by)
-        await server_state.background.until_journaled(ask.run, deed)
+        work = smith.request_changes(ask.run, given.changes, by=ask.by)
+        await server_state.background.until_journaled(ask.run, work)
     elif given.reject:
         await server_state.smith.runs.ask_for_review(ask.run, "a person decides")
         await smith.decide(ask.run, reject=True, by=ask.by)
     else:
         if run.plan is None or given.approve != run.plan.hash:
             now = run.plan.hash if run.plan else "none"
-            hint = f"the plan now has the hash {now}: look at it again"
+            hint = f"the plan now has the hash {now}: review it again"
             raise StaleDecision("this is not the hash of the current plan", hint=hint)
         await server_state.smith.runs.ask_for_review(ask.run, "a person decides")
         await smith.decide(ask.run, approve=given.approve, by=ask.by)
@@ -46,21 +46,21 @@ async def decide(ask: Ask, given: b.Decision) -> Answer:
 
 
 async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
-    """A person's answer to a question; of two, one wins."""
+    """Answers a question; of two answers at once, the first counts."""
     server_state = ask.server_state
     run = await server_state.run(ask.run)
     asked = run.questions.get(given.question)
     if asked is None:
         raise StaleDecision(f"run {ask.run} has no open question {given.question!r}")
-    value = _left_to_you(run, asked) if given.you_decide else given.answer
-    # Not `smith.answer`: that would make the plan before it returns.
+    value = _planner_decides(run, asked) if given.you_decide else given.answer
+    # Not `smith.answer`, which would wait for the plan.
     await server_state.smith.runs.answer(ask.run, given.question, value, by=ask.by)
     server_state.background.go_on(ask.run)
     return await run_view(server_state.smith, ask.run)
 
 
 async def question(ask: Ask, _: Nothing) -> Answer:
-    """A question; one that asks for consent has the values of the call, never cut."""
+    """Returns a question; one that asks for consent includes the values of the call, uncut."""
     run, name = await ask.server_state.run(ask.run), ask.path("question")
     asked = run.questions.get(name)
     if asked is None:
@@ -70,16 +70,16 @@ async def question(ask: Ask, _: Nothing) -> Answer:
     return {**question_view(asked), "values": values}
 
 
-def _left_to_you(run: Run, asked: e.QuestionAsked) -> Json:
-    """Words that leave a choice to whoever asked; what only a person can say is not left."""
+def _planner_decides(run: Run, asked: e.QuestionAsked) -> Json:
+    """Returns the answer that leaves the choice to the planner, where that is possible."""
     if asked.options or asked.answer_schema is not None or asked.state:
-        hint = "choose one of its options, or answer it"
-        raise Refused("this question needs a word of your own", hint=hint)
-    return LEFT_TO_YOU["zh" if run.locale.startswith("zh") else "en"]
+        hint = "choose one of its options, or give an answer"
+        raise Refused("only you can answer this question", hint=hint)
+    return _YOU_DECIDE["zh" if run.locale.startswith("zh") else "en"]
 
 
 async def inbox(ask: Ask, _: Nothing) -> Answer:
-    """Everything that waits for a person: plans, questions, tools, and schedules that gave up."""
+    """Lists what waits for a person: plans, questions, tools, schedules paused by failures."""
     server_state, items = ask.server_state, list[Json]()
     for listed in await server_state.rows.open():
         if listed.run is not None:
@@ -87,7 +87,7 @@ async def inbox(ask: Ask, _: Nothing) -> Answer:
     now = moment(server_state.smith.runs.journals.clock.now())
     for each in await waiting_tools(server_state):
         items.append({"kind": "tool", "run": None, "server": each["name"], "since": now})
-    return {"items": [*items, *[each async for each in _given_up(server_state)]]}
+    return {"items": [*items, *[each async for each in _failed_schedules(server_state)]]}
 
 
 def _waiting(run: Run, goal: Json) -> Iterator[Json]:
@@ -101,8 +101,8 @@ def _waiting(run: Run, goal: Json) -> Iterator[Json]:
         yield {**head, "kind": "question", "question": question_view(each)}
 
 
-async def _given_up(server_state: ServerState) -> AsyncIterator[Json]:
-    """Schedules that paused themselves after failures, not those a person paused."""
+async def _failed_schedules(server_state: ServerState) -> AsyncIterator[Json]:
+    """Yields the schedules that were paused after failures, not those a person paused."""
     smith = server_state.smith
     for each in await smith.schedules.all() if keeps_schedules(smith.store) else ():
         if not each.paused:
@@ -110,5 +110,5 @@ async def _given_up(server_state: ServerState) -> AsyncIterator[Json]:
         fires = await smith.schedules.shelf.fires(each.id, limit=each.max_failures)
         if failures_in_a_row(each, fires) >= each.max_failures:
             since = moment(fires[0].ended)
-            told: dict[str, Json] = {"kind": "schedule", "run": None, "schedule": each.id}
-            yield {**told, "goal": each.name, "reason": each.reason, "since": since}
+            item: dict[str, Json] = {"kind": "schedule", "run": None, "schedule": each.id}
+            yield {**item, "goal": each.name, "reason": each.reason, "since": since}

@@ -1,4 +1,4 @@
-"""The event stream: what happens in all runs, with replay, and plans being drafted."""
+"""Routes of the event stream: the events of one or all runs, and plans being written."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 async def stream(ask: Ask, given: b.StreamQuery) -> Answer:
-    """Server-sent events of one run or of all, from a position on or from now."""
+    """Streams the events of one run or of all, from a position or from now on."""
     server_state = ask.server_state
     if given.run:
         await server_state.journal(given.run)
@@ -38,50 +38,50 @@ async def stream(ask: Ask, given: b.StreamQuery) -> Answer:
     resumed = ask.header("last-event-id")
     if resumed.isascii() and resumed.isdigit():
         after = int(resumed[:18])
-    keys: Auth = ask.request.app.state.keys
-    allowed = partial(keys.is_good, ask.grant)
+    auth: Auth = ask.request.app.state.auth
+    allowed = partial(auth.is_good, ask.grant)
     body = _Stream(server_state, given.run, allowed, given.lang or ask.language).lines(after)
-    return _Counted(server_state, body)
+    return _CountedStream(server_state, body)
 
 
-class _Counted(StreamingResponse):
-    """A stream that counts from its first byte to its end; one too many is refused."""
+class _CountedStream(StreamingResponse):
+    """Counts the open streams and refuses one too many."""
 
     def __init__(self, server_state: ServerState, body: AsyncIterator[str]) -> None:
         super().__init__(body, media_type="text/event-stream", headers=_HEADERS)
-        self._meters = server_state.meters
+        self._metrics = server_state.metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the stream; nothing may come between the look at the count and its change."""
-        if self._meters.streams >= MOST_STREAMS:
+        """Sends the stream; must not await between reading the count and changing it."""
+        if self._metrics.streams >= MOST_STREAMS:
             hint = "close some pages"
-            told = HttpProblem(503, "too_many_streams", "too many streams are open", hint=hint)
-            await told.response()(scope, receive, send)
+            problem = HttpProblem(503, "too_many_streams", "too many streams are open", hint=hint)
+            await problem.response()(scope, receive, send)
             return
-        self._meters.streams += 1
+        self._metrics.streams += 1
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._meters.streams -= 1
+            self._metrics.streams -= 1
 
 
 class _Stream:
-    """What one client is sent."""
+    """Makes the events that one client receives."""
 
     def __init__(
         self, server_state: ServerState, run: str, allowed: Callable[[], bool], language: str
     ) -> None:
-        self._office = server_state
+        self._state = server_state
         self._language = language
         self._allowed = allowed
         self._store = server_state.smith.store
         self._run = run
 
     async def lines(self, after: int | None) -> AsyncIterator[str]:
-        """First a snapshot, unless the client says where it was; then everything behind."""
+        """Yields a snapshot, unless the client names its position, and then every later event."""
         yield "retry: 1000\n\n"
         newest = await self._store.wait_news(-1)
-        # A position of another store, or of one that was restored, is of no use here.
+        # A larger position comes from another store, or from before a restore.
         if after is None or after > newest:
             after = newest
             yield _text("snapshot", await self._snapshot(after), at=after)
@@ -89,12 +89,12 @@ class _Stream:
             yield text
 
     async def _snapshot(self, position: int) -> dict[str, Json]:
-        rows = await self._office.rows.open()
+        rows = await self._state.rows.open()
         mine = [each.row for each in rows if self._run in ("", each.row["id"])]
         return {"position": position, "runs": [*mine]}
 
     async def _follow(self, after: int) -> AsyncIterator[str]:
-        """Whatever comes, from the journals and from drafts, until the server closes."""
+        """Yields events of journals and drafts until the server closes."""
         queue: asyncio.Queue[str] = asyncio.Queue(_WAITING)
         pumps = [
             asyncio.create_task(self._pump_news(after, queue)),
@@ -108,7 +108,7 @@ class _Stream:
                         text = await queue.get()
                 except TimeoutError:
                     text = ": ping\n\n"
-                # A token that was taken back meanwhile hears no more, either.
+                # The token may have been revoked meanwhile.
                 if text == _END or not self._allowed():
                     return
                 yield text
@@ -121,34 +121,34 @@ class _Stream:
         try:
             while True:
                 news = await self._store.news(after, limit=_BATCH)
-                async for text in self._told(news):
+                async for text in self._event_texts(news):
                     await queue.put(text)
                 after = news[-1].position if news else after
                 if not news:
                     await self._store.wait_news(after)
         except PlansmithError as error:
-            # The client comes back, and finds the store well again or is told why not.
-            self._office.log.warning("stream_ended", error=str(error))
+            # The client reconnects, and then gets events again or an error.
+            self._state.log.warning("stream_ended", error=str(error))
             await queue.put(_END)
 
     async def _pump_drafts(self, queue: asyncio.Queue[str]) -> None:
-        with self._office.drafts.listening() as drafts:
+        with self._state.drafts.listening() as drafts:
             while True:
                 draft = await drafts.get()
                 if self._run in ("", draft["run"]):
                     await queue.put(_text("draft", draft))
 
     async def _closed(self, queue: asyncio.Queue[str]) -> None:
-        await self._office.closing.wait()
+        await self._state.closing.wait()
         await queue.put(_END)
 
-    async def _told(self, news: Sequence[News]) -> AsyncIterator[str]:
+    async def _event_texts(self, news: Sequence[News]) -> AsyncIterator[str]:
         mine = [each for each in news if self._run in ("", each.run)]
         found = await self._events(mine)
         for each in mine:
             event = found.get((each.run, each.number))
             if event is not None:  # a run that was removed meanwhile has none
-                self._office.meters.events += 1
+                self._state.metrics.events += 1
                 data = event.shown_json(self._language) | {"position": each.position}
                 yield _text("run_event", data, at=each.position)
 

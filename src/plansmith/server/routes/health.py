@@ -19,13 +19,13 @@ _STORE_S: Final = 2.0
 
 
 async def alive(ask: Ask, _: Nothing) -> Answer:
-    """The process answers."""
+    """Answers as long as the process runs."""
     del ask
     return {"status": "ok"}
 
 
 async def ready(ask: Ask, _: Nothing) -> Answer:
-    """The store can be read and written too, and what was under way is taken up."""
+    """Checks that the store can be read and written, and that open runs were resumed."""
     smith = ask.server_state.smith
     try:
         async with asyncio.timeout(_STORE_S):
@@ -40,18 +40,18 @@ async def ready(ask: Ask, _: Nothing) -> Answer:
         why = f"runs wait for the store: {smith.runs.journals.patience.trouble}"
         raise HttpProblem(503, "not_ready", why)
     if not ask.server_state.ready:
-        raise HttpProblem(503, "not_ready", "runs are being taken up")
+        raise HttpProblem(503, "not_ready", "open runs are being resumed")
     return {"status": "ok", "open_runs": count}
 
 
 async def versions(ask: Ask, _: Nothing) -> Answer:
-    """The version."""
+    """Returns the version."""
     del ask
     return {"name": "plansmith", "version": version("plansmith")}
 
 
 async def prometheus(ask: Ask, _: Nothing) -> Answer:
-    """The server's figures, for Prometheus."""
+    """Returns the server's metrics for Prometheus."""
     server_state = ask.server_state
     statuses: dict[str, float] = {}
     for each in await server_state.rows.open():
@@ -60,9 +60,9 @@ async def prometheus(ask: Ask, _: Nothing) -> Answer:
     gauges = {
         "plansmith_open_runs": statuses,
         "plansmith_busy_runs": {"": float(server_state.background.busy)},
-        "plansmith_streams": {"": float(server_state.meters.streams)},
+        "plansmith_streams": {"": float(server_state.metrics.streams)},
     }
-    return PlainTextResponse(server_state.meters.text(gauges), media_type=MEDIA_TYPE)
+    return PlainTextResponse(server_state.metrics.text(gauges), media_type=MEDIA_TYPE)
 
 
 async def openapi(ask: Ask, _: Nothing) -> Answer:

@@ -20,7 +20,7 @@ from plansmith.server.serialize import effects_view, estimate_view, moment, run_
 
 
 async def show(ask: Ask, _: Nothing) -> Answer:
-    """The current plan; its ETag is its hash."""
+    """Returns the current plan; its ETag is its hash."""
     plan = (await ask.server_state.run(ask.run)).plan
     if plan is None:
         raise HttpProblem(404, "not_found", f"run {ask.run} has no plan yet")
@@ -28,24 +28,29 @@ async def show(ask: Ask, _: Nothing) -> Answer:
 
 
 async def edit(ask: Ask, given: b.PlanBody) -> Answer:
-    """A person's version of the plan, if the one they saw is still the current one."""
+    """Replaces the plan, if the client saw the current one."""
     server_state = ask.server_state
     run = await server_state.run(ask.run)
     seen = ask.header("if-match").strip().removeprefix("W/").strip('"')
     if not seen:
         hint = "send the plan's ETag as If-Match"
-        raise HttpProblem(428, "condition_needed", "an edit names the plan it changes", hint=hint)
+        raise HttpProblem(
+            428,
+            "condition_needed",
+            "If-Match is missing: it names the plan that the edit changes",
+            hint=hint,
+        )
     current = run.plan.hash if run.plan else ""
     if seen not in (current, "*"):
         hint = "read the plan again"
-        raise HttpProblem(412, "changed_meanwhile", "the plan is another one now", hint=hint)
+        raise HttpProblem(412, "changed_meanwhile", "the plan was changed meanwhile", hint=hint)
     await server_state.smith.edit(ask.run, plan_of(given.plan), by=ask.by)
     await server_state.smith.runs.ask_for_review(ask.run, EDITED)
     return await run_view(server_state.smith, ask.run)
 
 
 async def check(ask: Ask, given: b.PlanBody) -> Answer:
-    """What would be said of a plan if it were the run's; nothing is kept."""
+    """Checks a plan as if it were the run's; saves nothing."""
     smith = ask.server_state.smith
     journal = await ask.server_state.journal(ask.run)
     run = journal.run
@@ -71,7 +76,7 @@ async def check(ask: Ask, given: b.PlanBody) -> Answer:
 
 
 async def undo(ask: Ask, _: Nothing) -> Answer:
-    """Go back to the plan before."""
+    """Goes back to the previous plan."""
     server_state = ask.server_state
     await server_state.journal(ask.run)
     await server_state.smith.undo(ask.run, by=ask.by)
@@ -80,7 +85,7 @@ async def undo(ask: Ask, _: Nothing) -> Answer:
 
 
 async def revisions(ask: Ask, _: Nothing) -> Answer:
-    """Every plan the run had, oldest first."""
+    """Returns every plan of the run, oldest first."""
     found = _proposed((await ask.server_state.journal(ask.run)).events)
     return [
         {
@@ -100,7 +105,7 @@ def _proposed(events: Sequence[e.Event]) -> list[tuple[e.Event, e.PlanProposed]]
 
 
 async def diff(ask: Ask, given: b.DiffQuery) -> Answer:
-    """What changed from one plan of the run to another."""
+    """Compares two plans of the run."""
     found = _proposed((await ask.server_state.journal(ask.run)).events)
     last = given.to or len(found)
     first = given.from_ or last - 1
@@ -112,7 +117,7 @@ async def diff(ask: Ask, given: b.DiffQuery) -> Answer:
 
 
 def _changes(diff: PlanDiff) -> Iterator[Json]:
-    """The difference as one list, each entry with its kind."""
+    """Yields the changes, each with its kind."""
     for change in diff.plan:
         yield {"kind": "plan", **change.model_dump(mode="json")}
     for kind, steps in (("added", diff.added), ("removed", diff.removed)):

@@ -26,7 +26,7 @@ EDITED: Final = "the plan was changed by hand"
 
 
 async def create(ask: Ask, given: b.NewRun) -> Answer:
-    """Take a request or a plan in; planning and running go on without the client."""
+    """Creates a run of a request or a plan, which continues without the client."""
     server_state, smith = ask.server_state, ask.server_state.smith
     wanted = PlanRequest(
         given.request or "",
@@ -51,7 +51,7 @@ async def create(ask: Ask, given: b.NewRun) -> Answer:
 
 
 def plan_of(value: dict[str, Any]) -> Plan:
-    """A plan out of JSON, or everything that keeps it from being one."""
+    """Reads a plan from JSON; `InvalidPlan` lists what is wrong."""
     found = read_plan(value)
     if not isinstance(found, Plan):
         raise InvalidPlan(found)
@@ -59,7 +59,7 @@ def plan_of(value: dict[str, Any]) -> Plan:
 
 
 async def listing(ask: Ask, given: b.RunQuery) -> Answer:
-    """Some runs, newest first."""
+    """Lists runs, newest first."""
     wanted = {each for each in given.status.split(",") if each}
     if "open" in wanted:
         wanted |= {each.value for each in RunStatus if not each.over}
@@ -80,18 +80,18 @@ async def listing(ask: Ask, given: b.RunQuery) -> Answer:
 
 
 async def show(ask: Ask, _: Nothing) -> Answer:
-    """A run, whole."""
+    """Returns everything about a run."""
     await ask.server_state.journal(ask.run)
     return await run_view(ask.server_state.smith, ask.run)
 
 
 async def remove(ask: Ask, _: Nothing) -> Answer:
-    """Cancel a run if it is open, and remove it where the store can."""
+    """Cancels a run if it is open, and removes it if the store can."""
     server_state, smith = ask.server_state, ask.server_state.smith
     run = await server_state.run(ask.run)
     delete = getattr(smith.store, "delete_run", None)
     if delete is None:
-        raise Refused("this store keeps every run", hint="use SQLite or PostgreSQL")
+        raise Refused("this store cannot remove runs", hint="use SQLite or PostgreSQL")
     if not run.status.over:
         await server_state.background.halt_planning(ask.run)
         await smith.cancel(ask.run, by=ask.by)
@@ -101,19 +101,19 @@ async def remove(ask: Ask, _: Nothing) -> Answer:
 
 
 async def events(ask: Ask, given: b.AfterQuery) -> Answer:
-    """The events of a run behind a number."""
+    """Returns the events of a run after a number."""
     journal = await ask.server_state.journal(ask.run)
     return {"items": [each.shown_json(ask.language) for each in journal.events[given.after :]]}
 
 
 async def step(ask: Ask, _: Nothing) -> Answer:
-    """All that is known of one step."""
+    """Returns a step with its inputs, result, attempts and model calls."""
     await ask.server_state.journal(ask.run)
     return await inspected(ask.server_state.smith, ask.run, ask.path("step"))
 
 
 async def report(ask: Ask, given: b.ReportQuery) -> Answer:
-    """What came of a run, as Markdown, HTML or JSON."""
+    """Returns the report of a run as Markdown, HTML or JSON."""
     await ask.server_state.journal(ask.run)
     found = await load_report(ask.server_state.smith.store, ask.run)
     accepts = ask.header("accept")
@@ -130,12 +130,12 @@ _FORMS: Final[dict[str, Literal["html", "json"]]] = {
     "text/html": "html",
     "application/json": "json",
 }
-# A report carries its own style, by its hash, and nothing that could run.
+# A report brings its own style, named by its hash, and no script.
 _REPORT_POLICY: Final = POLICY.replace("default-src 'none'", "default-src 'self'")
 
 
 async def cancel(ask: Ask, given: b.ReasonBody) -> Answer:
-    """Stop a run for good."""
+    """Cancels a run."""
     server_state = ask.server_state
     if (await server_state.run(ask.run)).status.over:
         raise Refused(f"run {ask.run} is over")
@@ -145,7 +145,7 @@ async def cancel(ask: Ask, given: b.ReasonBody) -> Answer:
 
 
 async def pause(ask: Ask, given: b.ReasonBody) -> Answer:
-    """Start nothing more of a run; what runs may end."""
+    """Pauses a run: starts no more steps, lets running ones end."""
     server_state = ask.server_state
     await server_state.journal(ask.run)
     await server_state.background.halt_planning(ask.run)
@@ -154,7 +154,7 @@ async def pause(ask: Ask, given: b.ReasonBody) -> Answer:
 
 
 async def resume(ask: Ask, _: Nothing) -> Answer:
-    """Let a paused run go on, or one that was left behind by a process that ended."""
+    """Resumes a paused run, or one whose process ended."""
     server_state = ask.server_state
     journal = await server_state.journal(ask.run)
     journal.need_sound()
@@ -168,7 +168,7 @@ async def resume(ask: Ask, _: Nothing) -> Answer:
 
 
 async def repair(ask: Ask, _: Nothing) -> Answer:
-    """Go on with a damaged run from its last good event; it is paused then."""
+    """Repairs a damaged run: keeps it up to its last good event, paused."""
     server_state = ask.server_state
     await server_state.journal(ask.run)
     await server_state.smith.runs.journals.repair(ask.run, by=ask.by)
@@ -177,7 +177,7 @@ async def repair(ask: Ask, _: Nothing) -> Answer:
 
 
 async def retry(ask: Ask, given: b.RetryBody) -> Answer:
-    """Continue from what is done, as a new run; one that came to no plan is planned again."""
+    """Continues a run as a new run that keeps what is done; plans again if there was no plan."""
     server_state = ask.server_state
     old = await server_state.run(ask.run)
     plan = plan_of(given.plan) if given.plan is not None else None
@@ -189,7 +189,7 @@ async def retry(ask: Ask, given: b.RetryBody) -> Answer:
 
 
 async def rerun(ask: Ask, _: Nothing) -> Answer:
-    """Run everything of a run that is over again, as a new run: no result is taken over."""
+    """Runs the plan of a finished run again as a new run, without its results."""
     server_state = ask.server_state
     old = await server_state.run(ask.run)
     if old.plan is None and old.status.over:
@@ -202,16 +202,16 @@ async def rerun(ask: Ask, _: Nothing) -> Answer:
 
 
 async def _plan_again(ask: Ask, old: Run) -> Answer:
-    """The same request once more; planning goes on without the client."""
+    """Plans the same request again, in the background."""
     journal = await ask.server_state.smith.runs.repeating.ask_again(old, by=ask.by)
     ask.server_state.background.go_on(journal.id)
     return await run_view(ask.server_state.smith, journal.id)
 
 
 async def skip(ask: Ask, given: b.SkipBody) -> Answer:
-    """Leave a step out that has not begun, or that asks; what needs it does not run either."""
+    """Skips a step that has not begun or that asks, and the steps that need it."""
     server_state = ask.server_state
     await server_state.journal(ask.run)
-    deed = server_state.smith.skip(ask.run, given.step, by=ask.by)
-    await server_state.background.until_journaled(ask.run, deed)
+    work = server_state.smith.skip(ask.run, given.step, by=ask.by)
+    await server_state.background.until_journaled(ask.run, work)
     return await run_view(server_state.smith, ask.run)

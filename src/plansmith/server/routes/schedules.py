@@ -25,13 +25,13 @@ _BEGINS_S: Final = 5.0
 
 
 async def listing(ask: Ask, _: Nothing) -> Answer:
-    """All schedules, each with its next fires."""
+    """Lists all schedules, each with its next fires."""
     found = await ask.server_state.smith.schedules.all()
     return {"items": [await _view(ask, each) for each in found]}
 
 
 async def create(ask: Ask, given: s.NewSchedule) -> Answer:
-    """A schedule; what it runs unattended is approved by its hash."""
+    """Creates a schedule; `approve` is the hash of the plan that may run unattended."""
     plan = await _plan_of(ask, given)
     try:
         made = await ask.server_state.smith.schedules.create(
@@ -47,15 +47,15 @@ async def create(ask: Ask, given: s.NewSchedule) -> Answer:
             **given.settings(),
         )
     except Refused as error:
-        # With the hash, so that a page can offer the approval it lacks.
-        told = of_error(error)
-        told.digest = plan.hash if plan is not None else ""
-        raise told from None
+        # With the hash, so that a page can offer the missing approval.
+        problem = of_error(error)
+        problem.digest = plan.hash if plan is not None else ""
+        raise problem from None
     return await _view(ask, made)
 
 
 async def _plan_of(ask: Ask, given: s.NewSchedule) -> Plan | None:
-    """What would run: a plan, a run's plan, or a template's with its parameters."""
+    """Returns the plan that would run: the given one, a run's, or a template's."""
     if given.plan is not None:
         return plan_of(given.plan)
     if given.run:
@@ -66,12 +66,12 @@ async def _plan_of(ask: Ask, given: s.NewSchedule) -> Plan | None:
 
 
 async def show(ask: Ask, _: Nothing) -> Answer:
-    """One schedule."""
+    """Returns a schedule."""
     return await _view(ask, await _found(ask))
 
 
 async def change(ask: Ask, given: s.ChangedSchedule) -> Answer:
-    """Other times, another plan or another behaviour, from now on."""
+    """Changes the times, the plan or the behaviour of a schedule."""
     schedule = await _found(ask)
     changed = await ask.server_state.smith.schedules.change(
         schedule.id,
@@ -85,30 +85,30 @@ async def change(ask: Ask, given: s.ChangedSchedule) -> Answer:
 
 
 async def remove(ask: Ask, _: Nothing) -> Answer:
-    """Fire never again; history and runs stay."""
+    """Removes a schedule; its history and runs stay."""
     schedule = await _found(ask)
     await ask.server_state.smith.schedules.remove(schedule.id)
     return Response(status_code=204)
 
 
 async def pause(ask: Ask, given: s.Reason) -> Answer:
-    """Fire nothing more until it is resumed."""
+    """Pauses a schedule until it is resumed."""
     schedule, server_state = await _found(ask), ask.server_state
     paused = await server_state.smith.schedules.pause(schedule.id, reason=given.reason, by=ask.by)
     return await _view(ask, paused)
 
 
 async def resume(ask: Ask, _: Nothing) -> Answer:
-    """Fire again from now on."""
+    """Resumes a schedule from now on."""
     schedule = await _found(ask)
     return await _view(ask, await ask.server_state.smith.schedules.resume(schedule.id))
 
 
 async def run_now(ask: Ask, _: Nothing) -> Answer:
-    """Fire once, at once."""
+    """Fires a schedule once, now."""
     schedule, smith = await _found(ask), ask.server_state.smith
     fire = await smith.schedules.fire_now(schedule.id)
-    # The row names its run beforehand: who asks for the run next should find it.
+    # A client may ask for the run next: wait until it exists.
     with suppress(TimeoutError):
         async with asyncio.timeout(_BEGINS_S):
             await smith.store.wait(fire.run)
@@ -116,7 +116,7 @@ async def run_now(ask: Ask, _: Nothing) -> Answer:
 
 
 async def backfill(ask: Ask, given: s.Backfill) -> Answer:
-    """A fire for every past instant that had none."""
+    """Fires for every past time that had no fire."""
     schedule = await _found(ask)
     fires = await ask.server_state.smith.schedules.backfill(
         schedule.id, since=given.from_, until=given.to
@@ -125,14 +125,14 @@ async def backfill(ask: Ask, given: s.Backfill) -> Answer:
 
 
 async def history(ask: Ask, given: s.HistoryQuery) -> Answer:
-    """What came of the fires, newest first."""
+    """Lists the past fires, newest first."""
     schedule = await _found(ask)
     fires = await ask.server_state.smith.schedules.history(schedule.id, limit=given.limit)
     return {"items": [_fire(ask, each) for each in fires]}
 
 
 async def preview(ask: Ask, given: s.Preview) -> Answer:
-    """When a timing would fire next."""
+    """Returns the next times of a timing."""
     timing = given.timing()
     check_timing(timing)
     after = given.after or ask.server_state.smith.runs.journals.clock.now()

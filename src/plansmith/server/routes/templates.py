@@ -1,4 +1,4 @@
-"""Routes of templates: list, keep, use, retire."""
+"""Routes of templates: list, save, use, remove."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from plansmith.templates.book import Template
 
 
 async def listing(ask: Ask, _: Nothing) -> Answer:
-    """The newest version of every template."""
+    """Lists the newest version of every template."""
     known = await ask.server_state.smith.templates.all()
     return {"items": [_row(each) for name, each in known.items() if "@" not in name]}
 
@@ -39,7 +39,7 @@ def _whole(template: Template) -> dict[str, Json]:
 
 
 async def create(ask: Ask, given: b.NewTemplate) -> Answer:
-    """Keep a plan as a template, or as the next version of one."""
+    """Saves a plan as a template, or as the next version of one."""
     book = ask.server_state.smith.templates
     made = await book.save(
         plan_of(given.plan),
@@ -52,7 +52,7 @@ async def create(ask: Ask, given: b.NewTemplate) -> Answer:
 
 
 async def of_run(ask: Ask, given: b.TemplateOfRun) -> Answer:
-    """Keep the plan of a run that was done."""
+    """Saves the plan of a finished run as a template."""
     run = await ask.server_state.run(ask.run)
     book = ask.server_state.smith.templates
     made = await book.save(
@@ -62,19 +62,19 @@ async def of_run(ask: Ask, given: b.TemplateOfRun) -> Answer:
 
 
 async def show(ask: Ask, _: Nothing) -> Answer:
-    """One template, with its plan."""
+    """Returns a template with its plan."""
     return _whole(await _found(ask))
 
 
 async def remove(ask: Ask, _: Nothing) -> Answer:
-    """Take a template, or one version of it, out of use."""
+    """Removes a template, or one version of it."""
     await _found(ask)
     await ask.server_state.smith.templates.remove(ask.path("name"))
     return Response(status_code=204)
 
 
 async def use(ask: Ask, given: b.TemplateUse) -> Answer:
-    """A run of a template, reviewed like any other plan."""
+    """Creates a run of a template, which is reviewed like any other plan."""
     server_state = ask.server_state
     await _found(ask)
     book = server_state.smith.templates

@@ -19,7 +19,7 @@ _MOST = 50
 
 
 async def listing(ask: Ask, given: b.ToolQuery) -> Answer:
-    """The tools that can be used, best first when words are given, and those that wait."""
+    """Lists the usable tools, best match first, and those that wait for approval."""
     server_state = ask.server_state
     waiting = await waiting_tools(server_state)
     specs = list((await server_state.smith.runs.intake.callees()).specs.values())
@@ -27,8 +27,8 @@ async def listing(ask: Ask, given: b.ToolQuery) -> Answer:
         order = [pick.name for pick in shortlist(given.q, specs, k=_MOST)]
         by_name = {spec.name: spec for spec in specs}
         specs = [by_name[name] for name in order if name in by_name]
-        words = given.q.casefold()
-        waiting = [each for each in waiting if words in str(each["text"]).casefold()]
+        query = given.q.casefold()
+        waiting = [each for each in waiting if query in str(each["text"]).casefold()]
     servers = {each.name for source in _servers(server_state) for each in source.statuses()}
     return {"items": [*(_tool(spec, servers) for spec in specs), *waiting]}
 
@@ -48,7 +48,7 @@ def _tool(spec: ToolSpec, servers: set[str]) -> dict[str, Json]:
 
 
 async def waiting_tools(server_state: ServerState) -> list[dict[str, Any]]:
-    """Servers and tools that wait for a person's approval, each as it is shown."""
+    """Returns the servers and tools that wait for a person's approval."""
     return [
         {
             "name": each.name,
@@ -73,7 +73,7 @@ def _servers(server_state: ServerState) -> list[McpServers]:
 
 
 async def approve(ask: Ask, given: b.Approval) -> Answer:
-    """Approve a server's start or a tool, exactly as it was shown."""
+    """Approves a server's start or a tool, by the hash of what was shown."""
     server_state = ask.server_state
     servers = _servers(server_state)
     if not servers:
@@ -84,7 +84,7 @@ async def approve(ask: Ask, given: b.Approval) -> Answer:
 
 
 async def agents(ask: Ask, _: Nothing) -> Answer:
-    """The agents that plans can use, and how the cards of others stand."""
+    """Lists the agents that plans can use, and the cards of all registered agents."""
     server_state = ask.server_state
     items: list[dict[str, Any]] = [
         {
@@ -98,11 +98,11 @@ async def agents(ask: Ask, _: Nothing) -> Answer:
     ]
     registry = server_state.registry
     names = sorted(registry.entries()) if registry else []
-    cards = [_told(await registry.look(name)) for name in names] if registry else []
+    cards = [_card_row(await registry.look(name)) for name in names] if registry else []
     return {"items": [*items, *cards]}
 
 
-def _told(standing: Standing) -> dict[str, Any]:
+def _card_row(standing: Standing) -> dict[str, Any]:
     return {
         "name": standing.name,
         "kind": "card",
@@ -116,7 +116,7 @@ def _told(standing: Standing) -> dict[str, Any]:
 
 
 async def approve_agent(ask: Ask, given: b.AgentApproval) -> Answer:
-    """Approve an agent's card, exactly as it was shown; plans can use it at once."""
+    """Approves an agent's card by the hash of what was shown; plans can use it at once."""
     server_state = ask.server_state
     if server_state.registry is None:
         raise Refused("there are no A2A agents", hint="plansmith agents add URL")
@@ -124,4 +124,4 @@ async def approve_agent(ask: Ask, given: b.AgentApproval) -> Answer:
     for each in server_state.live:
         await each.refresh()
     server_state.log.info("agent_approved", name=given.name, by=ask.by.name)
-    return _told(standing)
+    return _card_row(standing)

@@ -26,7 +26,7 @@ _HOMES: Final = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 
 
 async def metrics(ask: Ask, __: Nothing) -> Answer:
-    """What all runs took, by status, day and model."""
+    """Sums up tokens and costs of all runs, by status, day and model."""
     statuses, days = Counter[str](), defaultdict[str, Counter[str]](Counter)
     money, tokens, totals = defaultdict[str, Decimal](Decimal), 0, MetricTotals()
     async for row, _, planning in ask.server_state.rows.newest():
@@ -51,16 +51,16 @@ async def metrics(ask: Ask, __: Nothing) -> Answer:
 
 
 async def _by_model(server_state: ServerState) -> list[Json]:
-    """The calls each model got while planning, as their exchanges were kept."""
+    """Counts the planning calls and tokens of each model."""
     calls, tokens = Counter[str](), Counter[str]()
     for run_id in await server_state.smith.store.runs():
-        for name, spent in await _exchanged(server_state, run_id):
+        for name, spent in await _model_calls(server_state, run_id):
             calls[name] += 1
             tokens[name] += spent
     return [{"model": name, "calls": calls[name], "tokens": tokens[name]} for name in sorted(calls)]
 
 
-async def _exchanged(server_state: ServerState, run_id: str) -> list[tuple[str, int]]:
+async def _model_calls(server_state: ServerState, run_id: str) -> list[tuple[str, int]]:
     if run_id in server_state.model_calls:
         return server_state.model_calls[run_id]
     try:
@@ -68,8 +68,8 @@ async def _exchanged(server_state: ServerState, run_id: str) -> list[tuple[str, 
         found: list[tuple[str, int]] = []
         for event in events:
             if isinstance(event.body, (e.Triaged, e.PlanProposed)) and event.body.record:
-                said: Any = await server_state.smith.store.get(event.body.record)
-                found += [(str(each["model"]), int(each.get("tokens") or 0)) for each in said]
+                calls: Any = await server_state.smith.store.get(event.body.record)
+                found += [(str(each["model"]), int(each.get("tokens") or 0)) for each in calls]
     except JournalDamaged:
         return []
     if events and isinstance(events[-1].body, e.RunFinished):
@@ -78,17 +78,17 @@ async def _exchanged(server_state: ServerState, run_id: str) -> list[tuple[str, 
 
 
 async def settings(ask: Ask, _: Nothing) -> Answer:
-    """The settings in force, each with where it was set; nothing secret is shown."""
-    return {"items": list(_told(ask.server_state.settings))}
+    """Lists the settings, each with where it was set; shows no secret."""
+    return {"items": list(_rows(ask.server_state.settings))}
 
 
-def _told(effective: Settings) -> Iterator[Json]:
+def _rows(effective: Settings) -> Iterator[Json]:
     homes = {name: os.environ[name] for name in _HOMES if name in os.environ}
     nowhere = Path(os.devnull)
     stages = {
         "default": Settings(),
         "person": load_settings(folder=nowhere, environment=homes),
-        # What was left out was told when the server started.
+        # Warnings about ignored settings were shown when the server started.
         "project": load_settings(environment=homes, tell=lambda _: None),
         "environment": load_settings(tell=lambda _: None),
         "flag": effective,
@@ -96,7 +96,7 @@ def _told(effective: Settings) -> Iterator[Json]:
     staged = {name: leaves(each) for name, each in stages.items()}
     for name, value in staged["flag"].items():
         source = "flag"
-        # The first stage from which on the value is the one in force.
+        # The first stage that set the present value.
         for stage in reversed(staged):
             if staged[stage].get(name) != value:
                 break
@@ -105,19 +105,19 @@ def _told(effective: Settings) -> Iterator[Json]:
 
 
 async def log_out(ask: Ask, _: Nothing) -> Answer:
-    """End the log-in of this browser; its cookie is worth nothing from now on."""
-    grant, keys = ask.grant, ask.request.app.state.keys
+    """Ends the log-in of this browser; its cookie stops working."""
+    grant, auth = ask.grant, ask.request.app.state.auth
     if grant.login is None:
-        hint = f"plansmith tokens revoke {grant.name or 'NAME'} takes a token back"
+        hint = f"plansmith tokens revoke {grant.name or 'NAME'} revokes a token"
         raise Refused("this is a token, not the log-in of a browser", hint=hint)
-    keys.log_out(grant.login)
+    auth.log_out(grant.login)
     response = Response(status_code=204)
-    response.delete_cookie(keys.cookie_name, httponly=True, samesite="strict")
+    response.delete_cookie(auth.cookie_name, httponly=True, samesite="strict")
     return response
 
 
 async def model(ask: Ask, _: Nothing) -> Answer:
-    """Which model plans, and, where it was chosen by itself, why that one."""
+    """Says which model plans; for `auto`, also why that one was chosen."""
     server_state = ask.server_state
     wanted = server_state.settings.models.plan
     if wanted.model != "auto" or wanted.base_url:
