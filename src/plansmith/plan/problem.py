@@ -1,4 +1,4 @@
-"""What can be wrong with a plan, as data: a stable code, the place, the reason and the mend."""
+"""Problems of plans as data: a stable code, the place, the reason and a hint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plansmith.plan.sentence import ShownText, in_language
 
 
 class Severity(StrEnum):
-    """How bad a problem is: an error stops the plan, a warning is shown, a note tells."""
+    """How bad a problem is: an error stops the plan; warnings and notes are only shown."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -113,7 +113,7 @@ class Problem(Record):
         return CODES[self.code].name
 
     def line(self, locale: str = "en") -> str:
-        """The problem on one line, in the reader's language."""
+        """Returns the problem on one line, in the reader's language."""
         place = ".".join(str(part) for part in ((self.step,) if self.step else ()) + self.path)
         where = f" {place}:" if place else ""
         hint = f" ({in_language(self.hint, locale)})" if self.hint else ""
@@ -127,7 +127,7 @@ class Problem(Record):
 def problem(
     code: str, message: str, *, hint: str = "", step: str | None = None, path: Path = ()
 ) -> Problem:
-    """A problem of a known code, with the severity of that code."""
+    """Makes a problem with the severity of its code."""
     return Problem(
         code=code,
         severity=CODES[code].severity,
