@@ -260,6 +260,4 @@ def make_schedule(fields: dict[str, Any]) -> Schedule:
     try:
         return Schedule.model_validate(fields)
     except ValidationError as error:
-        raise Misconfigured(
-            why_invalid(error), hint="correct it, or leave it out"
-        ) from None
+        raise Misconfigured(why_invalid(error), hint="correct it, or leave it out") from None
