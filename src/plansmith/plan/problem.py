@@ -39,7 +39,7 @@ CODES: Final[dict[str, Code]] = {
     "PS009": Code(
         "bad-number", _E, "A number that JSON cannot hold: NaN, infinity, endless digits."
     ),
-    "PS010": Code("duplicate-key", _E, "The same key stands twice in one object."),
+    "PS010": Code("duplicate-key", _E, "The same key appears twice in one object."),
     "PS011": Code("yaml-feature", _E, "A YAML feature that has no meaning in a plan."),
     "PS012": Code("newer-version", _E, "The plan was written for a newer plan language."),
     "PS013": Code("other-words", _N, "Something was read although it is written in another way."),
@@ -88,7 +88,7 @@ CODES: Final[dict[str, Code]] = {
     "PS404": Code("duplicate-work", _W, "Two steps do the same."),
     "PS405": Code("unbounded-fan-out", _W, "A map step has no bound on what it may set off."),
     "PS406": Code("write-without-review", _W, "A step acts on values that nobody sees before."),
-    "PS407": Code("missing-reply", _W, "What the plan finds out is told to nobody."),
+    "PS407": Code("missing-reply", _W, "No reply uses what the plan finds out."),
     "PS501": Code("policy", _E, "The plan breaks a rule of the house."),
     "PS502": Code("hard-constraint", _E, "The plan breaks a constraint that must be kept."),
     "PS503": Code("soft-constraint", _W, "The plan may break a constraint that should be kept."),
