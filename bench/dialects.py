@@ -149,8 +149,8 @@ def kind_of(problem: Problem) -> str:
         return f"{'a step' if problem.step else 'the plan'}'s {problem.path[0]}"
     for mark, kind in (
         ("left out", "a step is left out"),
-        ("becomes words", "a call becomes words"),
-        ("as text", "references stand as text"),
+        ("a task in words", "a call becomes words"),
+        ("references", "references become plain text"),
         ("reports", "a report of its own"),
     ):
         if mark in problem.message:

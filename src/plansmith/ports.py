@@ -1,4 +1,4 @@
-"""The ports: what Plansmith asks of the outside world, as Protocols nobody inherits (floor 2)."""
+"""The ports: Protocols for everything outside Plansmith, which nobody inherits (floor 2)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ContextBlock:
-    """Something a planner should know: data, never instructions."""
+    """Information for a planner: data, never instructions."""
 
     title: str
     text: str
@@ -35,16 +35,16 @@ class ContextBlock:
 
 @dataclass(frozen=True, slots=True)
 class TriageBrief:
-    """Decide whether a request is answered, planned, asked about or refused."""
+    """The task to decide whether a request is answered, planned, asked about or refused."""
 
     request: str
 
 
 @dataclass(frozen=True, slots=True)
 class PlanBrief:
-    """Make a plan for a request out of these tools and agents.
+    """The task to make a plan for a request with these tools and agents.
 
-    `problems` are what was wrong with the plan that the model made before.
+    `problems` are the problems of the model's previous plan.
     """
 
     request: str
@@ -60,7 +60,7 @@ class PlanBrief:
 
 @dataclass(frozen=True, slots=True)
 class ReplyBrief:
-    """Word a reply from results; these stand under the references of the instruction."""
+    """The task to write a reply; `results` holds the values of the instruction's references."""
 
     instruction: str
     results: Mapping[str, Json]
@@ -73,10 +73,10 @@ Brief = TriageBrief | PlanBrief | ReplyBrief
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked.
+    """The input of a model call.
 
-    The messages say everything. `brief` says the same as data, for what stands in for a large
-    language model: a small model, rules, a demonstration.
+    The messages are complete. `brief` has the same content as data, for small models, rules and
+    the demonstration.
     """
 
     messages: Sequence[Message]
@@ -87,13 +87,13 @@ class Prompt:
 
     @property
     def text(self) -> str:
-        """All messages as one text."""
+        """Returns all messages as one text."""
         return "\n".join(message.text for message in self.messages)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a model call took; `cost` in US dollars, None when the price is unknown."""
+    """The tokens of a model call; `cost` in US dollars, None if the price is unknown."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -103,14 +103,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """A piece of text, as it is written."""
+    """A piece of text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentsDelta:
-    """A piece of the arguments of a tool call, as they are written."""
+    """A piece of the arguments of a tool call."""
 
     tool: str
     text: str
@@ -128,7 +128,7 @@ Delta = TextDelta | ArgumentsDelta | ModelDone
 
 
 class ChatModel(Protocol):
-    """A language model. Failures are `ModelFailed`, worth a retry if `ModelBusy`."""
+    """A language model; it fails with `ModelFailed`, or with `ModelBusy` if a retry may help."""
 
     @property
     def name(self) -> str:
@@ -136,7 +136,7 @@ class ChatModel(Protocol):
         ...
 
     def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """The answer piece by piece; in the form of the schema where the model can."""
+        """Streams the answer piece by piece; follows the schema if the model can."""
         ...
 
 
@@ -145,7 +145,7 @@ Advice = Literal["replan", "finish"]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The person's answer to what a call asked with `InputNeeded`, and the state it left."""
+    """The person's answer to a call's `InputNeeded`, and the state that the call left."""
 
     answer: Json
     state: Json = None
@@ -153,10 +153,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The circumstances of one call of a tool or an agent, and what it may say meanwhile.
+    """What a tool or agent gets with a call, and its ways to report back.
 
-    `advise` is for a callee that found out more than its result: the plan should change, or its
-    goal is met already. The reason is shown to the person and never given to a planner.
+    `advise` reports that the plan should change, or that its goal is met already. The reason is
+    shown to the person and never given to a planner.
     """
 
     key: str
@@ -168,28 +168,28 @@ class Call:
 
 
 class ToolSource(Protocol):
-    """Somewhere tools come from. A call fails with `ToolFailed`, or `ToolBusy` if passing."""
+    """A source of tools; calls fail with `ToolFailed`, or `ToolBusy` if a retry may help."""
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """The tools there are now."""
+        """Returns the tools that are available now."""
         ...
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """The tool's result."""
+        """Calls a tool and returns its result."""
         ...
 
 
 @runtime_checkable
 class Closing(Protocol):
-    """A source or an agent that holds something open: a process, a connection."""
+    """A source or an agent that holds a process or a connection open."""
 
     async def close(self) -> None:
-        """Let go of it; harmless when done twice."""
+        """Closes it; may be called twice."""
         ...
 
 
 class Agent(Protocol):
-    """Someone who takes a task in words. Fails like a tool."""
+    """Carries out a task given in words; fails like a tool."""
 
     @property
     def spec(self) -> AgentSpec:
@@ -197,28 +197,28 @@ class Agent(Protocol):
         ...
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        """The task's result."""
+        """Carries out the task and returns its result."""
         ...
 
 
 class ContextSource(Protocol):
-    """Somewhere background comes from: documents, a database's schema, a search."""
+    """A source of background: documents, a database's schema, a search."""
 
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        """What is worth knowing for a query, within a limit."""
+        """Returns what is useful for a query, within a token limit."""
         ...
 
 
 class Ranker(Protocol):
-    """Something that tells how well texts fit a query."""
+    """Scores how well texts fit a query."""
 
     def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """One number a text, larger is better."""
+        """Returns one number per text; larger is better."""
         ...
 
 
 class News(NamedTuple):
-    """An event of a run, and its place among the events of all runs."""
+    """An event of a run, and its position among the events of all runs."""
 
     position: int
     run: str
@@ -226,60 +226,60 @@ class News(NamedTuple):
 
 
 class JournalStore(Protocol):
-    """As much of a store as one run needs."""
+    """The part of a store that one run needs."""
 
     async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
-        """Keep events that follow the last one of their run, and values, all or none.
+        """Stores events that follow the last one of their run, and values, all or none.
 
-        Events that do not follow are refused with `StaleWriter`.
+        Raises `StaleWriter` for events that do not follow.
         """
         ...
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
-        """The events of a run behind a number; none for an unknown run."""
+        """Returns the events of a run after a number; none for an unknown run."""
         ...
 
     async def wait(self, run: str, *, after: int = 0) -> None:
-        """Return when the run has an event behind the number, whoever wrote it."""
+        """Returns when the run has an event after the number, whoever wrote it."""
         ...
 
     async def get(self, digest: str) -> Json:
-        """The value of a content hash; `JournalDamaged` when it is not there."""
+        """Returns the value with a content hash; raises `JournalDamaged` if it is missing."""
         ...
 
 
 class PlanStore(JournalStore, Protocol):
-    """Where journals and results are kept."""
+    """Stores journals and results."""
 
     async def runs(self) -> Sequence[str]:
-        """The ids of all runs, oldest first."""
+        """Returns the ids of all runs, oldest first."""
         ...
 
     async def open_runs(self) -> Sequence[str]:
-        """The ids of the runs that are not over, oldest first."""
+        """Returns the ids of the runs that have not ended, oldest first."""
         ...
 
     async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
-        """The events of all runs behind a position, in the order they became durable."""
+        """Returns the events of all runs after a position, in the order they became durable."""
         ...
 
     async def wait_news(self, after: int) -> int:
-        """Return the newest position when it is behind the given one, whoever wrote."""
+        """Waits for an event after the position, whoever writes it; returns the newest position."""
         ...
 
     async def put(self, value: Json) -> str:
-        """Keep a value once, and return its content hash."""
+        """Stores a value once, and returns its content hash."""
         ...
 
     async def close(self) -> None:
-        """Let go of what the store holds open; harmless when done twice."""
+        """Closes the store; may be called twice."""
         ...
 
 
 class Sound(NamedTuple):
-    """What can be trusted of a journal: its events up to the first damage, and what that is.
+    """The trustworthy part of a journal: its events up to the first damage, and the damage.
 
-    `last` is the number of the last event that was ever written, whether it can be read or not.
+    `last` is the number of the last event that was written, even if it cannot be read.
     """
 
     events: Sequence[Event]
@@ -289,96 +289,96 @@ class Sound(NamedTuple):
 
 @runtime_checkable
 class RepairStore(Protocol):
-    """A store that can read the good part of a damaged journal, and go on from there."""
+    """A store that can read and continue the good part of a damaged journal."""
 
     async def sound(self, run: str) -> Sound:
-        """The events of a run up to the first that is missing or altered."""
+        """Returns the events of a run up to the first that is missing or altered."""
         ...
 
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
-        """Keep what comes behind a number apart, and go on with these events; all or none.
+        """Moves the rows after a number away, and appends these events; all or none.
 
-        Returns how many rows were put apart; `StaleWriter` when the event before has changed.
+        Returns the number of moved rows; raises `StaleWriter` if the event before has changed.
         """
         ...
 
     async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
-        """What was set aside of a run: numbers and rows, oldest first."""
+        """Returns the rows that were set aside, with their numbers, oldest first."""
         ...
 
 
 @runtime_checkable
 class OwnerStore(Protocol):
-    """A store that knows which process runs a run; no part of the journal."""
+    """A store that knows which process executes a run; this is not in the journal."""
 
     async def claim(self, run: str, owner: str, *, instead_of: str = "") -> str:
-        """Own a run that nobody owns, or that exactly this other one does; who owns it now."""
+        """Claims a run that nobody owns, or that `instead_of` owns; returns the owner."""
         ...
 
     async def release(self, run: str, owner: str) -> None:
-        """Own a run no more; harmless when another one does."""
+        """Gives up a run; does nothing if another process owns it."""
         ...
 
     async def owner(self, run: str) -> str:
-        """Who owns a run, or nobody."""
+        """Returns the owner of a run; empty if nobody owns it."""
         ...
 
     async def owners(self) -> Sequence[tuple[str, str]]:
-        """Every run that is owned, and who owns it."""
+        """Returns every owned run with its owner."""
         ...
 
 
 class ScheduleStore(Protocol):
-    """A store that also keeps schedules; of two who write the same version, one wins."""
+    """A store for schedules; if two write the same version, one wins."""
 
     async def put_schedule(self, schedule: Schedule) -> bool:
-        """Keep the next version of a schedule; false when another one came first."""
+        """Stores the next version of a schedule; false if another one came first."""
         ...
 
     async def schedules(self) -> Sequence[Schedule]:
-        """All schedules, removed ones too, oldest first."""
+        """Returns all schedules, also removed ones, oldest first."""
         ...
 
     async def put_fire(self, fire: Fire) -> bool:
-        """Keep a fire, or its next version; false when another one came first."""
+        """Stores a fire or its next version; false if another one came first."""
         ...
 
     async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
-        """The newest fires of a schedule, newest first."""
+        """Returns the newest fires of a schedule, newest first."""
         ...
 
     async def open_fires(self) -> Sequence[Fire]:
-        """The fires of all schedules of which something may still come, oldest first."""
+        """Returns the open fires of all schedules, oldest first."""
         ...
 
 
 class Secrets(Protocol):
-    """What is known of secrets; only a call that is about to be made sees a value."""
+    """Secrets by name; their values are used only for calls."""
 
     def flaw(self, name: str, tool: str) -> str:
-        """Why a tool cannot be given a secret, or nothing."""
+        """Returns why a tool cannot get a secret; empty if it can."""
         ...
 
     def reveal(self, name: str, tool: str) -> str:
-        """The value; `Misconfigured` when there is none for this tool."""
+        """Returns the value; raises `Misconfigured` if this tool has no such secret."""
         ...
 
     def hide(self, value: Json) -> Json:
-        """A value without any secret that was revealed."""
+        """Returns a value without any secret that was revealed."""
         ...
 
 
 class Clock(Protocol):
-    """The time, and waiting for it to pass."""
+    """Tells the time, and waits."""
 
     def now(self) -> datetime:
-        """The time in UTC."""
+        """Returns the time in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some moment; never steps back."""
+        """Returns seconds since some moment; never goes back."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Waits."""
         ...

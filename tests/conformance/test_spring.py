@@ -532,7 +532,7 @@ async def test_a_request_is_planned_in_the_words_of_the_planning_function(script
 async def test_a_plan_without_steps_is_refused_with_what_to_do() -> None:
     with pytest.raises(InvalidPlan, match="not a plan of JManus"):
         await manus().create(title="t", steps=[])
-    with pytest.raises(InvalidPlan, match="says nothing"):
+    with pytest.raises(InvalidPlan, match="does not say what to do"):
         plan_from({"title": "t", "steps": ["[BROWSER_AGENT]"]})
 
 

@@ -110,7 +110,7 @@ async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a
     await world.force(run, e.RunStarted(hash="0" * 64), e.RunPaused())
     shown = await world.smith.get(run)
     assert shown.plan is not None
-    assert "its hash is not that of the current plan" in shown.damage
+    assert "its hash is not the hash of the current plan" in shown.damage
     assert f"plansmith repair {run}" in shown.damage
     assert [each.damage for each in await world.smith.runs()] == [shown.damage]
     for deed in (

@@ -83,7 +83,7 @@ async def test_a_plan_changed_in_place_after_its_approval_is_not_approved() -> N
     run = await app.submit(plan(step("m", "mail", inputs={"to": "bob"})))
     run = await app.decide(run.id, approve=cast("Plan", run.plan).hash)
     cast("Any", run.plan).steps[0].inputs["to"] = "eve"
-    with pytest.raises(JournalDamaged, match="its hash is not that of the current plan"):
+    with pytest.raises(JournalDamaged, match="its hash is not the hash of the current plan"):
         await app.run(run.id)
     assert tools.calls == []
 

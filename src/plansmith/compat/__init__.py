@@ -1,1 +1,1 @@
-"""Faces of the five source systems: their names and calls, over Plansmith (floor 8)."""
+"""The interfaces of five other systems, implemented with Plansmith (floor 8)."""

@@ -1,1 +1,1 @@
-"""The shapes plans come and go in; `native` is Plansmith's own (floor 2)."""
+"""Plan formats: Plansmith's own (`native`) and those of other systems (floor 2)."""

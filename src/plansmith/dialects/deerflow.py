@@ -1,4 +1,4 @@
-"""DeerFlow's and deer-go's shape: research and processing steps, and a report of all of them."""
+"""DeerFlow's and deer-go's plan format: research and processing steps, and a report."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from plansmith.dialects.dialect import (
 from plansmith.dialects.habits import (
     Ids,
     Notes,
+    export_text,
     inputs_loss,
     losses,
     no_such_step,
     not_a_plan,
     objects,
-    prose_of,
+    raw_text,
+    result_inputs,
     result_text,
-    seen,
     snake,
     step_losses,
     text_of,
-    words_of,
 )
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -65,7 +65,7 @@ _OURS: Final = frozenset({"kind", "tool", "agent", "inputs", "instruction", "que
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How one system runs such a plan: all steps in turn, or the research side by side."""
+    """How a system runs such a plan: all steps in turn, or the research steps in parallel."""
 
     title: str
     in_turn: bool
@@ -75,7 +75,7 @@ DEERFLOW: Final = Manner("DeerFlow", in_turn=True)
 
 
 def recognises(value: Json) -> bool:
-    """Whether a value bears DeerFlow's marks."""
+    """Whether a value looks like DeerFlow's format."""
     if isinstance(value, list):
         return _are_steps(value)
     if not isinstance(value, dict):
@@ -87,29 +87,29 @@ def recognises(value: Json) -> bool:
 
 
 def _are_steps(values: Sequence[Json]) -> bool:
-    """Whether one of them bears a mark, and none is a step of our own language."""
+    """Whether one of them has DeerFlow's fields, and none is a step of our own language."""
     names = [{snake(name) for name in each} for each in values if isinstance(each, dict)]
     return any(each & _STEP_MARKS for each in names) and not any(each & _OURS for each in names)
 
 
 def read(value: Json) -> Reading:
-    """The plan in a value: the plan as such, or a bare list of its steps."""
+    """Reads a plan, or a bare list of its steps."""
     return read_research(value, DEERFLOW)
 
 
 def read_research(value: Json, manner: Manner) -> Reading:
-    """A plan of research; what a step needs to know of earlier ones becomes its inputs."""
+    """Reads a research plan; results that a step needs become its inputs."""
     notes = Notes()
     head: dict[str, Json] | None = {"steps": value} if isinstance(value, list) else None
     if isinstance(value, dict):
         head = notes.fields(value, _PLAN_FIELDS, aliases=_ALIASES)
-    # A plan that has enough context may leave the list of steps out altogether.
+    # A plan with enough context may have no list of steps at all.
     given = objects(head.get("steps", [])) if head else None
     if not head or given is None or (not given and not head.keys() - {"steps"}):
         return Reading(None, not_a_plan(manner.title, _HINT))
     enough = notes.flag(head.get("has_enough_context", False), "has_enough_context")
     steps = _steps(given, manner, notes)
-    title, thought = prose_of(head.get("title")), prose_of(head.get("thought"))
+    title, thought = raw_text(head.get("title")), raw_text(head.get("thought"))
     ids = [str(step["id"]) for step in steps]
     report: dict[str, Json] = {
         "id": REPORT,
@@ -128,7 +128,7 @@ def read_research(value: Json, manner: Manner) -> Reading:
 
 
 def report_instruction(about: str, names: Sequence[str]) -> str:
-    """What the reporter is told: the subject, and the result of every step."""
+    """Returns the reporter's instruction: the subject, and the result of every step."""
     subject = f": {escape_text(about)}" if about else "."
     if not names:
         return f"Answer from what is known already{subject}"
@@ -150,7 +150,7 @@ def _steps(given: Sequence[Json], manner: Manner, notes: Notes) -> list[dict[str
             continue
         name = ids.make(f"s{place}", place)
         fields = notes.fields(each, _STEP_FIELDS, aliases=_ALIASES, step=name)
-        title, words = prose_of(fields.get("title")), prose_of(fields.get("description"))
+        title, words = raw_text(fields.get("title")), raw_text(fields.get("description"))
         if not (title or words):
             notes.drop(
                 Sentence("shape.nothing_to_do", place=place), hint=Sentence("hint.give_description")
@@ -166,20 +166,20 @@ def _steps(given: Sequence[Json], manner: Manner, notes: Notes) -> list[dict[str
         }
         earlier = _earlier(steps, str(step["agent"]), manner)
         if earlier:
-            step["inputs"] = seen(earlier)
+            step["inputs"] = result_inputs(earlier)
         steps.append(step)
     return steps
 
 
 def _earlier(steps: Sequence[Mapping[str, Json]], agent: str, manner: Manner) -> list[str]:
-    """The steps whose results a step of this agent has to see."""
+    """Returns the steps whose results a step of this agent gets."""
     if not manner.in_turn and agent == RESEARCHER:
         return []
     return [str(step["id"]) for step in steps]
 
 
 def _agent(fields: Mapping[str, Json], step: str, notes: Notes) -> str:
-    """Who does a step: by its type, or by whether it needs a search when no type is usable."""
+    """Returns who does a step: by its type, else by whether it needs a search."""
     kind = text_of(fields.get("step_type")).lower()
     search = notes.flag(fields.get("need_web_search"), "need_web_search", step=step)
     if kind not in AGENTS:
@@ -198,13 +198,13 @@ def _agent(fields: Mapping[str, Json], step: str, notes: Notes) -> str:
 
 
 def write(plan: Plan, run: Run | None = None) -> Writing:
-    """The plan in DeerFlow's shape; with a run, with the results of the steps that are done."""
+    """Returns the plan in DeerFlow's format; with a run, with the results of finished steps."""
     notes = Notes()
     return Writing(write_research(plan, run, DEERFLOW, notes), tuple(notes.problems))
 
 
 def write_research(plan: Plan, run: Run | None, manner: Manner, notes: Notes) -> dict[str, Json]:
-    """The plan's research and processing; the report at its end goes without saying."""
+    """Writes the research and processing steps; the final report is implied."""
     held = ("goal", "locale", "thought", "enough_context")
     losses(plan, held, title=manner.title, notes=notes)
     ordered = in_order(plan)
@@ -234,7 +234,7 @@ def is_work(step: AnyStep) -> bool:
 
 
 def _is_report(step: AnyStep, plan: Plan, names: Sequence[str]) -> bool:
-    """Whether a step is the report that reading would put there again."""
+    """Whether a step is the report that `read` would add again."""
     about = plan.goal or plan.thought
     return isinstance(step, ReplyStep) and step.instruction == report_instruction(about, names)
 
@@ -242,7 +242,7 @@ def _is_report(step: AnyStep, plan: Plan, names: Sequence[str]) -> bool:
 def _written(
     step: AgentStep, before: Sequence[str], run: Run | None, manner: Manner, notes: Notes
 ) -> Json:
-    implied = seen(before) if manner.in_turn or step.agent == CODER else {}
+    implied = result_inputs(before) if manner.in_turn or step.agent == CODER else {}
     inputs_loss(step, step.inputs, implied, notes)
     step_losses(step, ("title", "agent", "task", "inputs"), title=manner.title, notes=notes)
     state = run.steps.get(step.id) if run else None
@@ -251,14 +251,14 @@ def _written(
     return {
         "need_web_search": step.agent == RESEARCHER,
         "title": step.title,
-        "description": words_of(step.task, notes, step=step.id),
+        "description": export_text(step.task, notes, step=step.id),
         "step_type": "research" if step.agent == RESEARCHER else "processing",
         "execution_res": result_text(run, step.id),
     }
 
 
 def schema() -> dict[str, Json]:
-    """The JSON Schema of a plan in this shape."""
+    """Returns the JSON Schema of a plan in this format."""
     text: Json = {"type": "string"}
     step: dict[str, Json] = {
         "need_web_search": {"type": "boolean"},

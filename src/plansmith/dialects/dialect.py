@@ -1,4 +1,4 @@
-"""Dialects: what every foreign plan shape offers, the shapes by name, and what they share."""
+"""Dialects: what every foreign plan format offers, a table by name, and shared functions."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, StepFields
 
-# The order in which a value is offered to them: the shapes with the plainest marks first.
+# The order in which dialects try to recognise a value: the most distinctive ones first.
 _OFFERED: Final = ("spring", "valuecell", "deerflow", "openmanus", "sage")
-# Two of Spring AI Alibaba's three shapes can also be asked for by name; it recognises all three.
+# Two of Spring AI Alibaba's three formats also have names; `spring` recognises all three.
 _PARTS: Final = {"jmanus": "spring.jmanus", "deepresearch": "spring.research"}
 DIALECTS: Final = (*_OFFERED, *_PARTS)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A plan out of a foreign value, or none, and all that is to be said of the reading."""
+    """A plan read from a foreign value, or None, and the problems of reading it."""
 
     plan: Plan | None
     problems: tuple[Problem, ...] = ()
@@ -37,7 +37,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """A plan in a foreign shape; `lost` names everything that the shape cannot hold."""
+    """A plan in a foreign format; `lost` names everything that the format cannot express."""
 
     value: Json
     lost: tuple[Problem, ...] = ()
@@ -48,7 +48,7 @@ Write = Callable[[Plan, Run | None], Writing]
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One foreign shape; `prompt` names the file of `planner/prompts` that asks a model for it."""
+    """A foreign plan format; `prompt` is the file in `planner/prompts` that asks for it."""
 
     name: str
     title: str
@@ -60,18 +60,18 @@ class Dialect:
 
 
 def left_behind(message: str, *, step: str | None = None, path: Path = ()) -> Problem:
-    """That something has no place in the other shape."""
+    """Returns the problem that the other format cannot express something."""
     hint = Sentence("hint.plan_kept")
     return problem("PS017", message, hint=hint, step=step, path=path)
 
 
 def place_id(place: int) -> str:
-    """The id of a step that is known only by its place, from 1."""
+    """Returns the id of a step that has only a position, from 1."""
     return f"s{place}"
 
 
 def data_of(template: Json, ids: Collection[str]) -> Json:
-    """Foreign data as a template: only a reference to one of these steps is one."""
+    """Returns foreign data as a template: only references to these steps count as references."""
     known = all(found.ref is not None and found.ref.step in ids for found in find(template))
     if known:
         return template
@@ -79,12 +79,12 @@ def data_of(template: Json, ids: Collection[str]) -> Json:
 
 
 def plain_text(template: str) -> str:
-    """A text of ours as others read it: quoted braces as braces, references as they stand."""
+    """Returns a text without escapes for braces; references stay as text."""
     return "".join(str(piece) for piece in pieces(template))
 
 
 def in_order(plan: Plan) -> list[AnyStep]:
-    """The steps one after the other, each behind what it needs; as listed when there is a ring."""
+    """Returns the steps in an order in which they can run; as listed if there is a cycle."""
     try:
         names = order(needs(plan))
     except InvalidPlan:
@@ -93,49 +93,49 @@ def in_order(plan: Plan) -> list[AnyStep]:
 
 
 def by_place(steps: Sequence[AnyStep]) -> tuple[AnyStep, ...]:
-    """The steps with ids after their places, and references that follow them."""
+    """Returns the steps with ids by position; references are updated."""
     names = {step.id: place_id(place) for place, step in enumerate(steps, start=1)}
     return rename_steps(Plan(steps=tuple(steps)), names).steps
 
 
 def order_losses(plan: Plan, steps: Sequence[AnyStep], *, title: str) -> Iterator[Problem]:
-    """One word on steps that could run side by side and are listed one after the other."""
+    """Reports steps that could run in parallel but are listed in turn."""
     graph = needs(plan)
     for first, then in pairwise(steps):
         if first.id not in upstream(graph, [then.id]):
-            told = Sentence("shape.in_turn", title=title, step=then.id)
-            yield left_behind(told, step=then.id, path=("after",))
+            message = Sentence("shape.in_turn", title=title, step=then.id)
+            yield left_behind(message, step=then.id, path=("after",))
             return
 
 
 def reference_losses(step: StepFields, *, title: str) -> Iterator[Problem]:
-    """A word on references, which others take for text."""
+    """Reports references, which other systems read as plain text."""
     refs = list(dict.fromkeys(map(str, step.refs())))
     if refs:
-        told = Sentence("shape.no_references", title=title, refs=[*refs])
-        yield left_behind(told, step=step.id)
+        message = Sentence("shape.no_references", title=title, refs=[*refs])
+        yield left_behind(message, step=step.id)
 
 
 def field_losses(
     fields: Mapping[str, Json], held: Collection[str], *, title: str, step: str | None = None
 ) -> Iterator[Problem]:
-    """A word on every field that a shape has no place for."""
+    """Reports every field that the format does not have."""
     for name, value in fields.items():
         if name not in held and value != "":
             code = "shape.no_step_field" if step else "shape.no_plan_field"
-            told = Sentence(code, title=title, name=name)
-            yield left_behind(told, step=step, path=(name,))
+            message = Sentence(code, title=title, name=name)
+            yield left_behind(message, step=step, path=(name,))
 
 
 def id_losses(steps: Sequence[AnyStep], *, title: str) -> Iterator[Problem]:
-    """One word on ids that are not those the places give."""
+    """Reports ids that the format replaces by positions."""
     names = {step.id: place_id(place) for place, step in enumerate(steps, start=1)}
     changed = [
         Sentence("shape.renamed", old=old, new=new) for old, new in names.items() if old != new
     ]
     if changed:
-        told = Sentence("shape.by_place", title=title, changes=[*changed])
-        yield left_behind(told, path=("id",))
+        message = Sentence("shape.by_place", title=title, changes=[*changed])
+        yield left_behind(message, path=("id",))
 
 
 def refers_to(step: StepFields, ids: Collection[str]) -> bool:
@@ -146,7 +146,7 @@ def refers_to(step: StepFields, ids: Collection[str]) -> bool:
 def closed(
     properties: Mapping[str, Json], required: Sequence[str] | None = None
 ) -> dict[str, Json]:
-    """The JSON Schema of an object with these fields and no others; all are required by default."""
+    """Returns the JSON Schema of an object with only these fields, by default all required."""
     made: dict[str, Json] = {"type": "object", "properties": dict(properties)}
     wanted: list[Json] = [*(properties if required is None else required)]
     if wanted:
@@ -157,14 +157,14 @@ def closed(
 def plan_schema(
     title: str, properties: Mapping[str, Json], required: Sequence[str] | None = None
 ) -> dict[str, Json]:
-    """The JSON Schema of a whole plan in a foreign shape."""
+    """Returns the JSON Schema of a whole plan in a foreign format."""
     head: dict[str, Json] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return head | {"title": title} | closed(properties, required)
 
 
 @cache
 def dialect(name: str) -> Dialect:
-    """The dialect of a name."""
+    """Returns the dialect with a name."""
     if name not in DIALECTS:
         hint = f"known: {', '.join(sorted(DIALECTS))}"
         raise Misconfigured(f"there is no dialect {name!r}", hint=hint)
@@ -173,5 +173,5 @@ def dialect(name: str) -> Dialect:
 
 
 def recognise(value: Json) -> str | None:
-    """The name of the dialect whose marks a value bears, if it bears any."""
+    """Returns the name of the first dialect that recognises a value, or None."""
     return next((name for name in _OFFERED if dialect(name).recognises(value)), None)

@@ -1,4 +1,4 @@
-"""Reading loose JSON of other systems: names, flags and numbers, with a note on every guess."""
+"""Reads loosely written JSON: field names, flags and numbers, with a note on every guess."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ _HINT: Final = Sentence("hint.look_meant")
 
 
 class Notes:
-    """What is to be said of one reading or writing."""
+    """The problems found while reading or writing one plan."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
     def say(self, message: str, *, step: str | None = None, path: Path = ()) -> None:
-        """Something was read although it is written in another way, or was left out."""
+        """Notes that something was read although it is written differently, or was left out."""
         self.problems.append(problem("PS013", message, hint=_HINT, step=step, path=path))
 
     def lose(self, message: str, *, step: str | None = None, path: Path = ()) -> None:
-        """Something has no place in the shape that is written."""
+        """Notes that the format cannot express something."""
         self.problems.append(left_behind(message, step=step, path=path))
 
     def drop(self, message: str, *, hint: str, path: Path = ()) -> None:
-        """A step cannot be read."""
+        """Notes that a step cannot be read."""
         self.problems.append(problem("PS014", message, hint=hint, path=path))
 
     def reading(self, document: Mapping[str, Json]) -> Reading:
-        """The plan of a document in our own language, with all that was noted on the way."""
+        """Reads a document in our own plan language; adds the notes so far."""
         made = read_native(dict(document))
         if isinstance(made, Plan):
             return Reading(made, tuple(self.problems))
@@ -64,7 +64,7 @@ class Notes:
         aliases: Mapping[str, str] | None = None,
         step: str | None = None,
     ) -> dict[str, Json]:
-        """The known fields, whatever the habit they are named by; others are told and left out."""
+        """Returns the known fields, also under other spellings; notes and drops the others."""
         found: dict[str, Json] = {}
         for name, each in value.items():
             plain = snake(name)
@@ -78,7 +78,7 @@ class Notes:
         return found
 
     def flag(self, value: Json, name: str, *, step: str | None = None) -> bool | None:
-        """A truth, also when it is written as a word or a number; None when there is none."""
+        """Reads a boolean, also from a word or a number; None if it is missing or unclear."""
         if value is None or isinstance(value, bool):
             return value
         word = str(value).strip().lower()
@@ -90,7 +90,7 @@ class Notes:
         return None
 
     def whole(self, value: Json, name: str, *, step: str | None = None) -> int | None:
-        """A whole number, also when it is written as a text; None when there is none."""
+        """Reads a whole number, also from text; None if it is missing or unclear."""
         if value is None or (isinstance(value, int) and not isinstance(value, bool)):
             return value
         try:
@@ -109,8 +109,8 @@ class Notes:
         self.say(message, step=step, path=(name,))
 
 
-def telling(write: Callable[[Plan, Run | None, Notes], dict[str, Json]]) -> Write:
-    """A way to write that keeps its own notes."""
+def with_notes(write: Callable[[Plan, Run | None, Notes], dict[str, Json]]) -> Write:
+    """Turns a writing function that takes notes into one that returns them."""
 
     def written(plan: Plan, run: Run | None = None) -> Writing:
         notes = Notes()
@@ -120,13 +120,13 @@ def telling(write: Callable[[Plan, Run | None, Notes], dict[str, Json]]) -> Writ
 
 
 class Ids:
-    """Ids for steps out of whatever the other side calls them; none is given twice."""
+    """Makes unique step ids from the names that other systems use."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
     def make(self, wanted: Json, place: int) -> str:
-        """An id like the wanted one, or one after the place."""
+        """Returns an id like the wanted one, or one made from the position."""
         plain = _NOT_SLUG.sub("_", str(wanted)).strip("_-")[:60] if wanted else ""
         name = free = plain or f"s{place}"
         number = 2
@@ -137,23 +137,23 @@ class Ids:
 
 
 def snake(name: str) -> str:
-    """A field's name in lower case with underscores, however it was written."""
+    """Returns a field name in lower case with underscores."""
     return _CAMEL.sub("_", name.strip()).replace("-", "_").replace(" ", "_").lower()
 
 
 def text_of(value: Json) -> str:
-    """A name or a word without the space around it, also when it is no text."""
+    """Returns a value as text without surrounding space."""
     return "" if value is None else value_text(value).strip()
 
 
-def prose_of(value: Json) -> str:
-    """A text as it stands, nothing when it is blank."""
+def raw_text(value: Json) -> str:
+    """Returns a value as text, unchanged; empty if it is blank."""
     text = "" if value is None else value_text(value)
     return text if text.strip() else ""
 
 
 def objects(value: Json) -> list[Json] | None:
-    """The list in a value: itself, or its JSON when it is written as a text; else None."""
+    """Returns a list, also from JSON text; else None."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -163,12 +163,12 @@ def objects(value: Json) -> list[Json] | None:
 
 
 def not_a_plan(title: str, hint: str) -> tuple[Problem, ...]:
-    """That a value is no plan of a shape."""
+    """Returns the problem that a value is not a plan in a format."""
     return (problem("PS001", Sentence("ps.not_plan_of", title=title), hint=hint),)
 
 
 def result_text(run: Run | None, step: str) -> str | None:
-    """What a step that is done has given, as text; None for every other."""
+    """Returns the result of a finished step as text; None for other steps."""
     state = run.steps.get(step) if run else None
     if state is None or state.status is not StepStatus.DONE:
         return None
@@ -178,14 +178,14 @@ def result_text(run: Run | None, step: str) -> str | None:
 
 
 def losses(plan: Plan, held: Iterable[str], *, title: str, notes: Notes) -> None:
-    """Tell which fields of the plan itself a shape has no place for."""
+    """Notes the fields of the plan itself that a format does not have."""
     given = {name: each for name, each in plan.to_json().items() if each}
     kept = {"schema_version", "steps", "revision", *held}
     notes.problems += field_losses(given, kept, title=title)
 
 
 def step_losses(step: StepFields, held: Iterable[str], *, title: str, notes: Notes) -> None:
-    """Tell which fields of a step a shape has no place for."""
+    """Notes the fields of a step that a format does not have."""
     kept = {"id", "kind", *held}
     notes.problems += field_losses(step.to_json(), kept, title=title, step=step.id)
 
@@ -193,24 +193,24 @@ def step_losses(step: StepFields, held: Iterable[str], *, title: str, notes: Not
 def inputs_loss(
     step: AgentStep, inputs: Mapping[str, Json], implied: Mapping[str, Json], notes: Notes
 ) -> None:
-    """Tell that a step would see other results than those its place in a shape gives it."""
+    """Notes that a step would get other results than its position in the format implies."""
     if inputs != implied:
-        told = Sentence("shape.inputs", names=[*implied] or Sentence("ps.nothing"))
-        notes.lose(told, step=step.id, path=("inputs",))
+        message = Sentence("shape.inputs", names=[*implied] or Sentence("ps.nothing"))
+        notes.lose(message, step=step.id, path=("inputs",))
 
 
 def no_such_step(step: AnyStep, *, title: str, notes: Notes) -> None:
-    """Tell that a shape has no place for a step of this kind."""
+    """Notes that a format has no step of this kind."""
     notes.lose(Sentence("shape.no_such_kind", title=title, kind=step.kind), step=step.id)
 
 
-def seen(names: Iterable[str]) -> dict[str, Json]:
-    """Inputs that show a step the results of earlier ones, and so make it wait for them."""
+def result_inputs(names: Iterable[str]) -> dict[str, Json]:
+    """Returns inputs that refer to the results of earlier steps."""
     return {name: {FROM: name} for name in names}
 
 
-def words_of(text: str, notes: Notes, *, step: str) -> str:
-    """A text as the other side reads it; references have no meaning there and are told."""
+def export_text(text: str, notes: Notes, *, step: str) -> str:
+    """Returns a text for the other system; notes references, which become plain text there."""
     refs = [str(piece) for piece in pieces(text) if isinstance(piece, Ref)]
     if refs:
         notes.lose(Sentence("shape.references_as_text", refs=[*refs]), step=step)

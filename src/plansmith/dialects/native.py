@@ -1,4 +1,4 @@
-"""Plansmith's own plan language: JSON and YAML in and out, and its flat JSON Schema."""
+"""Plansmith's own plan language: reads and writes JSON and YAML; has a flat JSON Schema."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_PROBLEMS: Final = 100
 
 
 def read_plan(source: object) -> Plan | list[Problem]:
-    """A plan from JSON or YAML text, bytes or a plain value; or what keeps it from being one."""
+    """Reads a plan from JSON or YAML text, bytes or a plain value; else returns problems."""
     if isinstance(source, Plan):
         return source
     if isinstance(source, (str, bytes)):
@@ -42,7 +42,7 @@ def read_plan(source: object) -> Plan | list[Problem]:
 
 
 def read(value: object) -> Plan | list[Problem]:
-    """A plan from a plain value."""
+    """Reads a plan from a plain value."""
     found = [_flaw_problem(flaw) for flaw in flaws(value)]
     if found:
         return _shortened(found)
@@ -72,12 +72,12 @@ def _read_object(value: dict[str, Json]) -> Plan | list[Problem]:
 
 
 def to_json(plan: Plan) -> str:
-    """The plan as JSON for people and files."""
+    """Returns the plan as JSON for people and files."""
     return json.dumps(plan.to_json(), indent=2, ensure_ascii=False) + "\n"
 
 
 def to_yaml(plan: Plan) -> str:
-    """The plan as YAML for people to edit."""
+    """Returns the plan as YAML for people to edit."""
     return write_yaml(plan.to_json())
 
 
@@ -96,7 +96,7 @@ def _flaw_problem(flaw: Flaw) -> Problem:
 
 
 def _problem_of(detail: Mapping[str, Any], value: dict[str, Json]) -> Problem:
-    """One of pydantic's errors, in our words and with the step it is about."""
+    """Turns a pydantic error into a problem, with the step it belongs to."""
     path = _without_tags(detail["loc"])
     step, inside = _split_step(path, value)
     name = path[-1] if path else ""
@@ -122,7 +122,7 @@ def _problem_of(detail: Mapping[str, Any], value: dict[str, Json]) -> Problem:
 
 
 def _without_tags(loc: tuple[str | int, ...]) -> Path:
-    """The place as a reader sees it, without the names pydantic gives to the kinds."""
+    """Returns the place without the names that pydantic adds for the kinds of steps."""
     path: list[str | int] = []
     for index, part in enumerate(loc):
         behind_step = index == 2 and loc[0] == "steps"
@@ -150,11 +150,11 @@ def _field_names(place: Path, *, in_step: bool) -> Iterable[str]:
 
 
 def schema(*, for_models: bool = False) -> dict[str, Json]:
-    """The JSON Schema of a plan, flat: no references, no unions, one object for all steps.
+    """Returns the JSON Schema of a plan: no references, no unions, one object for all steps.
 
-    Decoders that constrain a model handle few features of JSON Schema; what this one lets
-    through too much (a tool step without `tool`) the reader catches. A large model has no use for
-    the style of a reply: it says in the instruction what it wants.
+    Decoders that constrain a model support few features of JSON Schema. This one allows too much,
+    such as a tool step without `tool`; the reader reports that. A large model gets no `style` for
+    replies: it writes the style into the instruction.
     """
     without = {"style"} if for_models else set[str]()
     step = _flat(STEP_TYPES, without)
@@ -207,7 +207,7 @@ _KEPT: Final = ("type", "enum", "pattern", "minimum", "maximum", "exclusiveMinim
 
 
 def _simple(field: dict[str, Any]) -> Json:
-    """A field's schema without titles, defaults and the choice of null."""
+    """Returns a field's schema without titles, defaults and null."""
     for choice in field.get("anyOf", []):
         if choice.get("type") != "null":
             return _simple({**choice, **{k: v for k, v in field.items() if k != "anyOf"}})

@@ -1,4 +1,4 @@
-"""OpenManus' shape: a title and steps in words, each with a status, notes and maybe an agent."""
+"""OpenManus' plan format: a title and steps in words, with status, notes and agent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from plansmith.dialects.dialect import (
     plan_schema,
     reference_losses,
 )
-from plansmith.dialects.habits import Notes, not_a_plan, objects, prose_of, text_of
+from plansmith.dialects.habits import Notes, not_a_plan, objects, raw_text, text_of
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
@@ -34,7 +34,7 @@ from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep,
 from plansmith.text import clip
 
 TITLE: Final = "OpenManus"
-PRIMARY: Final = "primary"  # who runs a step that names nobody
+PRIMARY: Final = "primary"  # who runs a step that names no agent
 NOT_STARTED: Final = "not_started"
 STATUSES: Final[Mapping[StepStatus, str]] = {
     StepStatus.WAITING: NOT_STARTED,
@@ -59,7 +59,7 @@ _CAPITAL_TAG: Final = re.compile(r"\[([A-Z][A-Z_]+)\]")
 
 
 def recognises(value: Json) -> bool:
-    """Whether a value bears the marks of the planning tool: steps in words, under a title."""
+    """Whether a value looks like a plan of OpenManus' planning tool."""
     fields = _fields(value) if isinstance(value, dict) else None
     if fields is None:
         return False
@@ -73,7 +73,7 @@ def _is_text(value: Json) -> bool:
 
 
 def _fields(value: Json) -> dict[str, Json] | None:
-    """The arguments of the planning function, also inside a call of it."""
+    """Returns the arguments of the planning function, also from a whole call of it."""
     for _ in range(4):
         if isinstance(value, str):
             value = _json(value)
@@ -98,7 +98,7 @@ def _json(text: str) -> Json:
 
 
 def read(value: Json) -> Reading:
-    """The plan in a call of the planning function, a stored plan, or a list of steps."""
+    """Reads a call of the planning function, a stored plan, or a list of steps."""
     fields = {"steps": value} if isinstance(value, list) else _fields(value)
     notes = Notes()
     texts = _texts(fields.get("steps"), notes) if fields is not None else None
@@ -109,7 +109,7 @@ def read(value: Json) -> Reading:
     if any(each != NOT_STARTED for each in objects(fields.get("step_statuses")) or ()):
         notes.say(Sentence("shape.statuses"))
     remarks = objects(fields.get("step_notes")) or []
-    document: dict[str, Json] = {"goal": prose_of(fields.get("title")), "steps": []}
+    document: dict[str, Json] = {"goal": raw_text(fields.get("title")), "steps": []}
     if fields.get("plan_id"):
         document["id"] = text_of(fields["plan_id"])
     document["steps"] = [*plan_steps(texts, [text_of(each) for each in remarks])]
@@ -117,7 +117,7 @@ def read(value: Json) -> Reading:
 
 
 def _texts(steps: Json, notes: Notes) -> dict[str, str] | None:
-    """The steps in words by their ids, from texts, objects or one text with a line a step."""
+    """Returns the step texts by id, from texts, objects, or one text with a line per step."""
     if isinstance(steps, str):
         lines = [_NUMBERED.sub("", line).strip() for line in steps.splitlines()]
         steps = [line for line in lines if line]
@@ -149,9 +149,9 @@ def _text_in(step: Json, place: int, notes: Notes) -> str:
 def plan_steps(
     texts: Mapping[str, str], notes: Sequence[str] = (), *, references: bool = True
 ) -> list[dict[str, Json]]:
-    """Steps in words, by id and in order, as agent steps that follow each other.
+    """Returns texts, by id and in order, as agent steps that follow each other.
 
-    Without `references` braces are words too, and the words come back exactly.
+    Without `references` braces are plain text, and texts are read back unchanged.
     """
     made: list[dict[str, Json]] = []
     for place, (name, text) in enumerate(texts.items()):
@@ -166,20 +166,20 @@ def plan_steps(
 
 
 def split_tag(text: str) -> tuple[str, str]:
-    """The agent that a step names, if any, and the task; a tag in the middle stays in the text."""
+    """Splits a step into the agent that it names first, if any, and the task."""
     leading = _LEADING_TAG.match(text)
     if leading:
         agent, rest = leading.group(1), text[leading.end() :]
-        # What cannot be put in front again, as it was, stays where it is.
+        # A tag that could not be written back unchanged stays in the text.
         return agent, text if agent == PRIMARY or f"[{agent}]" in rest else rest
     inside = _CAPITAL_TAG.search(text)
     return (inside.group(1) if inside else ""), text
 
 
 def step_text(step: AnyStep, *, degraded: bool = False) -> str:
-    """A step in words, with its agent in front where the words do not name it.
+    """Returns a step as text, with its agent in front if the text does not name it.
 
-    The general steps of a plan that only stands in are their titles, for whoever runs them.
+    The general steps of a fallback plan are written as their titles only.
     """
     if degraded and step.title:
         return step.title
@@ -190,7 +190,7 @@ def step_text(step: AnyStep, *, degraded: bool = False) -> str:
 
 
 def in_words(step: AnyStep) -> str:
-    """What a step of any kind does, as words for an agent."""
+    """Describes what a step of any kind does, as a task for an agent."""
     match step:
         case AgentStep():
             return step.task
@@ -207,7 +207,7 @@ def in_words(step: AnyStep) -> str:
 
 
 def _bare(inputs: Mapping[str, Json]) -> dict[str, Json]:
-    """Inputs without the marks of data, where nothing in the data could be read as a reference."""
+    """Returns inputs without `$literal`, if nothing in the data looks like a reference."""
     return {name: _data(each) for name, each in inputs.items()}
 
 
@@ -218,7 +218,7 @@ def _data(value: Json) -> Json:
 
 
 def write(plan: Plan, run: Run | None = None) -> Writing:
-    """The plan as the planning tool keeps it; with a run, statuses, results and errors too."""
+    """Returns the plan as the planning tool stores it; with a run, with statuses and results."""
     steps = [step for step in in_order(plan) if not step.disabled]
     off = [step.id for step in plan.steps if step.disabled]
     lost = [left_behind(Sentence("shape.off_left_out"), step=name) for name in off]
@@ -252,12 +252,12 @@ def _step_losses(step: AnyStep) -> Iterator[Problem]:
 
 
 def _note(step: AnyStep, state: StepState) -> str:
-    """What a person noted, or else what came of the step."""
+    """Returns the person's note, else the result or error of the step."""
     return clip(step.why or state.error or text_of(state.result), _LONGEST_NOTE)
 
 
 def schema() -> dict[str, Json]:
-    """The JSON Schema of what the planning function is called with to make a plan."""
+    """Returns the JSON Schema of the planning function's arguments for a new plan."""
     properties: dict[str, Json] = {
         "command": {"type": "string", "enum": ["create"]},
         "title": {"type": "string"},

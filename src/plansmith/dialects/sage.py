@@ -1,4 +1,4 @@
-"""SAGE's shape: a list of tool calls and replies, run one after the other."""
+"""SAGE's plan format: a list of tool calls and replies, run in turn."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _HINT: Final = Sentence(
 )
 _WRAPPERS: Final = ("steps", "plan")
 _OF_THE_RUN: Final = frozenset({"observations", "answer"})
-# A step that has one of these is a step of our own language, in other words.
+# A step with one of these fields is a step of our own language.
 _NATIVE: Final = frozenset({"id", "kind", "inputs", "instruction", "tool", "after"})
 _RESULTS: Final = re.compile(r"\n\n\{\{[\w-]+\}\}(?:\n\{\{[\w-]+\}\})*\Z")
 
 
 def recognises(value: Json) -> bool:
-    """Whether a value bears SAGE's marks."""
+    """Whether a value looks like SAGE's format."""
     steps = [each for each in _steps(value) or () if isinstance(each, dict)]
     return bool(steps) and all(map(_is_step, steps))
 
@@ -66,12 +66,12 @@ def _steps(value: Json) -> Sequence[Json] | None:
 
 
 def read(value: Json) -> Reading:
-    """The plan in a list of SAGE's steps, bare or wrapped; its order is kept."""
+    """Reads a list of SAGE's steps, bare or wrapped; keeps its order."""
     steps, notes = _steps(value), Notes()
     if steps is None:
         return Reading(None, not_a_plan(TITLE, _HINT))
     if isinstance(value, dict):
-        _tell_head(value, notes)
+        _note_head(value, notes)
     made: list[dict[str, Json]] = []
     for place, raw in enumerate(steps, start=1):
         step = _step(raw, place, notes, [str(each["id"]) for each in made])
@@ -80,7 +80,7 @@ def read(value: Json) -> Reading:
     return notes.reading({"steps": [*made]})
 
 
-def _tell_head(value: dict[str, Json], notes: Notes) -> None:
+def _note_head(value: dict[str, Json], notes: Notes) -> None:
     for name in value:
         if name in _OF_THE_RUN:
             notes.say(Sentence("shape.of_run", name=name), path=(name,))
@@ -89,7 +89,7 @@ def _tell_head(value: dict[str, Json], notes: Notes) -> None:
 
 
 def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[str, Json] | None:
-    """One step, its kind told by its fields when it does not say; None with a problem."""
+    """Reads one step; guesses a missing kind from its fields; None with a problem."""
     path = ("steps", place - 1)
     if not isinstance(raw, dict):
         notes.drop(
@@ -122,7 +122,7 @@ def _arguments(value: Json) -> dict[str, Json] | None:
 
 
 def _reply(raw: dict[str, Json], place: int, before: Sequence[str]) -> dict[str, Json]:
-    """A reply that is worded once the steps before it have run, from what they gave."""
+    """Returns a reply that is written from the results of the steps before it."""
     text = data_of(text_of(raw.get("text")), before)
     refers = any(found.ref is not None for found in find(text))
     if before and not refers:
@@ -131,7 +131,7 @@ def _reply(raw: dict[str, Json], place: int, before: Sequence[str]) -> dict[str,
 
 
 def _behind(step: dict[str, Json], made: Sequence[dict[str, Json]]) -> dict[str, Json]:
-    """The step after the one before it: SAGE has no other order."""
+    """Lets the step wait for the one before it: SAGE has no other order."""
     if not made:
         return step
     last = str(made[-1]["id"])
@@ -142,7 +142,7 @@ def _behind(step: dict[str, Json], made: Sequence[dict[str, Json]]) -> dict[str,
 
 
 def write(plan: Plan, run: Run | None = None) -> Writing:
-    """SAGE's list of steps; with a run, the observations of its steps and the answer too."""
+    """Returns SAGE's list of steps; with a run, also the observations and the answer."""
     steps = in_order(plan)
     kept, lost = _kept(steps)
     lost += order_losses(plan, kept, title=TITLE)
@@ -153,12 +153,12 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
     if run is None:
         return Writing(value, tuple(lost))
     observations: list[Json] = list(_observations(kept, run))
-    told: dict[str, Json] = {"plan": value, "observations": observations}
-    return Writing(told | {"answer": _answer(kept, run)}, tuple(lost))
+    answer: dict[str, Json] = {"plan": value, "observations": observations}
+    return Writing(answer | {"answer": _answer(kept, run)}, tuple(lost))
 
 
 def _kept(steps: Sequence[AnyStep]) -> tuple[list[AnyStep], list[Problem]]:
-    """The steps that SAGE has, and a word on the others and on all that they lose."""
+    """Returns the steps that SAGE can express, and problems for everything that is lost."""
     kept: list[AnyStep] = []
     lost: list[Problem] = []
     gone: set[str] = set()
@@ -197,12 +197,12 @@ def _written(step: AnyStep) -> Json:
     if isinstance(step, ToolStep):
         arguments = {key: _value(each) for key, each in step.inputs.items()}
         return {"type": "tool", "name": step.tool, "arguments": arguments}
-    said = step.question if isinstance(step, AskStep) else str(getattr(step, "instruction", ""))
-    return {"type": "reply", "text": plain_text(_RESULTS.sub("", said))}
+    text = step.question if isinstance(step, AskStep) else str(getattr(step, "instruction", ""))
+    return {"type": "reply", "text": plain_text(_RESULTS.sub("", text))}
 
 
 def _value(template: Json) -> Json:
-    """An argument as others read it: data that was kept apart from references is data again."""
+    """Returns an argument as plain data, without `$literal`."""
     if isinstance(template, str):
         return plain_text(template)
     if isinstance(template, dict) and template.keys() == {"$literal"}:
@@ -211,7 +211,7 @@ def _value(template: Json) -> Json:
 
 
 def _observations(steps: Sequence[AnyStep], run: Run) -> Iterator[Json]:
-    """One for every tool step that came to an end."""
+    """Returns one observation for every tool step that ended."""
     for place, step in enumerate(steps):
         state = run.steps.get(step.id, StepState())
         ended = state.status in (StepStatus.DONE, StepStatus.FAILED, StepStatus.UNKNOWN)
@@ -235,7 +235,7 @@ def _milliseconds(state: StepState) -> int:
 
 
 def _answer(steps: Sequence[AnyStep], run: Run) -> str:
-    """What was replied, or else the report."""
+    """Returns the reply, else the report."""
     for step in reversed(steps):
         state = run.steps.get(step.id, StepState())
         if isinstance(step, ReplyStep) and state.status is StepStatus.DONE:
@@ -244,7 +244,7 @@ def _answer(steps: Sequence[AnyStep], run: Run) -> str:
 
 
 def schema() -> dict[str, Json]:
-    """The JSON Schema of a SAGE plan, wrapped: many decoders want an object at the top."""
+    """Returns the JSON Schema of a SAGE plan in an object, since many decoders need one."""
     properties: dict[str, Json] = {
         "type": {"type": "string", "enum": ["tool", "reply"]},
         "name": {"type": "string"},

@@ -1,8 +1,8 @@
-"""Strict JSON and a JSON-like subset of YAML, read into plain values or into problems.
+"""Reads strict JSON and a JSON-like subset of YAML into plain values or problems.
 
-YAML is for people: comments, block texts, no quotes. What makes YAML surprising is left out:
-only `true`, `false`, `null` and JSON numbers are anything but text, and anchors, tags and
-several documents are refused.
+YAML is for people: comments, block texts, no quotes. Its surprises are left out: everything but
+`true`, `false`, `null` and JSON numbers is text, and anchors, tags and several documents are
+refused.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _NO_NUMBER: Final = re.compile(r"[-+]?\.(?:inf|nan)", re.IGNORECASE)
 
 
 class Reading(NamedTuple):
-    """A value read from a text; it counts only when there are no problems."""
+    """A value read from a text; it is valid only if there are no problems."""
 
     value: Json
     problems: list[Problem]
 
 
 class _Refused(Exception):
-    """A text that cannot be read on."""
+    """Raised for a text that cannot be read."""
 
     def __init__(self, found: Problem) -> None:
         super().__init__(found.message)
@@ -40,7 +40,7 @@ class _Refused(Exception):
 
 
 def read_text(text: str | bytes) -> Reading:
-    """The value of a text: JSON when it begins with a bracket, else YAML."""
+    """Reads a text: as JSON if it begins with a bracket, else as YAML."""
     try:
         decoded = _decode(text)
         is_json = decoded.lstrip()[:1] in ("{", "[")
@@ -50,7 +50,7 @@ def read_text(text: str | bytes) -> Reading:
 
 
 def write_yaml(value: Json) -> str:
-    """A value as YAML that `read_text` reads back as the same value."""
+    """Returns a value as YAML that `read_text` reads back unchanged."""
     return yaml.dump(
         value,
         Dumper=_Dumper,
@@ -117,12 +117,12 @@ def _too_deep(path: Path) -> Problem:
     return problem("PS007", message, hint=Sentence("hint.flatten"), path=path[:8])
 
 
-_parse_events: Any = vars(yaml)["parse"]  # yaml's own types leave its events unknown
+_parse_events: Any = vars(yaml)["parse"]  # yaml's type stubs do not describe its events
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Yaml:
-    """A value built from YAML's events, one after the other, without recursion."""
+    """Builds a value from YAML events without recursion."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -214,12 +214,12 @@ def _yaml_syntax(error: yaml.YAMLError) -> Problem:
 
 
 _Dumper: Any = type("_Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})
-# YAML 1.1 takes 1e5 for text and we take it for a number, so such a text needs quotes.
+# YAML 1.1 reads 1e5 as text, but we read it as a number, so such a text needs quotes.
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-0123456789"))
 
 
 def _is_block_line(line: str) -> bool:
-    """Whether a line keeps its every character in a block text."""
+    """Whether a block text keeps every character of a line."""
     return line == line.strip() and line.isprintable()
 
 

@@ -1,4 +1,4 @@
-"""Tool lists as other systems write them: MCP, OpenAI functions, SAGE's table, JSON lines."""
+"""Reads lists of tools as other systems write them: MCP, OpenAI functions, SAGE, JSON lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HINT = 'give {"name": {"description", "input_schema"}}, a list of tools, or JSO
 
 
 def read_tools(text: str) -> list[ToolSpec]:
-    """The tools of a text in any of the usual shapes; names must be distinct."""
+    """Reads the tools in a text of any usual format; names must be distinct."""
     specs = [tool_spec(entry) for entry in _entries(_load(text))]
     seen: set[str] = set()
     for spec in specs:
@@ -42,7 +42,7 @@ def _entries(value: Json) -> list[Mapping[str, Json]]:
     if isinstance(value, dict):
         value = [{**_entry(each), "name": name} for name, each in value.items()]
     if not isinstance(value, list):
-        raise Misconfigured("the tools are neither a table nor a list", hint=_HINT)
+        raise Misconfigured("the tools are neither an object nor a list", hint=_HINT)
     return [_entry(each) for each in value]
 
 

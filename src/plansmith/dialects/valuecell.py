@@ -1,4 +1,4 @@
-"""ValueCell's shapes: what its planner answers, and the execution plan with its tasks."""
+"""ValueCell's plan formats: its planner's answer, and the execution plan with its tasks."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from plansmith.dialects.dialect import Dialect, Reading, Writing, closed, in_ord
 from plansmith.dialects.habits import (
     Ids,
     Notes,
+    export_text,
     losses,
     no_such_step,
     not_a_plan,
     objects,
-    prose_of,
+    raw_text,
     snake,
     step_losses,
     text_of,
-    words_of,
 )
 from plansmith.dialects.native import read as read_native
 from plansmith.plan.data import Json
@@ -52,7 +52,7 @@ _PLAN_FIELDS: Final = frozenset(
 _TASK_FIELDS: Final = frozenset(
     {"task_id", "title", "query", "agent_name", "pattern", "schedule_config"}
 )
-# What belongs to a run and its conversation; a plan is the same without it.
+# Fields of a run and its conversation; a plan does not need them.
 _OF_THE_RUN: Final = frozenset(
     {
         *("conversation_id", "thread_id", "user_id", "session_id", "status", "created_at"),
@@ -72,7 +72,7 @@ _ALIASES: Final = {
 
 
 def recognises(value: Json) -> bool:
-    """Whether a value bears ValueCell's marks."""
+    """Whether a value looks like ValueCell's format."""
     if isinstance(value, list):
         return bool(value) and all(_is_task(each) for each in value)
     if not isinstance(value, dict):
@@ -91,7 +91,7 @@ def _is_task(value: Json) -> bool:
 
 
 def read(value: Json) -> Reading:
-    """The plan in an answer of ValueCell's planner, an execution plan, or a list of tasks."""
+    """Reads an answer of ValueCell's planner, an execution plan, or a list of tasks."""
     notes = Notes()
     head = _head(value, notes)
     tasks = objects(head.get("tasks")) if head is not None else None
@@ -99,19 +99,19 @@ def read(value: Json) -> Reading:
         return Reading(None, not_a_plan(TITLE, _HINT))
     steps, schedules = _tasks(tasks or [], notes)
     adequate = notes.flag(head.get("adequate", True), "adequate")
-    guidance = prose_of(head.get("guidance_message"))
+    guidance = raw_text(head.get("guidance_message"))
     if not steps and not notes.problems and not guidance:
-        guidance = prose_of(head.get("reason"))
+        guidance = raw_text(head.get("reason"))
     if adequate is False:
-        # Not to be run as it is, whatever else can be read of it: every task waits for an answer.
-        guidance = guidance or prose_of(head.get("reason")) or _UNCLEAR
+        # Must not run as it is: every task waits for an answer first.
+        guidance = guidance or raw_text(head.get("reason")) or _UNCLEAR
         answer: Json = [GUIDANCE]
         steps = [{**step, "after": answer} for step in steps]
     if guidance and (adequate is False or not steps):
         steps.append({"id": GUIDANCE, "kind": "ask", "question": escape_text(guidance)})
     document: dict[str, Json] = {
-        "goal": prose_of(head.get("orig_query")),
-        "thought": prose_of(head.get("reason")),
+        "goal": raw_text(head.get("orig_query")),
+        "thought": raw_text(head.get("reason")),
         "enough_context": adequate is not False and bool(tasks),
         "steps": [*steps],
     }
@@ -122,7 +122,7 @@ def read(value: Json) -> Reading:
 
 
 def _read_as(document: dict[str, Json], notes: Notes) -> Reading:
-    """The plan of a document; a schedule that cannot be read takes nothing else with it."""
+    """Reads a document as a plan; an unreadable schedule is dropped alone."""
     made = read_native(document)
     flaws = () if isinstance(made, Plan) else tuple(made)
     if flaws and "schedule" in document:
@@ -141,18 +141,17 @@ def _head(value: Json, notes: Notes) -> dict[str, Json] | None:
 
 
 def _without_run(value: Mapping[str, Json], notes: Notes) -> dict[str, Json]:
-    """The object without what belongs to a run, which is told once."""
+    """Returns the object without the fields of a run; notes once what was removed."""
     of_run = [name for name, each in value.items() if snake(name) in _OF_THE_RUN and each]
     if of_run:
-        told = ", ".join(of_run)
-        notes.say(Sentence("shape.run_fields", fields=told))
+        notes.say(Sentence("shape.run_fields", fields=", ".join(of_run)))
     return {name: each for name, each in value.items() if snake(name) not in _OF_THE_RUN}
 
 
 def _tasks(
     tasks: Sequence[Json], notes: Notes
 ) -> tuple[list[dict[str, Json]], list[dict[str, Json]]]:
-    """The steps, and the schedule of each; an empty one for a task that runs once."""
+    """Returns the steps and the schedule of each; an empty one for a task that runs once."""
     ids, steps, schedules = Ids(), list[dict[str, Json]](), list[dict[str, Json]]()
     for place, task in enumerate(tasks, start=1):
         if not isinstance(task, dict):
@@ -160,7 +159,7 @@ def _tasks(
             notes.drop(Sentence("shape.no_task", place=place, text=repr(str(task)[:80])), hint=hint)
             continue
         fields = notes.fields(_without_run(task, notes), _TASK_FIELDS, aliases=_ALIASES)
-        title, query = prose_of(fields.get("title")), prose_of(fields.get("query"))
+        title, query = raw_text(fields.get("title")), raw_text(fields.get("query"))
         agent, name = text_of(fields.get("agent_name")), ids.make(fields.get("task_id"), place)
         if not agent or not (query or title):
             missing = "agent_name" if not agent else "query"
@@ -202,7 +201,7 @@ def _schedule(fields: Mapping[str, Json], step: str, notes: Notes) -> dict[str, 
 
 
 def _one_schedule(schedules: Sequence[dict[str, Json]], notes: Notes) -> dict[str, Json]:
-    """The one schedule of a plan; tasks that differ in it cannot be one plan."""
+    """Returns the one schedule of all tasks; tasks with different ones are not one plan."""
     if any(each != schedules[0] for each in schedules[1:]):
         message = Sentence("shape.schedules")
         hint = Sentence("hint.plan_each")
@@ -212,7 +211,7 @@ def _one_schedule(schedules: Sequence[dict[str, Json]], notes: Notes) -> dict[st
 
 
 def write(plan: Plan, run: Run | None = None) -> Writing:
-    """What its planner would have answered; with a run, the execution plan with its tasks."""
+    """Returns the planner's answer for this plan; with a run, the execution plan with its tasks."""
     notes = Notes()
     losses(plan, ("goal", "thought", "enough_context", "schedule", "id"), title=TITLE, notes=notes)
     timing = _timing(plan, notes)
@@ -222,7 +221,7 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
         if isinstance(step, AgentStep):
             tasks.append(_task(step, timing, run, notes))
         elif isinstance(step, AskStep) and step.id == GUIDANCE:
-            guidance = words_of(step.question, notes, step=step.id)
+            guidance = export_text(step.question, notes, step=step.id)
         else:
             no_such_step(step, title=TITLE, notes=notes)
     if tasks and plan.enough_context is bool(guidance):
@@ -245,7 +244,7 @@ def _task(step: AgentStep, timing: dict[str, Json], run: Run | None, notes: Note
     task: dict[str, Json] = {
         "task_id": step.id,
         "title": step.title,
-        "query": words_of(step.task, notes, step=step.id),
+        "query": export_text(step.task, notes, step=step.id),
         "agent_name": step.agent,
         "pattern": "recurring" if timing else "once",
         "schedule_config": timing or None,
@@ -293,7 +292,7 @@ def _moment(at: datetime | None) -> Json:
 
 
 def schema() -> dict[str, Json]:
-    """The JSON Schema of what ValueCell's planner answers."""
+    """Returns the JSON Schema of the answer of ValueCell's planner."""
     text: Json = {"type": "string"}
     config: dict[str, Json] = {
         "interval_minutes": {"type": "integer", "minimum": 1},

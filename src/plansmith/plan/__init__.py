@@ -1,1 +1,1 @@
-"""What a plan is: pure data and functions, nothing that waits (floor 1)."""
+"""Plans, runs and events as pure data and functions, without I/O (floor 1)."""

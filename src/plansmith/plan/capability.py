@@ -28,12 +28,12 @@ class Effect(StrEnum):
 _RANK: Final = {Effect.READ: 0, Effect.WRITE: 1, Effect.FINAL: 2}
 
 
-# Whoever writes a schema as a plain dictionary should not need our JSON type for it.
+# Lets callers write a schema as a plain dictionary, without our JSON type.
 Schema = dict[str, Any]
 
 
 class ToolSpec(Record):
-    """A tool as a planner sees it. Nothing said means: it writes, anywhere, once only."""
+    """A tool as a planner sees it; by default it writes, anywhere, and must not be repeated."""
 
     name: str = Field(min_length=1, max_length=200)
     description: str = ""
@@ -75,7 +75,7 @@ _SCHEMA_NAMES: Final = ("input_schema", "inputSchema", "parameters")
 
 
 def tool_specs(tools: Tools) -> tuple[ToolSpec, ...]:
-    """Tools given as specs, or as `{name: {"description", "input_schema"}}`, as specs."""
+    """Returns specs for tools given as specs or as `{name: {"description", "input_schema"}}`."""
     if not isinstance(tools, Mapping):
         return tuple(tools)
     return tuple(
@@ -85,7 +85,7 @@ def tool_specs(tools: Tools) -> tuple[ToolSpec, ...]:
 
 
 def tool_spec(entry: Mapping[str, object]) -> ToolSpec:
-    """A tool from a description in one of the usual shapes; what is no part of a spec is left."""
+    """Reads a tool description in one of the usual shapes; ignores fields that no spec has."""
     known = {key: entry[key] for key in ToolSpec.model_fields if entry.get(key) is not None}
     schemas = (entry[name] for name in _SCHEMA_NAMES if isinstance(entry.get(name), dict))
     known["input_schema"] = next(schemas, dict[str, object]())

@@ -1,4 +1,4 @@
-"""JSON values: their type, limits, canonical text and hash; the words all other modules use."""
+"""JSON values: their type, limits, canonical text and hash."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ _encode: Final = json.JSONEncoder(
 
 
 class Record(BaseModel):
-    """An immutable value, equal to another one when both say the same in JSON."""
+    """An immutable value; two are equal when their JSON is equal."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def to_json(self) -> dict[str, Json]:
-        """The value as plain JSON, without fields that are at their default."""
+        """Returns the value as plain JSON, without fields that have their default value."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
     def shown_json(self, locale: str = "en") -> dict[str, Json]:
-        """As `to_json`, with sentences as text in the reader's language; as stored without one."""
+        """Returns the JSON with sentences as text in a language; as stored when none is given."""
         return self.model_dump(mode="json", exclude_defaults=True, context={"locale": locale})
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with other values in some fields, validated like a new one."""
+        """Returns a copy with some fields changed; the copy is validated."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self).model_validate(fields | changes)
 
-    # pydantic would call True, 1 and 1.0 equal; to a tool they are not.
+    # pydantic treats True, 1 and 1.0 as equal; tools do not.
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Record):
             return NotImplemented
@@ -60,7 +60,7 @@ class Record(BaseModel):
 
 
 def canonical_json(value: object) -> bytes:
-    """The one text of a JSON value: sorted keys, no spaces, UTF-8."""
+    """Returns the one canonical text of a JSON value: sorted keys, no spaces, UTF-8."""
     return _encode(value).encode()
 
 
@@ -70,18 +70,18 @@ def content_hash(value: object) -> str:
 
 
 class Content(NamedTuple):
-    """A value as its canonical text, and the hash that names it: made once, kept as it is."""
+    """A value as canonical text together with its content hash."""
 
     digest: str
     text: bytes
 
     def value(self) -> Json:
-        """The value, anew: nobody else holds it."""
+        """Parses the text; every call returns a new object."""
         return cast("Json", json.loads(self.text))
 
 
 def content_of(value: Json | Content) -> Content:
-    """The content of a value; of a content, itself."""
+    """Returns the content of a value; returns a Content unchanged."""
     if isinstance(value, Content):
         return value
     text = canonical_json(value)
@@ -94,7 +94,7 @@ def same(left: Json, right: Json) -> bool:
 
 
 def leaves(value: Json) -> Iterator[Json]:
-    """Every text, number, truth and null in a value, in order."""
+    """Yields every text, number, boolean and null in a value, in order."""
     if isinstance(value, (dict, list)):
         for each in value.values() if isinstance(value, dict) else value:
             yield from leaves(each)
@@ -103,7 +103,7 @@ def leaves(value: Json) -> Iterator[Json]:
 
 
 def map_leaves(value: Json, change: Callable[[Json], Json]) -> Json:
-    """A copy of a value in which every text, number, truth and null was changed."""
+    """Returns a copy in which `change` was applied to every text, number, boolean and null."""
     if isinstance(value, dict):
         return {key: map_leaves(each, change) for key, each in value.items()}
     if isinstance(value, list):
@@ -120,7 +120,7 @@ class Flaw(NamedTuple):
 
 
 def flaws(value: object) -> Iterator[Flaw]:
-    """Walk any Python value, without recursion, and name what JSON cannot hold."""
+    """Lists everything in a Python value that JSON cannot hold; does not recurse."""
     stack: list[tuple[object, Path]] = [(value, ())]
     while stack:
         node, path = stack.pop()

@@ -1,4 +1,4 @@
-"""The difference of two plans, its application, and the merge of edits with a replan."""
+"""Compares two plans, applies differences, and merges a person's edits into a new plan."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Change(StrEnum):
 
 
 class FieldChange(Record):
-    """One field that differs; `before` means nothing for an added one, `after` for a removed."""
+    """A field that differs; `before` is unused for an added field, `after` for a removed one."""
 
     path: Path
     change: Change
@@ -34,7 +34,7 @@ class FieldChange(Record):
 
 
 class PlacedStep(Record):
-    """A step that is only in one plan, and its position there."""
+    """A step that only one of the two plans has, and its position there."""
 
     position: int
     step: Step
@@ -48,7 +48,7 @@ class StepChange(Record):
 
 
 class Move(Record):
-    """A step that stands elsewhere among the steps both plans have."""
+    """A step that has another position among the steps that both plans have."""
 
     id: str
     before: int
@@ -56,7 +56,7 @@ class Move(Record):
 
 
 class PlanDiff(Record):
-    """All that turns one plan into another; empty, and false, for equal plans."""
+    """Everything that turns one plan into another; empty and false for equal plans."""
 
     plan: tuple[FieldChange, ...] = ()
     added: tuple[PlacedStep, ...] = ()
@@ -73,7 +73,7 @@ class PlanDiff(Record):
 
 
 def diff_plans(before: Plan, after: Plan) -> PlanDiff:
-    """What changed from one plan to the other, steps matched by id."""
+    """Returns what changed from one plan to the other; steps are matched by id."""
     old, new = _positions(before), _positions(after)
     both = [step_id for step_id in old if step_id in new]
     changes = {
@@ -90,7 +90,7 @@ def diff_plans(before: Plan, after: Plan) -> PlanDiff:
 
 
 def apply_diff(plan: Plan, diff: PlanDiff) -> Plan:
-    """The plan after the changes; `apply_diff(a, diff_plans(a, b))` equals `b`."""
+    """Returns the changed plan; `apply_diff(a, diff_plans(a, b))` equals `b`."""
     steps = dict(plan.by_id)
     for change in diff.changed:
         if change.id not in steps:
@@ -108,12 +108,12 @@ def apply_diff(plan: Plan, diff: PlanDiff) -> Plan:
 
 
 def parse_step(value: Json) -> AnyStep:
-    """One step from its JSON form."""
+    """Reads one step from its JSON form."""
     return Plan.model_validate({"steps": [value]}).steps[0]
 
 
 def diff_values(before: Json, after: Json, path: Path = ()) -> Iterator[FieldChange]:
-    """The fields in which two JSON values differ; lists of other lengths differ as a whole."""
+    """Returns the fields in which two JSON values differ; lists of other lengths differ whole."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in [*before, *(key for key in after if key not in before)]:
             here = (*path, key)
@@ -131,7 +131,7 @@ def diff_values(before: Json, after: Json, path: Path = ()) -> Iterator[FieldCha
 
 
 def apply_changes(value: Json, changes: Sequence[FieldChange]) -> dict[str, Json]:
-    """A JSON object with some fields changed; the object itself stays as it was."""
+    """Returns a copy of a JSON object with some fields changed."""
     result = cast("dict[str, Json]", deepcopy(value))
     for change in changes:
         parent = _parent(result, change.path)
@@ -180,7 +180,7 @@ def _placed(plan: Plan, here: dict[str, int], there: dict[str, int]) -> Iterator
 
 
 def _moves(both: list[str], old: dict[str, int], new: dict[str, int]) -> Iterator[Move]:
-    """The fewest steps that, taken out, leave the rest in the same order."""
+    """Returns the fewest steps that, when removed, leave the rest in the same order."""
     stay = _longest_rise([new[step_id] for step_id in both])
     for step_id in both:
         if new[step_id] not in stay:
@@ -188,7 +188,7 @@ def _moves(both: list[str], old: dict[str, int], new: dict[str, int]) -> Iterato
 
 
 def _longest_rise(numbers: list[int]) -> set[int]:
-    """The members of a longest increasing subsequence of distinct numbers."""
+    """Returns the members of a longest increasing subsequence of distinct numbers."""
     ends: list[int] = []
     previous: dict[int, int | None] = {}
     for number in numbers:
@@ -204,14 +204,14 @@ def _longest_rise(numbers: list[int]) -> set[int]:
 
 
 class Merge(NamedTuple):
-    """The merged plan, and a note for each place where the replan had to give way."""
+    """The merged plan, and a note on each place where the new plan lost to the person's edit."""
 
     plan: Plan
     notes: list[Problem]
 
 
 def merge_plans(base: Plan, person: Plan, replan: Plan) -> Merge:
-    """The replan with every edit the person made to the base; the person always wins."""
+    """Returns the new plan with all edits a person made to the base; the person always wins."""
     edits = diff_plans(base, person)
     notes: list[Problem] = []
     steps = dict(replan.by_id)
@@ -264,7 +264,7 @@ def _overlay(
     mine: dict[str, Json],
     edits: tuple[FieldChange, ...],
 ) -> dict[str, Json]:
-    """The replan's step with the person's edits; a field that lost its shape is the person's."""
+    """Puts the person's edits on the new plan's step; on a conflict the person's value is used."""
     for edit in edits:
         field = str(edit.path[0])
         through_list = any(isinstance(key, int) for key in edit.path)
@@ -287,7 +287,7 @@ def _merged_head(base: Plan, person: Plan, replan: Plan) -> dict[str, Json]:
 
 
 def _merged_order(base: Plan, person: Plan, replan: Plan, steps: dict[str, AnyStep]) -> list[str]:
-    """The person's order if he changed it, else the replan's; others follow their neighbour."""
+    """Returns the person's order if it was changed, else the new plan's; adds the other steps."""
     old = [step.id for step in base.steps if step.id in person.by_id]
     mine = [step.id for step in person.steps if step.id in base.by_id]
     leader, other = (replan, person) if old == mine else (person, replan)

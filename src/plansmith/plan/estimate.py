@@ -1,4 +1,4 @@
-"""What a plan is expected to take, as reviewers see it and journals keep it."""
+"""The estimate of a plan: time, tokens, cost and effects, shown at review and stored."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from plansmith.plan.sentence import ShownText
 
 
 class Measured(Record):
-    """What calls of one tool or agent took before, in the middle."""
+    """The median time and tokens of earlier calls of one tool or agent."""
 
     seconds: float
     tokens: int = 0
 
 
 class Estimate(Record):
-    """What a plan will take, and what that is based on. Waiting for the person is not counted."""
+    """What a plan will probably take, and the basis for it; waiting for people is not counted."""
 
     seconds: float = 0.0
     tokens: int = 0
@@ -27,9 +27,9 @@ class Estimate(Record):
     measured: dict[str, Measured] = Field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
-        """All of it, also what is nothing: a reader wants to see that."""
+        """Returns all fields as JSON, also zeros, because readers want to see them."""
         return self.model_dump(mode="json")
 
     def shown_json(self, locale: str = "en") -> dict[str, Json]:
-        """All of it, with the basis as text in the reader's language."""
+        """Returns all fields as JSON, with the basis as text in the reader's language."""
         return self.model_dump(mode="json", context={"locale": locale})

@@ -1,4 +1,4 @@
-"""What happened to a run: typed, numbered events with who and when, chained by hash."""
+"""The events of a run: typed, numbered, with actor and time, chained by hash."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from plansmith.plan.step_events import (
 )
 from plansmith.plan.steps import Inputs, Value
 
-# Those of steps have a module of their own; whoever looks for an event finds all of them here.
+# Re-exported, so that this module has every event.
 __all__ = [
     "Instant",
     "PlanOrigin",
@@ -59,19 +59,19 @@ __all__ = [
 
 
 class Actor(Record):
-    """Who caused an event. A `program` acts for itself: its word is never a person's."""
+    """Who caused an event; what a `program` does never counts as done by a person."""
 
     kind: Literal["person", "program", "model", "system"]
     name: str = ""
 
     @property
     def speaks(self) -> bool:
-        """Whether this is somebody's word from outside, and not the work of the runner."""
+        """Whether the actor is a person or a program that uses Plansmith."""
         return self.kind in ("person", "program")
 
     @property
     def label(self) -> str:
-        """The name for where only a text is kept: a program is not taken for a person."""
+        """The actor's name as one text that also tells programs from people."""
         return f"program {self.name}".rstrip() if self.kind == "program" else self.name
 
 
@@ -79,12 +79,12 @@ Who = str | Actor
 
 
 def actor(who: Who) -> Actor:
-    """Who acts: a name alone is a person's."""
+    """Returns the actor for a name (a person) or an actor (unchanged)."""
     return who if isinstance(who, Actor) else Actor(kind="person", name=who)
 
 
 class RunCreated(Record):
-    """A request came in; `options` is what else the person gave, to plan again after a crash.
+    """A request came in; `options` holds what else was given, to plan again after a crash.
 
     `folder` is the working folder the run belongs to: it is run nowhere else.
     """
@@ -110,7 +110,7 @@ class ReviewAsked(Record):
 
 
 class PlanApproved(Record):
-    """A person approved the plan of this hash; `tools` are the hashes of what it calls."""
+    """A person approved the plan with this hash; `tools` are the hashes of the tools it calls."""
 
     type: Literal["plan_approved"] = "plan_approved"
     hash: str
@@ -125,7 +125,7 @@ class PlanRejected(Record):
 
 
 class ChangesAsked(Record):
-    """A person wants another plan and says how it should differ."""
+    """A person asks for a changed plan and says what should change."""
 
     type: Literal["changes_asked"] = "changes_asked"
     text: str
@@ -137,7 +137,7 @@ LIMITS: Final[tuple[LimitName, ...]] = get_args(LimitName)
 
 
 class QuestionAsked(Record):
-    """A person is asked something; `kind` says who asks, and no plan can choose it.
+    """Somebody is asked a question; `kind` says who asks, and no plan can choose it.
 
     An ask step (`step`) and a tool or agent (`call`) ask what they like. The system asks about the
     request, for consent to the values of a call, whether an `unknown` call took effect, and beyond
@@ -163,7 +163,7 @@ class QuestionAsked(Record):
 
     @property
     def asks(self) -> QuestionKind:
-        """The kind, also of a question that an earlier release wrote."""
+        """The kind of the question; also works for questions written by earlier releases."""
         if self.kind is not None:
             return self.kind
         for sign, found in _SIGNS.items():
@@ -173,7 +173,7 @@ class QuestionAsked(Record):
 
     @property
     def limit_asked(self) -> LimitName | None:
-        """The limit that the question is about, or nothing; earlier releases only named it so."""
+        """The limit that the question is about, or None."""
         if self.limit is not None or self.asks != "limit":
             return self.limit
         name = self.question.rpartition(":")[0]
@@ -188,7 +188,7 @@ _SIGNS: Final[dict[str, QuestionKind]] = {
 
 
 class QuestionAnswered(Record):
-    """A question got its answer; `no_answer` when its time limit passed without one."""
+    """A question was answered; `no_answer` when its time limit passed first."""
 
     type: Literal["question_answered"] = "question_answered"
     question: str
@@ -205,7 +205,7 @@ class QuestionWithdrawn(Record):
 
 
 class RunStarted(Record):
-    """Steps of the plan of this hash may run."""
+    """The steps of the plan with this hash may now run."""
 
     type: Literal["run_started"] = "run_started"
     hash: str
@@ -220,13 +220,13 @@ class RunPaused(Record):
 
 
 class RunResumed(Record):
-    """A paused run goes on."""
+    """A paused run continues."""
 
     type: Literal["run_resumed"] = "run_resumed"
 
 
 class RunRepaired(Record):
-    """A damaged journal goes on from its last good event; what came behind was set aside.
+    """A damaged journal continues after its last good event; later rows were set aside.
 
     `lost` counts events that nobody can read. The run is paused: what they did is not known.
     """
@@ -238,14 +238,14 @@ class RunRepaired(Record):
 
 
 class CancelAsked(Record):
-    """The run is to stop."""
+    """Somebody asked to cancel the run."""
 
     type: Literal["cancel_asked"] = "cancel_asked"
     reason: ShownText = ""
 
 
 class ReplanStarted(Record):
-    """The plan is being revised while the run is under way."""
+    """A new plan is being made while the run is under way."""
 
     type: Literal["replan_started"] = "replan_started"
     cause: ShownText
@@ -253,13 +253,13 @@ class ReplanStarted(Record):
 
 
 class ReportStarted(Record):
-    """The report is being composed."""
+    """The report is being written."""
 
     type: Literal["report_started"] = "report_started"
 
 
 class ReportMade(Record):
-    """The report stands, stored under its content hash."""
+    """The report is finished and stored under its content hash."""
 
     type: Literal["report_made"] = "report_made"
     result: str
@@ -326,26 +326,26 @@ class Event(Record):
 
     @property
     def texts(self) -> tuple[bytes, bytes]:
-        """What happened and who caused it, as canonical text."""
+        """The event body and the actor as canonical text."""
         return self._texts or _texts(self.body, self.by)
 
     def with_texts(self, texts: tuple[bytes, bytes]) -> Self:
-        """The event, which remembers these: whoever stores it needs them again."""
+        """Caches these texts, because storing the event needs them again; returns the event."""
         self._texts = texts
         return self
 
     def fresh_hash(self) -> str:
-        """The hash of what the event says now, to be compared with the one it was given."""
+        """Computes the hash of the present content, to compare it with the stored one."""
         texts = _texts(self.body, self.by)
         text = event_text(self.run, self.number, moment(self.at), self.before, texts)
         return sha256(text).hexdigest()
 
     def to_json(self) -> dict[str, Json]:
-        """The event as it is stored, streamed and hashed."""
+        """Returns the event as it is stored, streamed and hashed."""
         return self.shown_json("")
 
     def shown_json(self, locale: str = "en") -> dict[str, Json]:
-        """The event for a reader: sentences are text, so the hash is not that of this form."""
+        """Returns the event with sentences as text; its hash is not the hash of this form."""
         body = {"type": self.body.type} | self.body.shown_json(locale)
         told: dict[str, Json] = {"run": self.run, "number": self.number, "at": moment(self.at)}
         told |= {"by": self.by.to_json(), "body": body, "before": self.before, "hash": self.hash}
@@ -355,7 +355,7 @@ class Event(Record):
 def next_event(
     body: AnyBody, *, run: str, by: Actor, at: datetime, last: Event | None = None
 ) -> Event:
-    """The event that follows the last one of a run."""
+    """Makes the event that follows the last one of a run."""
     number, before = (last.number + 1, last.hash) if last else (1, "")
     at = at.astimezone(UTC)
     texts = _texts(body, by)
@@ -369,7 +369,7 @@ def _texts(body: AnyBody, by: Actor) -> tuple[bytes, bytes]:
 
 
 def read_event(value: object) -> Event:
-    """An event from its stored form."""
+    """Reads an event from its stored form."""
     try:
         return _READER.validate_python(value)
     except ValidationError as error:
@@ -385,7 +385,7 @@ _READER: TypeAdapter[Event] = TypeAdapter(Event)
 
 
 def verify_chain(events: Iterable[Event], last: Event | None = None) -> Event | None:
-    """Check numbers, links and hashes, return the last event, or say what was altered."""
+    """Checks numbers, links and hashes; returns the last event or raises `JournalDamaged`."""
     for event in events:
         number, before = (last.number + 1, last.hash) if last else (1, "")
         if event.number != number or (last and event.run != last.run):

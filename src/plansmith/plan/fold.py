@@ -1,4 +1,4 @@
-"""`fold`: a run is nothing but its events, one after the other."""
+"""`fold`: computes the state of a run from its events."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from plansmith.plan.run import (
 
 GO_ON: Final = "go_on"
 PLANNING_LIMITS: Final = frozenset({"replans", "iterations"})
-# What a plan or the planner asks may be answered by a program; all else is a person's to answer.
+# Programs may answer the plan's and the planner's questions; only persons answer the others.
 FOR_PROGRAMS: Final = frozenset[e.QuestionKind]({"step", "request"})
 
 
 def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
-    """The run after these events; folding half and then the rest gives the same."""
+    """Returns the run after these events; events can also be folded in several parts."""
     folding = RunFold(run) if run else None
     for event in events:
         folding = folding or RunFold(Run(id=event.run))
         folding.take(event)
     if folding is None:
-        raise JournalDamaged("a run without any event is not a run")
+        raise JournalDamaged("a run needs at least one event")
     return folding.result()
 
 
 class Ahead(NamedTuple):
-    """What would be different in a run behind events that were only looked at."""
+    """The changes that checked events would make to a run."""
 
     fields: Mapping[str, Any]
     steps: MutableMapping[str, StepState]
@@ -48,7 +48,7 @@ class Ahead(NamedTuple):
 
 
 class RunFold(StepsFold):
-    """A run under construction, event by event; the method of an event's name applies it."""
+    """Builds a run event by event; each event type has a method of the same name."""
 
     def __init__(self, run: Run) -> None:
         self.run = replace(run)
@@ -64,7 +64,7 @@ class RunFold(StepsFold):
         }
 
     def take(self, event: e.Event) -> None:
-        """Apply the next event."""
+        """Applies the next event."""
         self._check_place(event)
         apply = cast("Callable[[e.Event, Any], None]", getattr(self, event.body.type))
         try:
@@ -75,13 +75,13 @@ class RunFold(StepsFold):
         self._result = None
 
     def check(self, events: Sequence[e.Event]) -> Ahead:
-        """Where these events would lead, for `adopt`; `JournalDamaged` tells one that is no fit.
+        """Returns the changes that events would make, or raises `JournalDamaged`.
 
-        Nothing is taken meanwhile.
+        The run itself does not change.
         """
         steps, questions, needed, digest = self.steps, self.questions, self._needs, self._hash
         result, self._before = self._result, {}
-        # An overlay and what is to be undone: copies of all, an append, would cost too much.
+        # An overlay and a list of fields to restore: copying everything would cost too much.
         self.steps, self.questions = ChainMap({}, steps), dict(questions)
         try:
             for event in events:
@@ -95,7 +95,7 @@ class RunFold(StepsFold):
             self._result = result
 
     def adopt(self, ahead: Ahead) -> None:
-        """Take the events of a `check` behind which nothing was taken."""
+        """Applies the result of `check`, if no event was applied since."""
         fields, steps, self.questions, self._needs, self._hash = ahead
         if isinstance(steps, ChainMap):
             changed, known = steps.maps
@@ -105,7 +105,7 @@ class RunFold(StepsFold):
         self.steps, self._result = steps, None
 
     def result(self) -> Run:
-        """The run as it stands, apart from what comes later."""
+        """Returns the run as it is now; later events do not change the returned object."""
         if self._result is None:
             self._result = replace(
                 self.run, steps=self._with_ready(), questions=dict(self.questions)
@@ -134,14 +134,14 @@ class RunFold(StepsFold):
 
     @property
     def plan_hash(self) -> str:
-        """The hash of the current plan, made once."""
+        """The hash of the current plan, computed once."""
         if self.run.plan is not None and not self._hash:
             self._hash = self.run.plan.hash
         return self._hash
 
     def _check_hash(self, event: e.Event, digest: str) -> None:
         if not self.plan_hash or self.plan_hash != digest:
-            raise misfit(event, "its hash is not that of the current plan")
+            raise misfit(event, "its hash is not the hash of the current plan")
 
     def run_created(self, event: e.Event, body: e.RunCreated) -> None:
         self._set(
@@ -171,7 +171,7 @@ class RunFold(StepsFold):
         )
         left = {name: waiting_again(step) for name, step in known.items() if _root(name) not in ids}
         self._hash = ""
-        # A plan of a person's own is no replan: it stands for itself, and so is covered anew.
+        # A plan that a person or a program gave is not a replan, so its coverage starts anew.
         own = body.origin not in ("model", "rules")
         replanning = self.run.phase is RunStatus.REPLANNING and not own
         self._set(
@@ -193,7 +193,7 @@ class RunFold(StepsFold):
 
     def review_asked(self, event: e.Event, body: e.ReviewAsked) -> None:
         self._check_hash(event, body.hash)
-        # Who is asked again about a plan has not approved it as things are now.
+        # A new review request voids an earlier approval of the same plan.
         approved = "" if self.run.approved == body.hash else self.run.approved
         self._set(phase=RunStatus.REVIEWING, approved=approved, drops=body.drops, changing=False)
 
@@ -240,7 +240,7 @@ class RunFold(StepsFold):
             self._lift(asked.limit_asked, goes_on=body.answer == GO_ON)
 
     def _lift(self, limit: e.LimitName, *, goes_on: bool) -> None:
-        """A person grants once more what was used up, or ends it here."""
+        """Grants a limit once more if the person agreed; else a planning limit closes the run."""
         grants = self.run.grants
         if goes_on:
             grants = {**grants, limit: grants.get(limit, 0) + 1}
@@ -264,7 +264,7 @@ class RunFold(StepsFold):
         )
 
     def _current(self) -> Covered | None:
-        """The plan there is now, with the templates it runs."""
+        """Returns the current plan with the templates that it runs."""
         plan = self.run.plan
         return Covered(plan, self.run.templates) if plan is not None else None
 

@@ -1,4 +1,4 @@
-"""What events do to the steps of a run, and to reads that are made before they stand."""
+"""Applies events to the steps of a run and to its prefetched reads."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ ENDED: Final = frozenset(StepStatus) - OPEN
 
 
 class StepsFold:
-    """The steps of a run under construction."""
+    """Builds the steps of a run, event by event."""
 
     run: Run
     steps: MutableMapping[str, StepState]
-    # What fields of the run were, while events are only looked at.
+    # The earlier values of changed fields, while events are only checked.
     _before: dict[str, Any] | None = None
 
     def _set(self, **fields: Any) -> None:
-        """Change the run, which nobody else holds yet: a copy an event costs too much."""
+        """Changes the run in place: a copy for every event would cost too much."""
         for name, value in fields.items():
             if self._before is not None:
                 self._before.setdefault(name, getattr(self.run, name))
@@ -39,7 +39,7 @@ class StepsFold:
     def _step(self, event: e.Event, name: str, allowed: frozenset[StepStatus]) -> StepState:
         step = self.steps.get(name)
         if step is None and name.rpartition("/")[0] in self.steps:
-            step = StepState()  # a part of a map or plan step appears when it first starts
+            step = StepState()  # a part of a map or plan step is added when it first starts
         if step is None:
             raise misfit(event, f"the plan has no step {name!r}")
         if step.status not in allowed:
@@ -53,7 +53,7 @@ class StepsFold:
     def prefetch_ended(self, event: e.Event, body: PrefetchEnded) -> None:
         begun = self.run.prefetches.get(body.key)
         if begun is None or begun.over:
-            raise misfit(event, f"no early read {body.key!r} is under way")
+            raise misfit(event, f"no prefetched read {body.key!r} is under way")
         took = None if body.seconds is None else begun.started_at + timedelta(seconds=body.seconds)
         ended = replace(begun, over=True, ended_at=took, result=body.result, error=body.error)
         self._set(prefetches={**self.run.prefetches, body.key: ended})
@@ -66,7 +66,7 @@ class StepsFold:
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
         step = self._step(event, body.step, WAITING)
-        early = self._taken(event, body) if body.prefetched else None
+        early = self._use_prefetch(event, body) if body.prefetched else None
         self.steps[body.step] = StepState(
             status=StepStatus.RUNNING,
             attempts=body.attempt,
@@ -80,14 +80,14 @@ class StepsFold:
             unsure=step.unsure,
             made=step.made,
         )
-        if body.inputs and not early:  # a step that only holds others together calls nothing
+        if body.inputs and not early:  # map and plan steps themselves call nothing
             self._set(calls=self.run.calls + 1)
 
-    def _taken(self, event: e.Event, body: e.StepStarted) -> Prefetch:
-        """The early read whose result a step takes: its times are the step's."""
+    def _use_prefetch(self, event: e.Event, body: e.StepStarted) -> Prefetch:
+        """Returns the prefetched read whose result a step uses; the step takes over its times."""
         begun = self.run.prefetches.get(body.prefetched)
         if begun is None or begun.step:
-            raise misfit(event, f"there is no early read {body.prefetched!r} to take")
+            raise misfit(event, f"there is no prefetched read {body.prefetched!r} to use")
         taken = replace(begun, step=body.step, over=True)
         self._set(prefetches={**self.run.prefetches, body.prefetched: taken})
         return taken
@@ -99,7 +99,7 @@ class StepsFold:
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
         step = self._step(event, body.step, CALLED | UNSURE)
         early = self.run.prefetches.get(step.prefetched) if step.prefetched else None
-        # Not `replace`, which takes three times as long: this is the most frequent event.
+        # Not `replace`, which takes three times as long, for the most frequent event.
         self.steps[body.step] = StepState(
             status=StepStatus.DONE,
             attempts=step.attempts,
@@ -144,8 +144,9 @@ class StepsFold:
 
     def step_skipped(self, event: e.Event, body: e.StepSkipped) -> None:
         known = self.steps.get(body.step)
-        holds = known is not None and not known.inputs  # only a call in flight cannot be left out
-        allowed = OPEN if holds else WAITING | ASKING
+        # A running step can be skipped only if it calls nothing itself.
+        calls_nothing = known is not None and not known.inputs
+        allowed = OPEN if calls_nothing else WAITING | ASKING
         self._end(event, body.step, StepStatus.SKIPPED, body.reason, allowed)
         self.steps[body.step] = replace(
             self.steps[body.step], error_kind="" if event.by.kind == "system" else "person"
@@ -179,7 +180,7 @@ class StepsFold:
 
 
 def waiting_again(step: StepState) -> StepState:
-    """A step that waits again, or is in the plan no more; the calls it made are not forgotten."""
+    """Returns a step that waits again or left the plan; the calls that it made are kept."""
     made = step.made
     if step.status is StepStatus.DONE and step.callee:
         made = (*made, Made(step.callee, step.inputs, step.result_hash))
@@ -187,10 +188,10 @@ def waiting_again(step: StepState) -> StepState:
 
 
 def _program(by: e.Actor) -> str:
-    """The name under which a program's result is remembered as such."""
+    """Returns the name of the program that gave a result; empty for anyone else."""
     return (by.name or "a program") if by.kind == "program" else ""
 
 
 def misfit(event: e.Event, why: str) -> JournalDamaged:
-    """Why an event cannot come next."""
+    """Returns the error for an event that cannot come next."""
     return JournalDamaged(f"event {event.number} ({event.body.type}) does not fit: {why}")

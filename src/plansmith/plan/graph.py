@@ -1,7 +1,7 @@
-"""The plan as a graph: order, rings, what is ready, what depends on what, how long it takes.
+"""The plan as a graph: order, cycles, dependencies and durations.
 
 Every function takes `Needs`, a map from each node to the nodes it waits for; `needs(plan)`
-makes it. Nothing here recurses, so a chain of 10,000 steps is as good as any.
+makes it. Nothing here recurses, so a chain of 10,000 steps is no problem.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Needs = Mapping[str, frozenset[str]]
 
 
 def needs(plan: Plan) -> dict[str, frozenset[str]]:
-    """What each step waits for; needs that name no step of the plan are left out."""
+    """Returns what each step waits for; ids that are no step of the plan are left out."""
     graph: dict[str, frozenset[str]] = {step.id: frozenset() for step in plan.steps}
     for step in plan.steps:
         graph[step.id] |= {need for need in step.needs() if need in graph}
@@ -27,7 +27,7 @@ def needs(plan: Plan) -> dict[str, frozenset[str]]:
 
 
 def dependents(graph: Needs) -> dict[str, list[str]]:
-    """The other way round: which nodes wait for each node, in the graph's order."""
+    """Returns which nodes wait for each node, in the graph's order."""
     reverse: dict[str, list[str]] = {node: [] for node in graph}
     for node, before in graph.items():
         for need in before:
@@ -36,7 +36,7 @@ def dependents(graph: Needs) -> dict[str, list[str]]:
 
 
 def order(graph: Needs) -> list[str]:
-    """All nodes, each after its needs, otherwise in the graph's own order."""
+    """Returns all nodes, each after the nodes it needs, otherwise in the graph's order."""
     position = {node: index for index, node in enumerate(graph)}
     names = list(graph)
     waiting = {node: len(before) for node, before in graph.items()}
@@ -57,7 +57,7 @@ def order(graph: Needs) -> list[str]:
 
 
 def cycles(graph: Needs) -> list[list[str]]:
-    """One ring for each group of nodes that wait for each other; a node alone for itself."""
+    """Returns one cycle for each group of nodes that wait for each other or for themselves."""
     rings: list[list[str]] = []
     for group in _knots(graph):
         members = set(group)
@@ -67,7 +67,7 @@ def cycles(graph: Needs) -> list[list[str]]:
 
 
 def cycle_problems(graph: Needs) -> list[Problem]:
-    """The rings of a graph as problems."""
+    """Returns the cycles of a graph as problems."""
     return [_cycle_problem(ring) for ring in cycles(graph)]
 
 
@@ -138,7 +138,7 @@ class _Tarjan:
 
 
 def _ring(graph: Needs, start: str, members: set[str]) -> list[str]:
-    """The shortest way from a node along its needs back to itself."""
+    """Returns the shortest path from a node along its needs back to itself."""
     came_from: dict[str, str] = {}
     queue = deque([start])
     while queue:
@@ -156,12 +156,12 @@ def _ring(graph: Needs, start: str, members: set[str]) -> list[str]:
 
 
 def downstream(graph: Needs, starts: Iterable[str]) -> frozenset[str]:
-    """Everything that directly or indirectly waits for any of the starts."""
+    """Returns everything that directly or indirectly waits for any of the starts."""
     return _reach(dependents(graph), starts)
 
 
 def upstream(graph: Needs, starts: Iterable[str]) -> frozenset[str]:
-    """Everything that any of the starts directly or indirectly waits for."""
+    """Returns everything that any of the starts directly or indirectly waits for."""
     return _reach(graph, starts)
 
 
@@ -177,7 +177,7 @@ def _reach(edges: Mapping[str, Collection[str]], starts: Iterable[str]) -> froze
 
 
 def levels(graph: Needs) -> list[list[str]]:
-    """Nodes by how many steps must come before them on the longest way."""
+    """Groups nodes by the length of the longest path that leads to them."""
     depth: dict[str, int] = {}
     result: list[list[str]] = []
     for node in order(graph):
@@ -189,7 +189,7 @@ def levels(graph: Needs) -> list[list[str]]:
 
 
 def tails(graph: Needs, durations: Mapping[str, float]) -> dict[str, float]:
-    """How long it takes from each node's start to the end of the longest way behind it."""
+    """Returns for each node how long the longest path from its start to the end takes."""
     reverse = dependents(graph)
     tail: dict[str, float] = {}
     for node in reversed(order(graph)):
@@ -199,7 +199,7 @@ def tails(graph: Needs, durations: Mapping[str, float]) -> dict[str, float]:
 
 
 def critical_path(graph: Needs, durations: Mapping[str, float]) -> tuple[list[str], float]:
-    """The longest way through the graph, and its length; a missing duration counts 1."""
+    """Returns the longest path through the graph and its length; default duration is 1."""
     if not graph:
         return [], 0.0
     tail = tails(graph, durations)

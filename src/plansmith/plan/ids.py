@@ -13,14 +13,14 @@ _RANDOM_BITS: Final = 74
 
 
 def uuid7(milliseconds: int, randomness: int) -> str:
-    """The UUID of a Unix time in milliseconds and 74 random bits."""
+    """Makes a UUID from a Unix time in milliseconds and 74 random bits."""
     high = (milliseconds & (1 << 48) - 1) << 80
     upper, lower = randomness >> 62 & 0xFFF, randomness & (1 << 62) - 1
     return str(UUID(int=high | 7 << 76 | upper << 64 | 2 << 62 | lower))
 
 
 class Ids:
-    """A source of ids, each one greater than the last, safe to share between threads."""
+    """Makes ids, each greater than the last; safe to share between threads."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Ids:
         self._last = (0, 0)
 
     def __call__(self) -> str:
-        """The next id; within one millisecond, or when the clock steps back, it counts on."""
+        """Returns the next id; counts up within a millisecond or when the clock goes back."""
         with self._lock:
             now, (last, bits) = self._milliseconds(), self._last
             if now > last:

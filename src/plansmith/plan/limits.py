@@ -1,4 +1,4 @@
-"""Limits and budgets of runs, and what is wrong with a given one, in plain words."""
+"""Limits and budgets of runs, and plain messages for invalid values."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from plansmith.plan.data import Flag, Number, Record, Whole
 
 
 class Limits(Record):
-    """How wide a run goes, how often it tries, how long it waits, and what data may do.
+    """How wide a run goes, how often it tries, how long it waits, how tool output may be used.
 
     `max_replans` counts new plans after a failure or an agent's advice, `max_iterations` plans
     after all steps have run (1 plans once, as most do), `max_rejections` those that a person sent
     back; beyond each the person is asked. `data` is about values that came out of tools and reach
-    a call that changes something: they are shown where the plan is reviewed, asked about before
-    the very call, or denied; not for the tools of `data_free` (patterns).
+    a call that changes something: they are shown at review, need consent before the call, or are
+    denied; tools matching `data_free` (patterns) are exempt.
     """
 
     width: Whole = Field(default=16, ge=1)
@@ -36,7 +36,7 @@ class Limits(Record):
 
 
 class BudgetLimits(Record):
-    """What a run, or all runs together, may take before they stop and ask; None is no limit."""
+    """What one run, or all runs together, may use before they stop and ask; None is no limit."""
 
     money: Decimal | None = Field(default=None, gt=0, max_digits=20)
     tokens: Whole | None = Field(default=None, ge=1)
@@ -73,7 +73,7 @@ _KINDS: Final[Mapping[str, str]] = {
 
 
 def why_invalid(error: ValidationError) -> str:
-    """The first thing that is wrong, such as `run.width must be at least 1 (got 0)`."""
+    """Describes the first error, such as `run.width must be at least 1 (got 0)`."""
     first: Mapping[str, Any] = error.errors()[0]
     place = ".".join(map(str, first["loc"]))
     return f"{place} {_rule(first)}{_given(first)}".strip()
@@ -91,7 +91,7 @@ def _rule(first: Mapping[str, Any]) -> str:
 
 def _given(first: Mapping[str, Any]) -> str:
     value = first.get("input")
-    # Other text may be a secret that stands in the wrong place.
+    # Not shown: other text may be a secret in the wrong place.
     is_choice = isinstance(value, str) and first["type"] in ("literal_error", "enum")
     is_number = isinstance(value, int | float) and first["type"] != "extra_forbidden"
     if not is_choice and not is_number:

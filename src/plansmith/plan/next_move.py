@@ -1,4 +1,4 @@
-"""What happens next with a run: decided purely, in one place, for library, server and terminal."""
+"""Decides what comes next for a run: plan, review, answer, execute, conclude or nothing."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _WAITS: Final = frozenset({StepStatus.ASKING, StepStatus.UNKNOWN})
 
 @dataclass(frozen=True, slots=True)
 class MakePlan:
-    """The planner makes a plan; `changed` means another one, as a person asked."""
+    """The planner has to make a plan; `changed` when a person asked for another one."""
 
     changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitReview:
-    """A person decides on exactly the plan of this hash."""
+    """A person has to decide on the plan with this hash."""
 
     hash: str
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitAnswer:
-    """Somebody answers a question; nothing else can be done before. `begun`: steps have run."""
+    """A question has to be answered before anything else; `begun` when steps have run."""
 
     questions: tuple[str, ...] = ()
     begun: bool = False
@@ -35,17 +35,17 @@ class AwaitAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """Somebody resumes the run, or answers the question it was paused for."""
+    """Somebody has to resume the run, or answer the question for which it was paused."""
 
     questions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Execute:
-    """Steps run. `begun`: the plan was started before.
+    """Steps have to run; `begun` when the plan was started before.
 
-    `needs_start` is a plan that needs no approval and was made to be looked at: a server starts
-    it when somebody says so, and a program by calling `run`.
+    `needs_start`: the plan needs no approval, but somebody has to start it: a person in the
+    server's page, or a program by calling `run`.
     """
 
     begun: bool = True
@@ -59,7 +59,7 @@ class Conclude:
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """Nothing happens before somebody repairs the journal."""
+    """Somebody has to repair the journal first."""
 
     why: str
 
@@ -75,10 +75,10 @@ Move = MakePlan | AwaitReview | AwaitAnswer | Paused | Execute | Conclude | Dama
 
 
 def next_move(run: Run, *, idle: bool = False) -> Move:
-    """What comes next; `idle` is the word of who executes it that no step can start now.
+    """Returns what comes next; `idle` means the executor found no step that can start now.
 
-    Whether today's policy asks about a plan is not known here: who runs a plan writes that down
-    first (`review_asked`), and then asks what comes next.
+    The review policy is not known here: whoever executes a plan applies the policy first, appends
+    `review_asked` if needed, and then calls this.
     """
     if run.damage:
         return Damaged(run.damage)
@@ -92,7 +92,7 @@ def next_move(run: Run, *, idle: bool = False) -> Move:
 
 
 def goes_on(run: Run) -> bool:
-    """Whether a run goes on by itself, with nobody's word."""
+    """Whether the run continues without a decision or an answer from anybody."""
     match next_move(run):
         case MakePlan() | Conclude() | Execute(needs_start=False):
             return True
@@ -101,12 +101,12 @@ def goes_on(run: Run) -> bool:
 
 
 def sees_first(run: Run) -> bool:
-    """Whether the person wants to see every plan of a run before anything of it runs."""
+    """Whether the person wants to see every plan of the run before any step runs."""
     return run.options.mode == "review"
 
 
 def _before(run: Run) -> Move:
-    """The next move of a run whose plan has not been started."""
+    """Returns the next move of a run whose plan was not started."""
     asked = tuple(run.questions)
     if run.plan is None or run.changing:
         return AwaitAnswer(asked) if asked else MakePlan(changed=run.changing)
@@ -120,7 +120,7 @@ def _before(run: Run) -> Move:
 
 
 def _under_way(run: Run, *, idle: bool) -> Move:
-    """The next move of a run whose steps have begun."""
+    """Returns the next move of a run whose steps have begun."""
     waits = bool(run.questions) or any(step.status in _WAITS for step in run.steps.values())
     if waits and (idle or not _can_start(run)):
         return AwaitAnswer(tuple(run.questions), begun=True)
@@ -130,14 +130,14 @@ def _under_way(run: Run, *, idle: bool) -> Move:
 
 
 def _can_start(run: Run) -> bool:
-    """Whether a step runs or can start although something waits for an answer."""
+    """Whether a step runs, or can start, while others wait for an answer."""
     if run.calls_open:
         return True
     asking = [name for name, step in run.steps.items() if step.status in _WAITS]
     for name, step in run.steps.items():
         if step.status is StepStatus.READY or ("/" in name and step.status is StepStatus.WAITING):
             return True
-        # A step that only holds others goes on, unless one of those waits for an answer.
+        # A map or plan step goes on, unless one of its parts waits for an answer.
         if step.status is StepStatus.RUNNING and not any(a.startswith(f"{name}/") for a in asking):
             return True
     return False

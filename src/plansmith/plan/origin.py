@@ -18,7 +18,7 @@ _PREFIXES: Final = ("schedule", "template", "a2a")
 
 
 class Origin(Record):
-    """What a run was made from, by the kind of thing and its `id`.
+    """What a run was made from: the kind of thing and its `id`.
 
     `request`: a person or a program asked for it. `run`: it repeats or continues the run `id`, or
     begins as that run stood after `event`. `template` and `schedule`: `id` names which one. `a2a`:
@@ -32,16 +32,16 @@ class Origin(Record):
     thread: str = ""
     user: str = ""
     handed_over: Flag = False
-    # What an earlier release wrote instead of fields: written back as it was, for the hash.
+    # The text that an earlier release wrote; written back unchanged, because of the hash.
     _text: str | None = None
 
     def to_json(self) -> dict[str, Json]:
-        """The fields as plain JSON, also of an origin that an earlier release wrote as text."""
+        """Returns the fields as JSON, also for an origin that an earlier release wrote as text."""
         fields: dict[str, Json] = {name: getattr(self, name) for name in Origin.model_fields}
         return {name: value for name, value in fields.items() if name == "kind" or value}
 
     def written_as(self, text: str) -> Self:
-        """The origin, which is written back as this text."""
+        """Sets the text that is written instead of the fields; returns the origin."""
         self._text = text
         return self
 
@@ -59,7 +59,7 @@ class Origin(Record):
 
 
 def _fields(text: str) -> dict[str, Json]:
-    """The fields of an origin as release 0.1 wrote it, such as `schedule:ID` or `RUN@EVENT`."""
+    """Reads an origin as release 0.1 wrote it, such as `schedule:ID` or `RUN@EVENT`."""
     kind, found, rest = text.partition(":")
     if found and kind in _PREFIXES:
         return {"kind": kind, "id": rest}

@@ -18,7 +18,7 @@ _NOT_HASHED: Final = PROSE | {"after"}
 
 
 class Plan(Record):
-    """What would be done for a goal, as a graph of steps."""
+    """The steps for a goal, as a graph."""
 
     schema_version: Whole = Field(default=SCHEMA_VERSION, ge=1)
     id: Text | None = None
@@ -34,19 +34,19 @@ class Plan(Record):
 
     @property
     def hash(self) -> str:
-        """The hash an approval is bound to; computed anew, since inputs are plain dicts."""
+        """The hash that approvals refer to; computed each time, since inputs are plain dicts."""
         return plan_hash(self)
 
     @cached_property
     def by_id(self) -> dict[str, AnyStep]:
-        """The steps by id; of two with the same id, the first."""
+        """The steps by id; when two have the same id, the first."""
         table: dict[str, AnyStep] = {}
         for step in self.steps:
             table.setdefault(step.id, step)
         return table
 
     def to_json(self) -> dict[str, Json]:
-        """The plan as plain JSON, version and goal first, defaults left out."""
+        """Returns the plan as JSON, version and goal first, without default values."""
         value: dict[str, Json] = {"schema_version": self.schema_version, "goal": self.goal}
         value |= self.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
         value["steps"] = [step.to_json() for step in self.steps]
@@ -54,7 +54,7 @@ class Plan(Record):
 
 
 def plan_hash(plan: Plan) -> str:
-    """The hash of what would run: steps, arguments, order and schedule; not of prose.
+    """Hashes what would run: steps, arguments, order and schedule, but not descriptions.
 
     Fields at their default are left out, so that a field added to the language later does
     not change the hash of a plan approved earlier.

@@ -1,4 +1,4 @@
-"""What happens until a plan stands: triage, reads that start early, a plan or a failure."""
+"""Events of planning: triage, prefetched reads, and a plan or a failure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Triaged(Record):
 
 
 class PrefetchStarted(Record):
-    """A read is about to be made before its plan stands; durable before the call."""
+    """A read is about to be made before its plan is complete; stored before the call."""
 
     type: Literal["prefetch_started"] = "prefetch_started"
     key: str
@@ -37,7 +37,7 @@ class PrefetchStarted(Record):
 
 
 class PrefetchEnded(Record):
-    """A read that was made early has ended: with a result, stored by its hash, or without one.
+    """A prefetched read has ended; `result` is the content hash of what it returned, if anything.
 
     `seconds` is the time the call took; none when its process died and nobody knows.
     """
@@ -52,7 +52,7 @@ class PrefetchEnded(Record):
 
 
 class PlanningFailed(Record):
-    """Planning gave no plan that could be used; `record` is what models were asked and said."""
+    """Planning gave no usable plan; `record` is the exchange with the models."""
 
     type: Literal["planning_failed"] = "planning_failed"
     reason: ShownText
@@ -73,7 +73,7 @@ class PickedTool(Record):
 
 
 class PlanningFigures(Record):
-    """How planning went: what it took, and whether the model's text was usable at once."""
+    """How planning went: time, tokens, and whether the model's first text was usable."""
 
     parsed: Flag = False
     parsed_at_once: Flag = False
@@ -90,12 +90,12 @@ class PlanningFigures(Record):
 
     @model_serializer(mode="plain")
     def _write(self) -> dict[str, Any]:
-        """Every figure that was given, also a zero: a reader wants to see that."""
+        """Writes every figure that was given, also zeros."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
 class PlanProposed(Record):
-    """A plan, first or revised, stands with its problems, and with how it was made.
+    """A new or revised plan, its problems, and how it was made.
 
     `origin` is who made it: a model, rules without one, a person's edit, whoever submitted it (a
     program, where that is one), a template, or an earlier run, which `RunCreated.origin` names.

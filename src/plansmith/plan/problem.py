@@ -1,4 +1,4 @@
-"""What can be wrong with a plan, as data: a stable code, the place, the reason and the mend."""
+"""Problems of plans as data: a stable code, the place, the reason and a hint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plansmith.plan.sentence import ShownText, in_language
 
 
 class Severity(StrEnum):
-    """How bad a problem is: an error stops the plan, a warning is shown, a note tells."""
+    """How bad a problem is: an error stops the plan; warnings and notes are only shown."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -39,7 +39,7 @@ CODES: Final[dict[str, Code]] = {
     "PS009": Code(
         "bad-number", _E, "A number that JSON cannot hold: NaN, infinity, endless digits."
     ),
-    "PS010": Code("duplicate-key", _E, "The same key stands twice in one object."),
+    "PS010": Code("duplicate-key", _E, "The same key appears twice in one object."),
     "PS011": Code("yaml-feature", _E, "A YAML feature that has no meaning in a plan."),
     "PS012": Code("newer-version", _E, "The plan was written for a newer plan language."),
     "PS013": Code("other-words", _N, "Something was read although it is written in another way."),
@@ -88,7 +88,7 @@ CODES: Final[dict[str, Code]] = {
     "PS404": Code("duplicate-work", _W, "Two steps do the same."),
     "PS405": Code("unbounded-fan-out", _W, "A map step has no bound on what it may set off."),
     "PS406": Code("write-without-review", _W, "A step acts on values that nobody sees before."),
-    "PS407": Code("missing-reply", _W, "What the plan finds out is told to nobody."),
+    "PS407": Code("missing-reply", _W, "No reply uses what the plan finds out."),
     "PS501": Code("policy", _E, "The plan breaks a rule of the house."),
     "PS502": Code("hard-constraint", _E, "The plan breaks a constraint that must be kept."),
     "PS503": Code("soft-constraint", _W, "The plan may break a constraint that should be kept."),
@@ -113,7 +113,7 @@ class Problem(Record):
         return CODES[self.code].name
 
     def line(self, locale: str = "en") -> str:
-        """The problem on one line, in the reader's language."""
+        """Returns the problem on one line, in the reader's language."""
         place = ".".join(str(part) for part in ((self.step,) if self.step else ()) + self.path)
         where = f" {place}:" if place else ""
         hint = f" ({in_language(self.hint, locale)})" if self.hint else ""
@@ -127,7 +127,7 @@ class Problem(Record):
 def problem(
     code: str, message: str, *, hint: str = "", step: str | None = None, path: Path = ()
 ) -> Problem:
-    """A problem of a known code, with the severity of that code."""
+    """Makes a problem with the severity of its code."""
     return Problem(
         code=code,
         severity=CODES[code].severity,

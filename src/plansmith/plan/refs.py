@@ -1,4 +1,4 @@
-"""References of steps to results and secrets: found and filled."""
+"""References of steps to results and secrets: finds them and fills them in."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Ref(NamedTuple):
         return "{{" + self.step + "".join(map(_path_text, self.path)) + "}}"
 
     def to_json(self) -> dict[str, Json]:
-        """The reference as it stands in JSON inputs."""
+        """Returns the reference as it is written in JSON inputs."""
         value: dict[str, Json] = {FROM: self.step}
         if self.path:
             value[PATH] = list(self.path)
@@ -48,7 +48,7 @@ class Ref(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A reference, or something that was meant as one, and where it stands."""
+    """A reference, or a failed attempt at one, and its place."""
 
     where: Path
     ref: Ref | None
@@ -56,14 +56,14 @@ class Found(NamedTuple):
 
 
 def find(template: Json, where: Path = ()) -> Iterator[Found]:
-    """Every reference in a JSON template, malformed ones with their flaw."""
+    """Returns every reference in a JSON template; malformed ones have a `flaw`."""
     found: list[Found] = []
     _collect(template, where, found)
     return iter(found)
 
 
 def _collect(template: Json, where: Path, found: list[Found]) -> None:
-    # Into one list, not through generators: every check, hash and schedule comes through here.
+    # Fills one list instead of using generators: this is called very often.
     if isinstance(template, str):
         if "{{" in template:
             found += [each._replace(where=where) for each in find_in_text(template)]
@@ -86,13 +86,13 @@ def _collect_in_object(template: dict[str, Json], where: Path, found: list[Found
 
 
 def ref_of(template: dict[str, Json]) -> Ref | None:
-    """The reference that an object is, if it is a well-formed one."""
+    """Returns the reference that an object is, or None if it is not a well-formed one."""
     parsed = _parse(template)
     return parsed if isinstance(parsed, Ref) else None
 
 
 def find_in_text(text: str) -> Iterator[Found]:
-    """Every reference in a text; braces that hold anything else are flaws."""
+    """Returns every reference in a text; braces with other content are reported as flaws."""
     for piece in pieces(text):
         if isinstance(piece, Ref):
             yield Found((), piece)
@@ -104,7 +104,7 @@ def find_in_text(text: str) -> Iterator[Found]:
 
 
 def pieces(text: str) -> list[str | Ref]:
-    """A text cut into plain pieces and references."""
+    """Splits a text into plain pieces and references."""
     if "{{" not in text:
         return [text]
     result: list[str | Ref] = []
@@ -119,7 +119,7 @@ def pieces(text: str) -> list[str | Ref]:
 
 
 def fill(template: Json, values: Mapping[str, Json]) -> Json:
-    """The template with every reference replaced; what is put in is never looked at again.
+    """Returns the template with references replaced; inserted values are not searched again.
 
     A text that is one reference and nothing else becomes the value itself.
     """
@@ -144,12 +144,12 @@ def fill(template: Json, values: Mapping[str, Json]) -> Json:
 
 
 def fill_text(text: str, values: Mapping[str, Json]) -> str:
-    """The text with every reference replaced by its value's text."""
+    """Returns the text with every reference replaced by its value as text."""
     return _join(pieces(text), values)
 
 
 def rename_refs(template: Json, names: Mapping[str, str]) -> Json:
-    """The template with references to some steps pointing at others."""
+    """Returns the template with references pointing to the renamed steps."""
     if isinstance(template, str):
         return _TOKEN.sub(lambda token: _renamed_token(token, names), template)
     if isinstance(template, list):
@@ -171,7 +171,7 @@ def _renamed_token(token: re.Match[str], names: Mapping[str, str]) -> str:
 
 
 def lookup(ref: Ref, values: Mapping[str, Json]) -> Json:
-    """The value a reference points at."""
+    """Returns the value that a reference points at."""
     if ref.step not in values:
         raise ReferenceFailed(Sentence("step.no_result", ref=str(ref), step=ref.step))
     value = values[ref.step]
@@ -187,19 +187,19 @@ def lookup(ref: Ref, values: Mapping[str, Json]) -> Json:
 
 
 def escape_text(text: str) -> str:
-    """A text in which nothing can be taken for a reference."""
+    """Escapes a text so that nothing in it is read as a reference."""
     return text.replace("{{", '{{"{{"}}')
 
 
 def literal(value: Json) -> Json:
-    """A JSON value in which nothing can be taken for a reference."""
+    """Wraps a JSON value so that nothing in it is read as a reference."""
     text = json.dumps(value)
     marks = (f'"{FROM}"', f'"{LITERAL}"', "{{")
     return {LITERAL: value} if any(mark in text for mark in marks) else value
 
 
 def value_text(value: Json) -> str:
-    """How a value reads inside a text: the same whether it is fresh or comes from a store."""
+    """Returns a value as it is written inside a text; equal before and after storing."""
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
@@ -278,15 +278,15 @@ _SECRET: Final = re.compile(r"\$\{secret:([A-Za-z0-9][A-Za-z0-9_.-]{0,63})\}")
 
 
 def secret_names(template: Json) -> list[str]:
-    """The secrets that a template names, each once."""
+    """Returns the names of the secrets in a template, each once."""
     texts = (each for each in leaves(template) if isinstance(each, str))
     return list(dict.fromkeys(name for text in texts for name in _SECRET.findall(text)))
 
 
 def put_secrets(template: Json, values: Mapping[str, str]) -> Json:
-    """The template with the values of its secrets, in which nothing is taken for a reference.
+    """Returns the template with its secrets filled in; secret values are never references.
 
-    Only what the plan says is looked at: what references bring is filled in afterwards.
+    Only the plan's own text can name secrets: references are filled in afterwards.
     """
 
     def put(leaf: Json) -> Json:

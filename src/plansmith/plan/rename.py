@@ -1,4 +1,4 @@
-"""Steps under other ids, with everything that refers to them."""
+"""Renames steps of a plan, with everything that refers to them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TEMPLATES = ("inputs", "task", "question", "instruction", "over")
 
 
 def rename_steps(plan: Plan, names: Mapping[str, str]) -> Plan:
-    """The plan with some steps renamed; references and orders follow."""
+    """Returns the plan with some steps renamed; references and `after` are updated."""
     value = plan.to_json()
     steps = value["steps"]
     assert isinstance(steps, list)  # noqa: S101

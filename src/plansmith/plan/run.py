@@ -1,4 +1,4 @@
-"""Where a run and its steps stand: the closed statuses, and the state that `fold` makes."""
+"""The state of a run and its steps, as `fold` computes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from plansmith.plan.step_events import FailureKind
 
 
 class RunStatus(StrEnum):
-    """Where a run stands; the same words in engine, API, command line and page."""
+    """The status of a run; library, API, command line and page use the same words."""
 
     TRIAGING = "triaging"
     PLANNING = "planning"
@@ -39,12 +39,12 @@ class RunStatus(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Whether nothing more can happen."""
+        """Whether the run has ended."""
         return self in _OVER
 
 
 class StepStatus(StrEnum):
-    """Where a step stands; `unknown` died in mid-effect and a person decides."""
+    """The status of a step; `unknown`: the process died during the call, a person decides."""
 
     WAITING = "waiting"
     READY = "ready"
@@ -68,12 +68,12 @@ _OVER: Final = frozenset(
 )
 
 
-_NOTHING_SAID: Final = RunOptions()
+_NO_OPTIONS: Final = RunOptions()
 _OWN_REQUEST: Final = Origin()
 
 
 class Made(NamedTuple):
-    """A call that was made, with its result by content hash."""
+    """A call that was made, and the content hash of its result."""
 
     callee: str
     inputs: str
@@ -82,11 +82,11 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepState:
-    """What is known of one step; `result` is filled in by whoever has the store.
+    """The state of one step; `result` is filled in by whoever reads the store.
 
     `unsure` means that an earlier try may have taken effect; `made` are calls that a step made
-    before a changed plan had it wait again; `item` is what a part of a map step is there for.
-    `program` is the name of the program whose answer the result is: no person's word.
+    before a changed plan made it wait again; `item` is the list item of a part of a map step.
+    `program` is the program that gave the result as an answer, if it was not a person.
     """
 
     status: StepStatus = StepStatus.WAITING
@@ -112,7 +112,7 @@ class StepState:
 
 
 class Covered(NamedTuple):
-    """What a person has agreed to: a plan, and what the templates it runs consist of."""
+    """What a person has agreed to: a plan, and the plans of its templates."""
 
     plan: Plan
     templates: Mapping[str, Plan]
@@ -120,7 +120,7 @@ class Covered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """A read made before its plan stood; one that a step took over while it ran ends with it."""
+    """A read made before its plan was complete; `step` is the step that uses its result."""
 
     tool: str
     inputs: str
@@ -134,20 +134,20 @@ class Prefetch:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as it stands after its last event; make one with `fold`.
+    """The state of a run after its last event; made by `fold`.
 
-    `covered` is the plan that a person approved last, or that ran without being asked about by
-    the person's own policy; what a replan adds to it is asked about. `drops` are approved calls
-    that the plan under review no longer makes, and `dropped` those a person let go of. `left` are
-    steps that the plan no longer has, for the calls they made; `changing` means that a person
-    wants another plan, which is not there yet. `interrupted`, filled in by whoever has the store,
-    means that the process which was at work on it has ended.
+    `covered` is the plan that a person approved last, or that the policy let run without approval;
+    a person reviews what a replan adds to it. `drops` are approved calls that the plan under
+    review no longer makes, and `dropped` those that a person agreed to drop. `left` are steps
+    that the plan no longer has, kept for the calls they made. `changing`: a person asked for
+    another plan, which is not made yet. `interrupted` is filled in by whoever reads the store:
+    the process that executed the run has ended.
     """
 
     id: str
     request: str = ""
     locale: str = "en"
-    options: RunOptions = _NOTHING_SAID
+    options: RunOptions = _NO_OPTIONS
     origin: Origin = _OWN_REQUEST
     folder: str = ""
     phase: RunStatus = RunStatus.TRIAGING
@@ -192,12 +192,12 @@ class Run:
 
     @property
     def is_approved(self) -> bool:
-        """Whether a person approved exactly the plan there is now, and not one before it."""
+        """Whether a person approved the current plan, and not only an earlier one."""
         return bool(self.approved) and self.plan is not None and self.approved == self.plan.hash
 
     @property
     def status(self) -> RunStatus:
-        """The phase, unless a person is waited for or the run is paused."""
+        """The phase, or that the run waits for a person or is paused."""
         if self.phase.over:
             return self.phase
         if self.paused:
@@ -206,7 +206,7 @@ class Run:
 
     @property
     def calls_open(self) -> tuple[str, ...]:
-        """The steps whose call has begun and not ended; not those that only hold others."""
+        """The steps whose call has begun and not ended, without map and plan steps."""
         running = [n for n, step in self.steps.items() if step.status is StepStatus.RUNNING]
         wholes = {name.rpartition("/")[0] for name in self.steps} if running else set[str]()
         return tuple(name for name in running if name not in wholes)

@@ -1,4 +1,4 @@
-"""What a person gives beside the request: language, limits, profile, conversation and team."""
+"""What is given with a request: language, limits, profile, conversation and team."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.data import Flag, Number, Record, Whole
 from plansmith.plan.steps import Text
 
-# `review`: a person sees the plan first, also when it only reads; `read_only`: then it goes on.
+# `review`: a person sees every plan first; `read_only`: a plan that only reads runs at once.
 Mode = Literal["", "review", "read_only"]
 
 
@@ -33,7 +33,7 @@ def _amount(text: str) -> str:
 
 
 class RunBudget(Record):
-    """What the run may take before it stops and asks; money is in US dollars."""
+    """What the run may use before it stops and asks; money is in US dollars."""
 
     money: Annotated[str, AfterValidator(_amount)] | Whole | Number | None = None
     tokens: Whole | None = None
@@ -47,7 +47,7 @@ class RunBudget(Record):
 
 
 def _listed(value: object) -> object:
-    """One text where a list of texts is meant."""
+    """Accepts a single text where a list of texts is expected."""
     return ((value,) if value else ()) if isinstance(value, str) else value
 
 
@@ -55,7 +55,7 @@ Texts = Annotated[tuple[Text, ...], BeforeValidator(_listed)]
 
 
 class ProfileFields(Record):
-    """For whom and as whom a plan is made; an empty language is that of the request."""
+    """For whom a plan is made and in which role; without a language, that of the request."""
 
     name: Text = ""
     role: Text = ""
@@ -69,9 +69,9 @@ class ProfileFields(Record):
 
 
 class Team(Record):
-    """The team whose agents a run uses, with all that is needed to make the team again.
+    """The team whose agents a run uses, with everything needed to build it again.
 
-    `folder` is where its files go, if not where the run belongs. `database` never holds a
+    `folder` is where its files go, if not into the run's folder. `database` never holds a
     password: `password_needed` says that the address had one.
     """
 
@@ -84,7 +84,7 @@ class Team(Record):
 
 
 class RunOptions(Record):
-    """All that was given beside the request; a run is planned again with the same."""
+    """Everything given with a request; planning again uses the same options."""
 
     locale: Text = ""
     target: Text = ""
@@ -99,11 +99,11 @@ class RunOptions(Record):
 
 
 def read_options(fields: Mapping[str, object]) -> RunOptions:
-    """The options of a run from what a program gave; says which one is wrong."""
+    """Reads the options a program gave; the error names the wrong one."""
     try:
         return RunOptions.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         hint = str(first["msg"]).removeprefix("Value error, ")
-        raise Misconfigured(f"the option {place} is not usable", hint=hint) from None
+        raise Misconfigured(f"the option {place} is not valid", hint=hint) from None

@@ -1,4 +1,4 @@
-"""Schedules: what runs again and again without anybody there, and what came of each time."""
+"""Schedules and their fires: what runs unattended, when, and what came of each time."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from plansmith.plan.sentence import ShownText
 from plansmith.plan.steps import Inputs, Text
 from plansmith.plan.timing import Timing, due, last_due
 
-# Later than this is not late but missed: a scheduler that is there wakes within moments.
+# A fire later than this counts as missed: a running scheduler is never this late.
 GRACE: Final = timedelta(seconds=60)
 _COUNTED: Final = 1000
 _MOMENT: Final = timedelta(microseconds=1)
 
 
 class Overlap(StrEnum):
-    """What happens to a fire while the run before still goes on."""
+    """What happens when a schedule is due while its earlier run is still going on."""
 
     SKIP = "skip"
     QUEUE = "queue"
@@ -37,7 +37,7 @@ class Overlap(StrEnum):
 
 
 class Missed(StrEnum):
-    """What is made up for when nobody was there at the time."""
+    """Which missed times are made up for when no scheduler was running."""
 
     ONE = "one"
     NONE = "none"
@@ -52,12 +52,12 @@ def _name(text: str) -> str:
 
 
 class Schedule(Record):
-    """What runs when, under whose approval, and where it stands.
+    """What runs when, under whose approval, and its state.
 
-    What runs is a plan, a template with its parameters, or a request that is planned anew each
-    time. Only a plan of the hash in `approved` runs without being asked about, in `folder`, with
-    what it calls as it was then (`tools`, by hash). Instants up to `settled` are dealt with;
-    failures are counted from `watched` on.
+    It runs a plan, a template with its parameters, or a request that is planned anew each time.
+    Only the plan with the hash in `approved` runs without a review, in `folder`, and only while
+    its tools have the hashes in `tools`. Instants up to `settled` are handled; failures are
+    counted from `watched` on.
     """
 
     id: str
@@ -90,7 +90,7 @@ class Schedule(Record):
     @field_validator("budget", mode="before")
     @classmethod
     def _some_money(cls, value: object) -> object:
-        # Earlier releases stored 0 US dollars: next to nothing, and not no limit.
+        # Earlier releases stored 0 US dollars, which meant almost nothing, not no limit.
         if not isinstance(value, dict):
             return value
         given = cast("dict[str, object]", value)
@@ -107,17 +107,17 @@ class Schedule(Record):
 
     @property
     def state(self) -> str:
-        """In one word: `active`, `paused`, or `over` when nothing is left to come."""
+        """The state in one word: `active`, `paused`, or `over` when no time is left."""
         return "paused" if self.paused else "active" if self.upcoming() else "over"
 
     def upcoming(self) -> datetime | None:
-        """The next instant that was not dealt with yet."""
+        """The next time that was not handled yet."""
         found = due(self.timing, after=self.settled, until=_FAR, anchor=self.created)
         return next(found, None)
 
     def starts(self, at: datetime) -> datetime:
-        """When the fire of an instant starts: a little later, spread by the instant itself."""
-        # The same number in every process, so that all wait for the same moment.
+        """Returns when the fire of an instant starts: a little later, to spread the load."""
+        # The same number in every process, so that all start at the same time.
         mark = sha256(f"{self.id} {at.isoformat()}".encode()).digest()
         number = int.from_bytes(mark[:8]) % (self.jitter_seconds + 1)
         return at + timedelta(seconds=number)
@@ -127,7 +127,7 @@ _FAR: Final = datetime.fromisoformat("9999-12-30T00:00:00+00:00")
 
 
 class FireState(StrEnum):
-    """Where one fire stands; the first four are open."""
+    """The state of one fire; the first four are open."""
 
     CLAIMED = "claimed"
     QUEUED = "queued"
@@ -141,7 +141,7 @@ class FireState(StrEnum):
 
     @property
     def open(self) -> bool:
-        """Whether something may still come of it."""
+        """Whether the fire can still change."""
         return self in _OPEN
 
 
@@ -151,7 +151,7 @@ _OPEN: Final = frozenset(
 
 
 class FireKind(StrEnum):
-    """Why there is a fire: it was due, it makes up for one, or a person wanted it."""
+    """Why there is a fire: it was due, it makes up for a missed one, or a person started it."""
 
     DUE = "due"
     LATE = "late"
@@ -160,9 +160,9 @@ class FireKind(StrEnum):
 
 
 class Fire(Record):
-    """One row of a schedule's history; there is one an instant, and it names its run beforehand.
+    """One entry of a schedule's history: one per instant, with the id of its run.
 
-    `seen` is the last sign of life of the process that carries it out.
+    `seen` is when the process that runs it last reported.
     """
 
     schedule: str
@@ -178,12 +178,12 @@ class Fire(Record):
 
     @property
     def key(self) -> tuple[str, datetime]:
-        """What there is only one of."""
+        """The schedule and the instant, which identify a fire."""
         return self.schedule, self.due
 
 
 class Pending(NamedTuple):
-    """What has to be dealt with now: instants to fire, and a row for what is passed over."""
+    """What is due now: instants to fire, and an entry for those that are skipped."""
 
     fires: tuple[tuple[datetime, FireKind], ...] = ()
     passed: tuple[datetime, str] | None = None
@@ -191,7 +191,7 @@ class Pending(NamedTuple):
 
 
 def pending(schedule: Schedule, now: datetime) -> Pending:
-    """What of a schedule is due at a moment, by its policy on missed fires."""
+    """Returns what of a schedule is due now, by its policy on missed fires."""
     last = _last(schedule, now)
     if last is not None and schedule.starts(last) > now:
         last = _last(schedule, last - _MOMENT)
@@ -204,12 +204,12 @@ def pending(schedule: Schedule, now: datetime) -> Pending:
         return Pending((), _passed(schedule, last, "missed"), last)
     before = _last(schedule, last - _MOMENT)
     word = "missed" if schedule.missed is Missed.NONE else "missed; the next run makes up for it"
-    row = _passed(schedule, before, word) if before else None
-    return Pending(((last, FireKind.LATE if late else FireKind.DUE),), row, last)
+    entry = _passed(schedule, before, word) if before else None
+    return Pending(((last, FireKind.LATE if late else FireKind.DUE),), entry, last)
 
 
 def _within_window(schedule: Schedule, now: datetime) -> Pending:
-    """Every instant within the window, in order; what is older is passed over."""
+    """Returns every instant within the window, in order; older ones are skipped."""
     start = max(schedule.settled, now - timedelta(minutes=schedule.window_minutes))
     started = takewhile(
         lambda at: schedule.starts(at) <= now,
@@ -219,18 +219,18 @@ def _within_window(schedule: Schedule, now: datetime) -> Pending:
         (at, FireKind.LATE if now - schedule.starts(at) > GRACE else FireKind.DUE) for at in started
     )
     older = _last(schedule, start)
-    row = _passed(schedule, older, "missed, and older than the window") if older else None
-    return Pending(found, row, found[-1][0] if found else older)
+    entry = _passed(schedule, older, "missed, and older than the window") if older else None
+    return Pending(found, entry, found[-1][0] if found else older)
 
 
 def passed_over(schedule: Schedule, now: datetime, word: str) -> tuple[datetime, str] | None:
-    """The row for instants that nobody deals with any more, if there are any."""
+    """Returns the entry for instants that will never be fired, if there are any."""
     last = _last(schedule, now)
     return _passed(schedule, last, word) if last else None
 
 
 def failures_in_a_row(schedule: Schedule, fires: Iterable[Fire]) -> int:
-    """How many fires failed since the last one that did not, or since a person looked at it."""
+    """Counts the failed fires since the last success or since a person looked at them."""
     judged = (FireState.DONE, FireState.FAILED)
     ended = [
         (fire.ended, fire.state)
@@ -256,8 +256,8 @@ def _passed(schedule: Schedule, last: datetime, word: str) -> tuple[datetime, st
 
 
 def make_schedule(fields: dict[str, Any]) -> Schedule:
-    """A schedule from what a person gave; what is wrong with it is said."""
+    """Makes a schedule from the given fields; the error says what is wrong."""
     try:
         return Schedule.model_validate(fields)
     except ValidationError as error:
-        raise Misconfigured(why_invalid(error), hint="change it, or leave it out") from None
+        raise Misconfigured(why_invalid(error), hint="correct it, or leave it out") from None

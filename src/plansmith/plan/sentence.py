@@ -1,4 +1,4 @@
-"""Sentences for people: stored as a code and fields, made into text in the reader's language."""
+"""Sentences for people: stored as a code with fields, shown in the reader's language."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COMMA: Final = {"en": ", ", "zh": "、"}
 
 
 class Sentence(str):
-    """A sentence of ours: a code of `sentences.json` and the values of its fields.
+    """A sentence: a code of `sentences.json` and the values of its fields.
 
     As a string it is the English text, so that programs can use it as one. A field is a text, a
     number, another sentence, or a list of these.
@@ -47,12 +47,12 @@ class Sentence(str):
 
 
 def in_language(text: str, locale: str) -> str:
-    """A text in the reader's language; what is not a sentence of ours stays as it is."""
+    """Returns a sentence in the reader's language; other text stays as it is."""
     return _text(text.code, text.fields, locale) if isinstance(text, Sentence) else text
 
 
 def joined(parts: Sequence[str], code: str = "text.both") -> str:
-    """Several texts as one, two at a time by the sentence of the code; nothing where none is."""
+    """Joins texts two at a time with the sentence of the code; empty when there are no texts."""
     text = ""
     for each in parts:
         text = Sentence(code, first=text, then=each) if text and each else text or each
@@ -60,26 +60,26 @@ def joined(parts: Sequence[str], code: str = "text.both") -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str) -> str:
-    """A hint that names the known name most like a wrong one; else the other hint."""
+    """Returns a hint with the known name most like a wrong one, else the other hint."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return Sentence("hint.mean", names=Sentence("ps.quoted", text=near[0])) if near else otherwise
 
 
 def language_of(locale: str) -> str:
-    """The language of a locale for which there are texts; English where there are none."""
+    """Returns the language to use for a locale: Chinese or, for all others, English."""
     return "zh" if locale.lower().startswith("zh") else "en"
 
 
 @cache
 def sentence_texts() -> Mapping[str, Mapping[str, str]]:
-    """The text of every code, by language."""
+    """Returns the text of every code, by language."""
     path = Path(__file__).with_name("sentences.json")
     return cast("Mapping[str, Mapping[str, str]]", json.loads(path.read_text(encoding="utf-8")))
 
 
 @cache
 def texts_under(prefix: str, language: str) -> Mapping[str, str]:
-    """The texts whose codes begin alike, by the rest of the code, for a part that fills them in."""
+    """Returns the texts whose codes start with a prefix, by the rest of the code."""
     return {
         code.removeprefix(prefix): texts[language]
         for code, texts in sentence_texts().items()
@@ -105,7 +105,7 @@ def _shown(value: Any, language: str) -> str:
 
 
 def _write(value: Any, info: SerializationInfo) -> Any:
-    """A sentence as it is stored, or as text where the reader's language is in the context."""
+    """Writes a sentence as stored, or as text if the context names the reader's language."""
     context = cast("Mapping[str, str]", info.context or {})
     locale = context.get("locale", "")
     return in_language(value, locale) if locale else _stored(value)
@@ -121,7 +121,7 @@ def _stored(value: Any) -> Any:
 
 
 def _read(value: object, handler: ValidatorFunctionWrapHandler) -> str:
-    """A stored text: an object is a sentence, a string is what an earlier release wrote."""
+    """Reads a stored text: an object is a sentence, a string is from an earlier release."""
     if isinstance(value, Sentence):
         return value
     return _read_field(value) if isinstance(value, dict) else str(handler(value))

@@ -1,4 +1,4 @@
-"""What happens to a step: bodies of events, from its call to its end and its return."""
+"""Events of steps: start, progress, result, failure, skip and reset."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from plansmith.plan.steps import Value
 
 
 class StepStarted(Record):
-    """A step is about to be called under this key; durable before the call.
+    """A step is about to be called under this key; stored before the call.
 
-    A part of a map step is known by its `item`, a content hash, wherever that stands in the list.
-    `prefetched` is the key of an early read whose result it takes instead of calling again.
+    A part of a map step is identified by `item`, a content hash, not by its place in the list.
+    `prefetched` is the key of a prefetched read whose result is used instead of a call.
     """
 
     type: Literal["step_started"] = "step_started"
@@ -29,7 +29,7 @@ class StepStarted(Record):
 
 
 class StepProgressed(Record):
-    """A running step says how far it is."""
+    """A running step reports its progress."""
 
     type: Literal["step_progressed"] = "step_progressed"
     step: str
@@ -37,7 +37,7 @@ class StepProgressed(Record):
 
 
 class StepAdvised(Record):
-    """A running step says that the plan should change, or that its goal is met already."""
+    """A running step reports that the plan should change or that the goal is met."""
 
     type: Literal["step_advised"] = "step_advised"
     step: str
@@ -46,7 +46,7 @@ class StepAdvised(Record):
 
 
 class StepDone(Record):
-    """A step gave a result, stored under its content hash."""
+    """A step returned a result, stored under its content hash."""
 
     type: Literal["step_done"] = "step_done"
     step: str
@@ -57,10 +57,10 @@ class StepDone(Record):
 
 
 class StepReused(Record):
-    """A step's result is taken over from the earlier run in which it was done, at `done_at`.
+    """A step uses the result of an earlier run, where it was done at `done_at`.
 
-    With its own run, a changed plan had the step wait again, and its call is the one made before.
-    `program` is the name of the program whose answer the result is, if it is one's.
+    If that is this same run, a changed plan had reset the step after its call.
+    `program` is the program that gave the result as an answer, if it was not a person.
     """
 
     type: Literal["step_reused"] = "step_reused"
@@ -75,9 +75,9 @@ FailureKind = Literal["tool", "time", "reference", "result", "person"]
 
 
 class StepFailed(Record):
-    """A step's call failed; `again` when it will be tried once more.
+    """A step's call failed; `again` when it will be retried.
 
-    An `unsure` one may have taken effect: it is made again only because its key allows that.
+    An `unsure` call may have taken effect; it is retried only because its key makes that safe.
     """
 
     type: Literal["step_failed"] = "step_failed"
@@ -91,9 +91,9 @@ class StepFailed(Record):
 
 
 class StepReplied(Record):
-    """The person answered what a call asked: the step is called again with the answer.
+    """The person answered a call's question: the step is called again with the answer.
 
-    A `permit` allows the inputs of this content hash, and is not for the callee's ears.
+    A `permit` allows the inputs with this content hash; it is not sent to the callee.
     """
 
     type: Literal["step_replied"] = "step_replied"
@@ -120,7 +120,7 @@ class StepCancelled(Record):
 
 
 class StepUnknown(Record):
-    """A step died in mid-effect: nobody knows whether it happened."""
+    """The process died during the call: it is not known whether it took effect."""
 
     type: Literal["step_unknown"] = "step_unknown"
     step: str
@@ -128,7 +128,7 @@ class StepUnknown(Record):
 
 
 class StepReset(Record):
-    """A step goes back to waiting, to run again."""
+    """A step waits again, to run once more."""
 
     type: Literal["step_reset"] = "step_reset"
     step: str

@@ -22,7 +22,7 @@ from plansmith.plan.refs import RESERVED, STEP_ID, Found, Ref, find
 
 
 def _plain(value: object) -> object:
-    """Refuse what JSON cannot hold before pydantic would bend it."""
+    """Refuses values that JSON cannot hold, before pydantic converts them."""
     flaw = next(flaws(value), None)
     if flaw is not None:
         place = ".".join(map(str, flaw.path))
@@ -42,12 +42,12 @@ Inputs = Annotated[dict[str, Json], BeforeValidator(_plain)]
 StepId = Annotated[str, Field(pattern=f"^{STEP_ID}$")]
 Place = tuple[Path, Json]
 LONGEST_TIMEOUT_S: Final = 366 * 24 * 3600.0
-# How deep maps and templates stand in each other: what is reviewed is as deep as what runs.
+# How deep maps and templates may be nested, in review and in execution.
 MAX_NESTING: Final = 5
 
 
 class StepFields(Record):
-    """What every step has; `after` adds order to what references imply."""
+    """The fields of every step; `after` adds to the order that references imply."""
 
     id: StepId
     title: Text = ""
@@ -57,14 +57,14 @@ class StepFields(Record):
     disabled: Flag = False
 
     def templates(self) -> Iterator[Place]:
-        """The places of the step that may hold references."""
+        """Returns the parts of the step that may hold references."""
         yield from ()
 
-    # Looked for once: checks, estimates, hashes and the runner all ask. Whoever changes inputs in
-    # place makes another plan of it, which its hash tells, since that is made of the inputs.
+    # Computed once, because checks, estimates, hashes and the engine all need it. Inputs that are
+    # changed in place make this stale, but the plan's hash still changes.
     @cached_property
     def references(self) -> tuple[Found, ...]:
-        """Every reference of the step, and whatever was meant as one."""
+        """Every reference of the step, and every failed attempt at one."""
         return tuple(each for path, template in self.templates() for each in find(template, path))
 
     @cached_property
@@ -73,18 +73,18 @@ class StepFields(Record):
         return frozenset(self.after) | {ref.step for ref in self.refs()} - RESERVED
 
     def found(self) -> Iterator[Found]:
-        """Every reference of the step, and whatever was meant as one."""
+        """Returns every reference of the step, and every failed attempt at one."""
         return iter(self.references)
 
     def refs(self) -> Iterator[Ref]:
-        """Every well-formed reference of the step."""
+        """Returns every well-formed reference of the step."""
         return (found.ref for found in self.references if found.ref is not None)
 
     def needs(self) -> frozenset[str]:
-        """The ids of all steps that must be done first."""
+        """Returns the ids of all steps that must be done first."""
         return self.needed
 
-    # The kind is at its default in every step, and still no step is readable without it.
+    # Always written, although it is the default value: a step cannot be read without it.
     @model_serializer(mode="wrap")
     def _with_kind(self, dump: SerializerFunctionWrapHandler) -> dict[str, Json]:
         return {"id": self.id, "kind": kind_of(self)} | cast("dict[str, Json]", dump(self))
@@ -127,10 +127,10 @@ class AskStep(StepFields):
 
 
 class PlanStep(StepFields):
-    """Run a template, a saved plan, with parameters.
+    """Run a template (a saved plan) with parameters.
 
-    `content` is the hash of the template's own plan, so that whoever approves the hash of this
-    plan approves what the template does as well; it is written when a plan is put forward.
+    `content` is the hash of the template's own plan, set when a plan is proposed, so that an
+    approval of this plan's hash covers the template too.
     """
 
     kind: Literal["plan"] = "plan"
@@ -147,10 +147,10 @@ ReplyStyle = Literal["worded", "exact", "results"]
 
 
 class ReplyStep(StepFields):
-    """Compose a text for the person once the steps it uses have run.
+    """Write a text for the person once the steps it uses have run.
 
     `worded`: a model writes it as instructed. `exact`: the instruction is the text. `results`: the
-    results as tables and lists, behind one sentence where the instruction has words.
+    results as tables and lists, after the instruction as one sentence if there is one.
     """
 
     kind: Literal["reply"] = "reply"
@@ -173,7 +173,7 @@ _SIGNS: Final = {
 
 
 def kind_of(value: object) -> str | None:
-    """The kind a step says it is, or else the kind its fields can only be."""
+    """Returns the kind a step names, or the only kind that its fields allow."""
     if isinstance(value, StepFields):
         return cast("str", getattr(value, "kind", None))
     if not isinstance(value, Mapping):
@@ -195,9 +195,9 @@ InnerStep = Annotated[
 
 
 class MapStep(StepFields):
-    """Run one inner step for every item of a list; `item` names the item in its references.
+    """Run one inner step for each item of a list; references call the item by the name in `item`.
 
-    Where it acts on a list that comes out of tools, a person is asked about more than `most` items.
+    If it changes something for a list from tools, more than `most` items need a person's consent.
     """
 
     kind: Literal["map"] = "map"
@@ -209,7 +209,7 @@ class MapStep(StepFields):
     @model_validator(mode="before")
     @classmethod
     def _name_inner(cls, value: object) -> object:
-        """An inner step without an id is called after the map step."""
+        """Names an inner step without an id after the map step."""
         if not isinstance(value, dict):
             return value
         fields = cast("dict[str, object]", value)

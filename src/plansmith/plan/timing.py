@@ -1,4 +1,4 @@
-"""Timing: when something runs again, and at which instants, clock changes and all."""
+"""Computes when something runs again, across clock changes and time zones."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _LOOK_BACK: Final = tuple(timedelta(hours=hours) for hours in (1, 26, 32 * 24, 3
 class Timing(Record):
     """When something runs again: exactly one of four ways, in a time zone.
 
-    Only the form is checked here: which zones there are is a matter of the machine, and a stored
-    plan must be readable on every one. `check_timing` checks the rest.
+    Only the form is checked here, because every machine must be able to read a stored plan.
+    `check_timing` checks the rest, such as whether the time zone exists on this machine.
     """
 
     every_minutes: Whole | None = Field(default=None, ge=1)
@@ -59,7 +59,7 @@ def _length(minutes: int) -> str:
 
 
 def make_timing(**fields: Any) -> Timing:
-    """A timing from what a person gave; what is wrong with it is said so that it can be mended."""
+    """Makes a timing from the given fields; the error says how to correct them."""
     try:
         timing = Timing.model_validate(fields)
     except ValidationError as error:
@@ -87,7 +87,7 @@ def _unusable(error: ValidationError, fields: dict[str, Any]) -> Misconfigured:
 
 
 def check_timing(timing: Timing) -> None:
-    """Refuse, with what to do, a timing that this machine cannot compute or that never fires."""
+    """Raises `Misconfigured` for a timing that this machine cannot compute or that never fires."""
     zone_of(timing.timezone)
     if (timing.every_minutes or 0) > MOST_MINUTES:
         hint = f"at most {MOST_MINUTES}, which is ten years"
@@ -102,7 +102,7 @@ def check_timing(timing: Timing) -> None:
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """The time zone of an IANA name."""
+    """Returns the time zone of an IANA name."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -120,7 +120,7 @@ def _no_zone(name: str) -> Misconfigured:
 
 
 def fires(timing: Timing, *, after: datetime, anchor: datetime) -> Iterator[datetime]:
-    """The instants behind `after` in UTC, in order; intervals count from `anchor`."""
+    """Yields the instants after `after` in UTC, in order; intervals count from `anchor`."""
     after, anchor = after.astimezone(UTC), anchor.astimezone(UTC)
     try:
         if timing.every_minutes is not None:
@@ -137,14 +137,14 @@ def fires(timing: Timing, *, after: datetime, anchor: datetime) -> Iterator[date
 def due(
     timing: Timing, *, after: datetime, until: datetime, anchor: datetime
 ) -> Iterator[datetime]:
-    """The instants behind `after` that have come by `until`."""
+    """Returns the instants after `after` and up to `until`."""
     return takewhile(lambda at: at <= until, fires(timing, after=after, anchor=anchor))
 
 
 def last_due(
     timing: Timing, *, after: datetime, until: datetime, anchor: datetime
 ) -> datetime | None:
-    """The last instant that has come, without walking through all that came before it."""
+    """Returns the last instant up to `until`, without computing all earlier ones."""
     for back in _LOOK_BACK:
         start = max(after, until - back)
         found = list(due(timing, after=start, until=until, anchor=anchor))
@@ -159,7 +159,7 @@ def last_due(
 def next_fires(
     timing: Timing, *, after: datetime, anchor: datetime | None = None, count: int = 1
 ) -> list[datetime]:
-    """The next instants; fewer when there are no more."""
+    """Returns the next instants; fewer when there are no more."""
     return list(islice(fires(timing, after=after, anchor=anchor or after), count))
 
 
@@ -199,16 +199,16 @@ def _cron(expression: str, local: datetime) -> CronSim:
 
 
 def _by_clock(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
-    """Instants of the wall-clock times that an expression names.
+    """Yields the instants of the wall-clock times that an expression names.
 
-    The times are found on a clock without a zone and placed in it here. An hour that is named
-    runs once a day: the first time where the clocks go back, and at the end of the gap where they
-    skip it. Where any hour will do (`*`), it runs whenever the clock shows the minute.
+    Times are computed without a zone and then placed in it. A named hour runs once a day: the
+    first time when clocks go back, and at the end of the gap when clocks skip it. With any hour
+    (`*`), it runs whenever the clock shows the minute.
     """
     any_hour = expression.split()[1].startswith("*")
     local = after.astimezone(zone)
     later = (after + timedelta(days=1)).astimezone(zone)
-    # Where the clocks are about to go back, times that were shown already will be shown again.
+    # When the clocks are about to go back, the same times will come again.
     back = max(_offset(local) - _offset(later), timedelta(0))
     waiting: list[datetime] = []
     last = after
@@ -225,20 +225,20 @@ def _by_clock(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[date
 
 
 def _instants(wall: datetime, zone: ZoneInfo) -> list[datetime]:
-    """When a clock shows this time: once, twice, or never."""
+    """Returns when a clock shows this time: one instant, two, or none."""
     twice = {wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)}
     return sorted(at for at in twice if at.astimezone(zone).replace(tzinfo=None) == wall)
 
 
 def _first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
-    """When a clock first shows this time, or for a time it skips, the end of the gap."""
+    """Returns when a clock first shows this time; for a skipped time, the end of the gap."""
     found = _instants(wall, zone)
     return found[0] if found else _end_of_gap(wall, zone)
 
 
 @lru_cache(maxsize=256)
 def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
-    # The offset after the change puts a skipped time before the change, and the other way round.
+    # With the later offset a skipped time lies before the change, with the earlier one after it.
     low, high = sorted(wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
     before = _offset(low.astimezone(zone))
     second = timedelta(seconds=1)

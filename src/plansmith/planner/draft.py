@@ -1,4 +1,4 @@
-"""Has a model write a plan, and hands each step over as soon as it is complete."""
+"""Has a model write a plan, and passes on each step as soon as it is complete."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OnText = Callable[[str], None]
 
 
 class Offer(NamedTuple):
-    """What a plan may be made of."""
+    """The tools, agents and templates that a plan may use."""
 
     tools: Sequence[ToolSpec] = ()
     agents: Sequence[AgentSpec] = ()
@@ -41,9 +41,9 @@ def draft_messages(
     prompts: Path | None = None,
     shape: str = "",
 ) -> list[Message]:
-    """The prompt: first what never changes, so that providers can reuse it, the request last.
+    """Makes the prompt: constant parts first, so that providers can cache them, the request last.
 
-    `shape` is the dialect to draft in; nothing said is the plan language itself.
+    `shape` is the dialect to draft in; empty means the plan language itself.
     """
     user = render(
         "request",
@@ -61,7 +61,7 @@ def draft_messages(
 
 
 def draft_schema(shape: str = "") -> dict[str, Json]:
-    """The form of a drafted plan, in the plan language or in another system's shape."""
+    """Returns the JSON Schema of a draft, in the plan language or in another system's shape."""
     return dialect(shape).schema() if shape else schema(for_models=True)
 
 
@@ -72,18 +72,18 @@ async def draft(
     on_step: OnStep = lambda _: None,
     on_text: OnText = lambda _: None,
 ) -> ModelAnswer:
-    """The model's text; `on_step` gets each readable step the moment it is complete."""
+    """Returns the model's text; passes each readable step to `on_step` when it is complete."""
     steps = StepStream(on_step)
 
-    def hear(piece: str) -> None:
+    def on_piece(piece: str) -> None:
         on_text(piece)
         steps.feed(piece)
 
-    return await read_answer(model.stream(prompt), hear)
+    return await read_answer(model.stream(prompt), on_piece)
 
 
 class StepStream:
-    """Steps out of a text that is still being written."""
+    """Finds steps in a text that is still being written."""
 
     def __init__(self, on_step: OnStep) -> None:
         self._stream = JsonStream()
@@ -91,7 +91,7 @@ class StepStream:
         self._seen: set[str] = set()
 
     def feed(self, piece: str) -> None:
-        """Take the next piece of text."""
+        """Adds the next piece of text."""
         for item in self._stream.feed(piece):
             step = _single_step(item.value)
             # A step without an id gets one only when the whole plan is known.
@@ -106,7 +106,7 @@ def _single_step(value: Json) -> AnyStep | None:
 
 
 def tool_line(tool: ToolSpec) -> str:
-    """A tool as the model reads it, on one line of JSON: data, whatever it says."""
+    """Describes a tool to the model as one line of JSON."""
     fields: dict[str, Json] = {
         "name": tool.name,
         "does": tool.description,
@@ -119,7 +119,7 @@ def tool_line(tool: ToolSpec) -> str:
 
 
 def agent_line(agent: AgentSpec) -> str:
-    """An agent as the model reads it, on one line of JSON."""
+    """Describes an agent to the model as one line of JSON."""
     fields: dict[str, Json] = {
         "name": agent.name,
         "does": agent.description,

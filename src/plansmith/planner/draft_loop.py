@@ -38,14 +38,14 @@ _WHOLE: Final = "Write the whole plan again."
 
 
 class Repaired(NamedTuple):
-    """The mended plan with its reading, and what asking took."""
+    """The repaired plan, the model's text, and what the call cost."""
 
     parsed: Parsed
     text: str
     usage: Usage
 
 
-async def repair(  # noqa: PLR0913 - all that tells how by name
+async def repair(  # noqa: PLR0913 - the options are keyword-only
     prompt: Prompt,
     text: str,
     plan: Plan | None,
@@ -57,21 +57,21 @@ async def repair(  # noqa: PLR0913 - all that tells how by name
     prompts: Path | None = None,
     shape: str = "",
 ) -> Repaired:
-    """One round: request, tools, text and problems go to the model; its answer is read.
+    """Sends the problems of a plan to the model, and reads its answer.
 
-    When only some steps are broken, only they are asked for, and put in their places; a plan in
-    another system's shape is asked for whole, since steps have no ids there.
+    If only some steps are broken, the model rewrites only these. A plan in another system's shape
+    is always rewritten whole, since its steps have no ids.
     """
     errors = [each for each in problems if each.severity is Severity.ERROR]
     broken = _broken_steps(plan, errors) if not shape else []
     what = _what(broken) if broken else _WHOLE
-    told = render("repair", folder=prompts, problems=_problem_lines(errors), what=what)
-    messages = [*prompt.messages, Message("assistant", text), Message("user", told)]
-    heard = await read_answer(model.stream(Prompt(messages, brief=_brief(prompt.brief, errors))))
-    parsed = parse(heard.text, goal=goal, locale=locale, shape=shape)
+    instruction = render("repair", folder=prompts, problems=_problem_lines(errors), what=what)
+    messages = [*prompt.messages, Message("assistant", text), Message("user", instruction)]
+    answer = await read_answer(model.stream(Prompt(messages, brief=_brief(prompt.brief, errors))))
+    parsed = parse(answer.text, goal=goal, locale=locale, shape=shape)
     if broken and plan is not None and parsed.plan is not None:
         parsed = Parsed(_spliced(plan, parsed.plan, broken), parsed.problems)
-    return Repaired(parsed, heard.text, heard.usage)
+    return Repaired(parsed, answer.text, answer.usage)
 
 
 def _brief(brief: Brief | None, errors: Sequence[Problem]) -> Brief | None:
@@ -81,7 +81,7 @@ def _brief(brief: Brief | None, errors: Sequence[Problem]) -> Brief | None:
 
 
 def _broken_steps(plan: Plan | None, errors: Sequence[Problem]) -> list[str]:
-    """The steps to ask for again, or none when the whole plan is needed."""
+    """Returns the steps to ask for again; empty when the whole plan is needed."""
     if plan is None or not errors:
         return []
     names = {each.step for each in errors}
@@ -114,7 +114,7 @@ def _problem_lines(problems: Sequence[Problem]) -> str:
 
 
 def _spliced(plan: Plan, answer: Plan, broken: Sequence[str]) -> Plan:
-    """The plan with the broken steps replaced; a whole plan in answer replaces it whole."""
+    """Returns the plan with the broken steps replaced; an answer with a whole plan replaces it."""
     if len(answer.steps) >= len(plan.steps):
         return answer
     fresh = dict(answer.by_id)
@@ -128,7 +128,7 @@ _DRAFTS = 3
 
 @dataclass
 class DraftLoop:
-    """The rounds for one request; what they came to so far."""
+    """The drafts and repairs of one request."""
 
     request: PlanRequest
     query: str
@@ -137,7 +137,7 @@ class DraftLoop:
     offer: Offer
     context: Context
     watch: Watch
-    told: str = ""
+    given: str = ""
     text: str = ""
     usage: Usage = field(default_factory=Usage)
     repairs: int = 0
@@ -169,10 +169,10 @@ class DraftLoop:
         self.prompt = Prompt(messages, schema=form, brief=brief)
 
     async def run(self, on_step: OnStep, on_text: OnText) -> Planned:
-        """A usable plan, or its stand-in together with all that was wrong."""
+        """Returns a usable plan, or a fallback plan with all problems."""
         try:
-            heard = await self._draft(on_step, on_text)
-            self.text, self.usage = heard
+            answer = await self._draft(on_step, on_text)
+            self.text, self.usage = answer
             with self.watch("parse", f"{len(self.text):,} characters"):
                 parsed = parse(
                     self.text, goal=self.query, locale=self.locale, shape=self.request.dialect
@@ -190,7 +190,7 @@ class DraftLoop:
         return self.plan is not None and not has_errors(list(self.problems))
 
     async def _draft(self, on_step: OnStep, on_text: OnText) -> ModelAnswer:
-        """The model's text; an answer that breaks off half-way is asked for again, whole."""
+        """Returns the model's text; asks again from the start if an answer breaks off."""
         model = self.deps.plan_model
         for number in range(1, _DRAFTS):
             try:
@@ -217,14 +217,14 @@ class DraftLoop:
             return
         with self.watch("check", f"{len(parsed.plan.steps)} steps"):
             self.plan, found = check(parsed.plan, self.deps, self.request.profile)
-            made_up = made_up_values(self.plan, self.deps.tools, self.told)
+            made_up = made_up_values(self.plan, self.deps.tools, self.given)
             self.problems = (*parsed.problems, *found, *made_up)
 
     async def _repair(self) -> None:
         self.repairs += 1
         errors = sum(each.severity is Severity.ERROR for each in self.problems)
         with self.watch("repair", f"round {self.repairs}, {errors} errors"):
-            mended = await repair(
+            fixed = await repair(
                 self.prompt,
                 self.text,
                 self.plan,
@@ -235,14 +235,14 @@ class DraftLoop:
                 prompts=self.deps.settings.prompts,
                 shape=self.request.dialect,
             )
-        self.usage = total(self.usage, mended.usage)
-        self.text = mended.text or self.text
-        self._check(mended.parsed)
+        self.usage = total(self.usage, fixed.usage)
+        self.text = fixed.text or self.text
+        self._check(fixed.parsed)
 
     def _outcome(self) -> Planned:
         usable = self._usable
-        stand_in = None if usable else self._stand_in()
-        final = stand_in or self.plan
+        substitute = None if usable else self._substitute()
+        final = substitute or self.plan
         if final is not None and self.request.previous is not None:
             final = final.replace(revision=self.request.previous.revision + 1)
         return Planned(
@@ -253,7 +253,7 @@ class DraftLoop:
             problems=self.problems,
             text=self.text,
             estimate=estimate_with(final, self.deps) if final else None,
-            metrics=self._metrics(final, degraded=stand_in is not None),
+            metrics=self._metrics(final, degraded=substitute is not None),
         )
 
     def _metrics(self, final: Plan | None, *, degraded: bool) -> PlanMetrics:
@@ -267,7 +267,7 @@ class DraftLoop:
             usage=self.usage,
         )
 
-    def _stand_in(self) -> Plan | None:
+    def _substitute(self) -> Plan | None:
         worst = sorted(self.problems, key=lambda each: each.severity is not Severity.ERROR)
         return fallback(
             self.deps.settings.fallback,
@@ -282,19 +282,19 @@ class DraftLoop:
 def check(
     plan: Plan, deps: PlannerDeps, profile: Profile | None = None
 ) -> tuple[Plan, list[Problem]]:
-    """The plan with what can be mended mended, and every problem that is left."""
-    mended = autofix(
+    """Returns the plan with obvious mistakes corrected, and the problems that are left."""
+    fixed = autofix(
         plan, deps.tools, agents=deps.agents, ask_for_missing=deps.settings.ask_for_missing
     )
     problems = check_plan(
-        mended.plan,
+        fixed.plan,
         deps.tools,
         agents=deps.agents,
         templates=deps.templates,
         max_steps=deps.settings.max_steps,
         constraints=_constraints(profile) if profile else None,
     )
-    return mended.plan, [*mended.problems, *problems, *lint_plan(mended.plan, deps.tools)]
+    return fixed.plan, [*fixed.problems, *problems, *lint_plan(fixed.plan, deps.tools)]
 
 
 def _constraints(profile: Profile) -> list[Constraint]:
@@ -303,7 +303,7 @@ def _constraints(profile: Profile) -> list[Constraint]:
 
 
 def estimate_with(plan: Plan, deps: PlannerDeps) -> Estimate:
-    """The estimate of a plan by what the kit knows."""
+    """Estimates a plan with the planner's tools, agents, past calls and price."""
     return estimate(
         plan,
         deps.tools,

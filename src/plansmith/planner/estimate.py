@@ -40,7 +40,7 @@ def estimate(
     past: Mapping[str, Sequence[Cost]] | None = None,
     price_per_million: Decimal | None = None,
 ) -> Estimate:
-    """Add a plan up: time along its critical path, tokens and effects over all steps.
+    """Estimates a plan: time along its critical path, tokens and effects over all steps.
 
     `past` holds what tools, agents and kinds of steps took before, by name.
     """

@@ -1,4 +1,4 @@
-"""The plan when no model gave a usable one: a fixed stand-in, or the steps that are usable."""
+"""Makes a plan when no model gave a usable one: a fixed plan, or the usable steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _THREE: Final = {
 
 
 class Fallback(StrEnum):
-    """Which plan stands in: what the model said as a reply, three general steps, or none."""
+    """Which plan to use instead: the model's text as a reply, three general steps, or none."""
 
     REPLY = "reply"
     THREE_STEPS = "three_steps"
@@ -31,7 +31,7 @@ class Fallback(StrEnum):
 def fallback(
     kind: Fallback, *, request: str, text: str, reason: str, locale: str, agent: str | None = None
 ) -> Plan | None:
-    """The stand-in plan; `reason` says why it had to be."""
+    """Returns the fallback plan; `reason` says why the model's plan is not used."""
     if kind is Fallback.NONE:
         return None
     steps = _three(request, locale, agent) if kind is Fallback.THREE_STEPS else _reply(text, locale)
@@ -40,32 +40,32 @@ def fallback(
 
 
 def only_stands_in(plan: Plan) -> bool:
-    """Whether a plan does nothing but say that there is none: it is not one to approve.
+    """Whether a plan is a fallback without any call, which nobody should approve.
 
-    A plan by rules that calls tools is degraded too, and is a plan all the same.
+    A plan made by rules is degraded too, but if it calls tools it can be approved.
     """
     return bool(plan.degraded) and all(isinstance(step, ReplyStep) for step in plan.steps)
 
 
 def _reply(text: str, locale: str) -> list[dict[str, Any]]:
-    """What the model said, as the answer it probably was."""
-    said = text.strip()[:_MOST_TEXT].encode("utf-8", "replace").decode()
-    instruction = escape_text(said) or _NOTHING["zh" if locale.startswith("zh") else "en"]
+    """Returns a reply step with the model's text, which is probably the answer."""
+    answer = text.strip()[:_MOST_TEXT].encode("utf-8", "replace").decode()
+    instruction = escape_text(answer) or _NOTHING["zh" if locale.startswith("zh") else "en"]
     return [{"id": "reply", "kind": "reply", "instruction": instruction}]
 
 
 def _three(request: str, locale: str, agent: str | None) -> list[dict[str, Any]]:
-    """Analyse, execute, verify: by an agent when there is one, else as replies."""
+    """Returns steps to analyse, execute and verify: for an agent if there is one, else replies."""
     steps: list[dict[str, Any]] = []
     for name, title in zip(
         ("analyze", "execute", "verify"),
         _THREE["zh" if locale.startswith("zh") else "en"],
         strict=True,
     ):
-        words = f"{title}: {escape_text(request)}"
-        deed = {"agent": agent, "task": words} if agent else {"instruction": words}
+        text = f"{title}: {escape_text(request)}"
+        action = {"agent": agent, "task": text} if agent else {"instruction": text}
         after = [steps[-1]["id"]] if steps else []
-        steps.append({"id": name, "title": title, "after": after, **deed})
+        steps.append({"id": name, "title": title, "after": after, **action})
     return steps
 
 
@@ -73,9 +73,10 @@ _UNREADABLE: Final = "PS014"
 
 
 def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan | None:
-    """The plan without steps that have errors, what uses them, and replies that tell of them.
+    """Returns the plan without steps that have errors and without what depends on these.
 
-    Of too many steps the first are kept, and the last reply. None when nothing is left.
+    Replies that would report on removed steps are removed too. Of too many steps the first are
+    kept, and the last reply. Returns None if nothing is left.
     """
     errors = [each for each in problems if each.severity is Severity.ERROR]
     inner = {step.each.id: step.id for step in plan.steps if isinstance(step, MapStep)}
@@ -83,7 +84,7 @@ def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan 
     using = {step.id: frozenset(ref.step for ref in step.refs()) for step in plan.steps}
     known = {name: used & using.keys() for name, used in using.items()}
     gone = bad | downstream(known, [name for name in bad if name in known])
-    # An unreadable step has no id any more: nobody knows which reply was to tell of it.
+    # An unreadable step has no id, so it is unknown which replies depend on it.
     lost = any(each.code == _UNREADABLE and each.step is None for each in errors)
     behind = downstream(needs(plan), [name for name in gone if name in using])
     kept = [
@@ -98,10 +99,10 @@ def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan 
 
 
 def _cut(steps: Sequence[AnyStep], most: int) -> list[AnyStep]:
-    """The first steps, and the last reply in place of what would have been the last of them."""
+    """Returns the first steps; if the last of all is a reply, it is kept too."""
     if len(steps) <= most:
         return list(steps)
     last = steps[-1]
-    # Alone, a reply would have nothing to tell of.
+    # A reply alone would have nothing to report.
     ends = isinstance(last, ReplyStep) and most > 1
     return [*steps[: most - 1], last] if ends else list(steps[:most])

@@ -10,12 +10,12 @@ from plansmith.text import HAN
 
 Kind = Literal["save", "draw", "send", "rename", "delete", "order", "pay", "cancel"]
 
-_NEAR: Final = 20  # letters before a verb that say whether it is meant
+_NEAR: Final = 20  # characters before a verb that say whether it is meant
 _FAR: Final = 100
 _QUESTION: Final = re.compile("如何|怎么|怎样|怎么办|为什么|是否|能不能告诉|可以吗|会不会|多少钱")
 _DENIED: Final = re.compile("(?:不要|别|不用|无需|不必|先不|切勿|请勿|不需要|不想)[^，,]{0,4}$")
-# What has been done, or is told of, asks for nothing: 已发送的邮件, 保存在 … 里的文件.
-_TOLD: Final = re.compile("(?:已|已经|曾|刚|被|我们|他|她|上次|之前|[的所])$")
+# Descriptions and past actions ask for nothing: 已发送的邮件, 保存在 … 里的文件.
+_DESCRIPTION: Final = re.compile("(?:已|已经|曾|刚|被|我们|他|她|上次|之前|[的所])$")
 _ABOUT_MONEY: Final = (
     "宝|方式|记录|状态|交易|的|信息|金额|平台|成功|后|密码|页面"
     "|能力|政策|进度|流程|申请|详情|情况|吗"
@@ -49,7 +49,7 @@ _RULES: Final[tuple[tuple[Kind, re.Pattern[str]], ...]] = tuple(
 def chinese_intents(
     sentence: str, file: re.Pattern[str]
 ) -> Iterator[tuple[Kind, bool, tuple[str, ...], str]]:
-    """Every deed that a sentence speaks of: its kind, whether it is wanted, files, words."""
+    """Yields every change that a sentence mentions: kind, whether it is wanted, files, words."""
     if _QUESTION.search(sentence):
         return
     for kind, pattern in _RULES:
@@ -57,7 +57,7 @@ def chinese_intents(
             before = sentence[max(found.start() - _NEAR, 0) : found.start()]
             denied = bool(_DENIED.search(before))
             is_past = sentence.startswith(("了", "过"), found.end()) or found[0].endswith("了")
-            if not denied and (is_past or _TOLD.search(before)):
+            if not denied and (is_past or _DESCRIPTION.search(before)):
                 continue
             tail = re.split("[，,]", sentence[found.end() : found.end() + _FAR])[0]
             named = file.search(tail) if kind in ("save", "delete") else None
@@ -68,7 +68,7 @@ def chinese_intents(
 
 
 def _name(found: str) -> str:
-    """A file's name without the words that run into it: 名为结果.csv is 结果.csv."""
+    """Returns a file name without adjoining words: 名为结果.csv is 结果.csv."""
     return re.sub("^(?:删除|删掉|移除|文件|名为|叫做?|一个|为|到|的)+", "", found)
 
 
@@ -86,13 +86,13 @@ _QUOTED: Final = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?;])\s+|[。！？；\n]+")
-_LONGEST: Final = 20_000  # letters; what is longer is pasted data
-_ENGLISH_NEAR: Final = 120  # letters before a verb in which its lead stands
-_ENGLISH_FAR: Final = 400  # letters behind it that belong to it
+_LONGEST: Final = 20_000  # characters; anything longer is pasted data
+_ENGLISH_NEAR: Final = 120  # characters before a verb that may ask for it
+_ENGLISH_FAR: Final = 400  # characters after a verb that belong to it
 
 
 class Intent(NamedTuple):
-    """One thing to be done, the files it is about, and the words that ask for it."""
+    """A change that a request asks for, its files, and the words that ask for it."""
 
     kind: Kind
     files: tuple[str, ...] = ()
@@ -100,21 +100,21 @@ class Intent(NamedTuple):
 
 
 def find_intents(*texts: str) -> tuple[Intent, ...]:
-    """The deeds that a request, and what the person said after it, ask for.
+    """Returns the changes that a request and the person's later messages ask for.
 
-    What a later text takes back ("don't send it") is not asked for any more.
+    A later text can take back what an earlier one asked for ("don't send it").
     """
     asked: list[Intent] = []
     for text in texts:
-        found = list(_deeds(text[:_LONGEST]))
-        off = {deed.kind for deed, wanted in found if not wanted}
-        asked = [deed for deed in asked if deed.kind not in off]
-        asked += [deed for deed, wanted in found if wanted]
+        found = list(_mentioned(text[:_LONGEST]))
+        off = {intent.kind for intent, wanted in found if not wanted}
+        asked = [intent for intent in asked if intent.kind not in off]
+        asked += [intent for intent, wanted in found if wanted]
     return tuple(dict.fromkeys(asked))
 
 
-def _deeds(text: str) -> Iterator[tuple[Intent, bool]]:
-    """Every deed that is spoken of, and whether it is wanted."""
+def _mentioned(text: str) -> Iterator[tuple[Intent, bool]]:
+    """Yields every change that a text mentions, and whether it is wanted."""
     for sentence in _SENTENCE_END.split(_QUOTED.sub(_without_quote, text)):
         if HAN.search(sentence):
             for kind, wanted, files, words in chinese_intents(sentence, FILE):
@@ -124,7 +124,7 @@ def _deeds(text: str) -> Iterator[tuple[Intent, bool]]:
 
 
 def _without_quote(found: re.Match[str]) -> str:
-    """Quoted text asks for nothing, but may name a file."""
+    """Replaces quoted text, which asks for nothing; keeps a quoted file name."""
     inner = found[0].strip("`\"“”「」『』《》‘’' ")
     return inner if FILE.fullmatch(inner) else " “…” "
 
@@ -136,7 +136,7 @@ _ADVERBS: Final = re.compile(
     r"|at \d{1,2}(?::\d\d)?(?:\s?[ap]m)?)\b[\s,]*)+$",
     re.IGNORECASE,
 )
-_LEADS: Final = re.compile(
+_ASKS: Final = re.compile(
     r"(?:^|[,:(\u2014-]|\b(?:and|then|&|please)"
     r"|\b(?:can|could|would|will) you|\b(?:want|need|like|ask(?:ing)?|expect)"
     r"(?: you| it| this)? to|\bhelp(?: me)?(?: to)?|\bplease help(?: me)?(?: to)?)\s*$",
@@ -147,7 +147,7 @@ _ENGLISH_DENIED: Final = re.compile(
     r"|avoid|refrain from|stop)\b)[\s\w]{0,12}$",
     re.IGNORECASE,
 )
-# A sentence that asks how something is done, or whether it may be, asks for no deed.
+# A sentence that asks how or whether something is done asks for no change.
 _ENGLISH_QUESTION: Final = re.compile(
     r"^\W*(?:(?:please |can you |could you |would you )?(?:tell|show|explain|teach)\b.{0,20})?"
     r"\b(?:how (?:do|does|did|can|could|to|would|should|might|is|are|many|much)|why|what if"
@@ -156,10 +156,10 @@ _ENGLISH_QUESTION: Final = re.compile(
     r"|whether|explain|suppose|if i|if we|imagine)\b",
     re.IGNORECASE,
 )
-# Who says what he wants to buy mostly asks for advice.
+# People who say what they want to buy mostly ask for advice.
 _SHOPPING: Final = frozenset({"buy", "purchase"})
 _WISH: Final = re.compile(r"\b(?:want|need|like|looking|hoping|planning) to\s*$", re.IGNORECASE)
-# "with the name Ann and email ann@example.com" tells what belongs together.
+# "with the name Ann and email ann@example.com" lists details; it asks for no email.
 _NOUNS: Final = frozenset({"email", "e-mail", "mail", "text", "message"})
 _PARTS: Final = re.compile(r"\bwith\b[^,;]*$", re.IGNORECASE)
 _FOLLOWING: Final = re.compile(
@@ -196,7 +196,7 @@ _MESSAGE: Final = (
     r"(?:an?|the|my|this|that)\s+(?:\S+\s+){0,2}?"
     r"(?:e-?mail|mail|message|sms|text|letter|invitation|invite)\b"
 )
-# What a verb must be followed by to be a deed of its kind.
+# What must follow a verb for it to ask for a change of this kind.
 _ENGLISH_PATTERNS: Final[tuple[tuple[str, Kind, str], ...]] = (
     ("draw|make|create|generate|produce|build", "draw", rf"\s+(?:\S+\s+){{0,5}}?{_CHART}"),
     ("plot", "draw", rf"\s+{_A}\b"),
@@ -240,46 +240,46 @@ _ENGLISH_RULES: Final[tuple[tuple[frozenset[str], Kind, re.Pattern[str]], ...]] 
 
 
 class _Place(NamedTuple):
-    """A verb in a sentence, the words before it, and whether these lead to something wanted."""
+    """A verb in a sentence, the words before it, and whether these ask for something."""
 
     verb: re.Match[str]
     before: str
-    leads: bool
+    asks: bool
 
 
 def _english(sentence: str) -> list[tuple[Intent, bool]]:
     is_question = bool(_ENGLISH_QUESTION.match(sentence))
     places = [_place(sentence, found) for found in _VERBS.finditer(sentence)]
-    deeds: list[tuple[Intent, bool]] = []
+    intents: list[tuple[Intent, bool]] = []
     end = len(sentence)
-    for verb, before, leads in reversed(places):
+    for verb, before, asks in reversed(places):
         denied = bool(_ENGLISH_DENIED.search(_nearby(sentence, verb.start())))
-        # Words of a deed end before the next one that is joined to it.
-        rest, end = sentence[verb.end() : end], verb.start() if leads else end
-        if not denied and (is_question or not leads or _is_told(verb[1].casefold(), before)):
+        # The words of one change end where the next one begins.
+        rest, end = sentence[verb.end() : end], verb.start() if asks else end
+        if not denied and (is_question or not asks or _is_description(verb[1].casefold(), before)):
             continue
         for kind, files in _meant(verb[1].casefold(), rest[:_ENGLISH_FAR]):
             words = _JOINED.sub("", " ".join(f"{verb[1]}{rest[:_ENGLISH_FAR]}".split())[:80])
-            deeds.append((Intent(kind, files, words), not denied))
-    return deeds[::-1]
+            intents.append((Intent(kind, files, words), not denied))
+    return intents[::-1]
 
 
-# What leads from one deed to the next belongs to neither: `draw a chart and`.
+# Words that join two changes belong to neither: `draw a chart and`.
 _JOINED: Final = re.compile(r"(?:[\s,.;:!?&]+(?:(?:and|then|also|please)\b)?)+$", re.IGNORECASE)
 
 
 def _place(sentence: str, verb: re.Match[str]) -> _Place:
     before = _ADVERBS.sub("", _nearby(sentence, verb.start()))
-    return _Place(verb, before, bool(_LEADS.search(before)))
+    return _Place(verb, before, bool(_ASKS.search(before)))
 
 
 def _nearby(sentence: str, end: int) -> str:
-    """The words before a place; a mark stands for those further away."""
+    """Returns the words before a position; `…` replaces those further away."""
     return sentence[:end] if end <= _ENGLISH_NEAR else f"… {sentence[end - _ENGLISH_NEAR : end]}"
 
 
-def _is_told(verb: str, before: str) -> bool:
-    """Whether the words tell of something rather than ask for it."""
+def _is_description(verb: str, before: str) -> bool:
+    """Whether the words describe something rather than ask for it."""
     if verb in _SHOPPING:
         return bool(_WISH.search(before))
     return verb in _NOUNS and bool(_PARTS.search(before))
@@ -305,7 +305,7 @@ def _until_clause(rest: str) -> str:
 
 
 def _objects(rest: str) -> tuple[str, ...]:
-    """Files that stand right behind the verb: `delete old.log and tmp.log`."""
+    """Returns files right after the verb: `delete old.log and tmp.log`."""
     first = FILE.search(rest)
     if first is None or len(rest[: first.start()].split()) > 3:
         return ()
@@ -314,7 +314,7 @@ def _objects(rest: str) -> tuple[str, ...]:
 
 _SAVING: Final = frozenset({"save", "write", "store", "export", "append", "dump", "output", "put"})
 _MAKING: Final = frozenset({"create", "make", "generate", "produce"})
-# Work on one file that ends in another: `sort people.csv into sorted.csv`.
+# Verbs that turn one file into another: `sort people.csv into sorted.csv`.
 _TURNING: Final = re.compile(
     "sort|convert|copy|merge|combine|join|split|extract|filter|collect|summari[sz]e|translate"
 )
@@ -323,12 +323,12 @@ _INTO: Final = re.compile(
 )
 
 
-# `give me a csv called out.csv`; "the file called in.csv" is one that is there.
+# A new file, as in `give me a csv called out.csv`; "the file called in.csv" exists already.
 _NEW: Final = re.compile(r"\ban?\s+(?:new\s+)?(?:\w+\s+){1,2}(?:named|called)\s+$", re.IGNORECASE)
 
 
 def _saved(verb: str, rest: str) -> tuple[str, ...] | None:
-    """The files that are to be saved; none where only "a file" is meant; None for no saving."""
+    """Returns the files to save; empty for an unnamed file; None if nothing is to be saved."""
     if _TURNING.fullmatch(verb):
         into = [each[0] for each in FILE.finditer(rest) if _INTO.search(rest[: each.start()])]
         return tuple(into) or None

@@ -1,4 +1,4 @@
-"""Calls to models: fills prompt files, reads an answer to its end, records what was said."""
+"""Calls models: fills prompt files, reads whole answers, records the exchanges."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _PLACE = re.compile(r"<<([a-z_]+)>>")
 
 
 def render(name: str, *, folder: Path | None = None, **values: str) -> str:
-    """A prompt with its values put in, once: what a value says is never looked at again."""
+    """Returns a prompt with its values filled in; braces inside values are left alone."""
     text = prompt_text(name, folder)
     wanted = places(text)
     if wanted != values.keys():
         missing, unused = sorted(wanted - values.keys()), sorted(values.keys() - wanted)
         raise Misconfigured(
             f"the prompt {name!r} does not fit its values: missing {missing}, unused {unused}",
-            hint="a prompt of your own needs exactly the places of the original",
+            hint="your prompt file must use exactly the names that the original uses",
         )
     return _PLACE.sub(lambda place: values[place.group(1)], text)
 
 
 def places(text: str) -> set[str]:
-    """The names of the values that a prompt needs."""
+    """Returns the names of the values that a prompt needs."""
     return set(_PLACE.findall(text))
 
 
 def prompt_text(name: str, folder: Path | None = None) -> str:
-    """The text of a prompt: from the user's folder when it is there, else our own."""
+    """Returns the text of a prompt: from the user's folder if it is there, else our own."""
     own = folder / f"{name}.md" if folder else None
     if own is not None and own.is_file():
         return own.read_text(encoding="utf-8")
@@ -52,13 +52,13 @@ def _shipped(name: str) -> str:
 
 
 def prompt_names() -> list[str]:
-    """The names of all prompts."""
+    """Returns the names of all prompts."""
     entries = (files("plansmith.planner") / "prompts").iterdir()
     return sorted(each.name.removesuffix(".md") for each in entries if each.name.endswith(".md"))
 
 
 class ModelAnswer(NamedTuple):
-    """A whole answer."""
+    """A model's whole answer."""
 
     text: str
     usage: Usage
@@ -67,7 +67,7 @@ class ModelAnswer(NamedTuple):
 async def read_answer(
     stream: AsyncIterator[Delta], on_text: Callable[[str], None] = lambda _: None
 ) -> ModelAnswer:
-    """Everything a model says; `on_text` hears each piece as it comes."""
+    """Reads a model's whole answer; calls `on_text` with each piece."""
     pieces: list[str] = []
     usage = Usage()
     async with aclosing(cast("AsyncGenerator[Delta]", stream)) as deltas:
@@ -82,7 +82,7 @@ async def read_answer(
 
 
 def total(*usages: Usage) -> Usage:
-    """Usages added up; the cost is unknown when one of them is."""
+    """Adds usages up; the cost is unknown if one of them is."""
     costs = [each.cost for each in usages if each.input_tokens or each.output_tokens]
     known = [cost for cost in costs if cost is not None]
     return Usage(
@@ -94,17 +94,17 @@ def total(*usages: Usage) -> Usage:
 
 
 class Transcript:
-    """The exchanges of one planning, in order."""
+    """Records the exchanges with models while one request is planned."""
 
     def __init__(self) -> None:
         self.exchanges: list[dict[str, Json]] = []
 
     def of(self, model: ChatModel) -> ChatModel:
-        """The model, listened to."""
-        return _Overheard(model, self.exchanges)
+        """Returns a model that records its exchanges here."""
+        return _RecordingModel(model, self.exchanges)
 
 
-class _Overheard:
+class _RecordingModel:
     def __init__(self, model: ChatModel, exchanges: list[dict[str, Json]]) -> None:
         self._model = model
         self._exchanges = exchanges
@@ -120,19 +120,19 @@ class _Overheard:
             "text": "",
         }
         self._exchanges.append(exchange)
-        said: list[str] = []
+        pieces: list[str] = []
         try:
             async for delta in self._model.stream(prompt):
                 match delta:
                     case TextDelta(text) | ArgumentsDelta(_, text):
-                        said.append(text)
+                        pieces.append(text)
                     case ModelDone(usage, model):
                         exchange["tokens"] = usage.input_tokens + usage.output_tokens
-                        # A model that is chosen when it is first asked has its name only now.
+                        # A model that is chosen at the first call gets its name only now.
                         exchange["model"] = model or self.name
                 yield delta
         except ModelFailed as failure:
             exchange["failure"] = failure.message
             raise
         finally:
-            exchange["text"] = "".join(said)
+            exchange["text"] = "".join(pieces)

@@ -1,4 +1,4 @@
-"""Models written for the first release, taken as they are."""
+"""Adapts models that were written for the first release."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Stream = TypeVar("_Stream", bound=Callable[..., AsyncIterator[Delta]])
 
 
 class OldChatModel(Protocol):
-    """A model as the first release asked for it."""
+    """A model with the `stream` parameters of the first release."""
 
     @property
     def name(self) -> str:
@@ -30,12 +30,12 @@ class OldChatModel(Protocol):
         schema: Mapping[str, Json] | None = None,
         tools: Sequence[ToolSpec] = (),
     ) -> AsyncIterator[Delta]:
-        """The answer piece by piece."""
+        """Streams the answer piece by piece."""
         ...
 
 
 class _TakesPrompt:
-    """Gives an old model the parts of a prompt that it knows."""
+    """Calls an old model with the parts of a prompt that it accepts."""
 
     def __init__(self, model: OldChatModel) -> None:
         self._model = model
@@ -49,7 +49,7 @@ class _TakesPrompt:
 
 
 def takes_prompt(model: ChatModel | OldChatModel) -> ChatModel:
-    """The model as it is, or behind an adapter when its `stream` has the old parameters."""
+    """Returns the model, behind an adapter if its `stream` has the old parameters."""
     try:
         names = list(inspect.signature(cast("Any", model).stream).parameters)
     except (AttributeError, TypeError, ValueError):
@@ -59,7 +59,7 @@ def takes_prompt(model: ChatModel | OldChatModel) -> ChatModel:
 
 
 def takes_messages(stream: _Stream) -> _Stream:
-    """A `stream` of ours that old code may also ask with messages, a schema and tools."""
+    """Lets old code call a new `stream` with messages, a schema and tools."""
 
     @functools.wraps(stream)
     def asked(

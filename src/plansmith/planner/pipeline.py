@@ -26,9 +26,9 @@ async def make_plan(
     on_step: OnStep = lambda _: None,
     on_text: OnText = lambda _: None,
 ) -> Planned:
-    """A checked plan for a request, or what triage decided instead.
+    """Returns a checked plan for a request, or what triage decided instead.
 
-    `tell` hears of each stage as it begins, `on_text` of the model's text, `on_step` of each step.
+    Calls `tell` as each stage begins, `on_text` with the model's text, `on_step` with each step.
     """
     watch = Watch(deps.clock, tell)
     language = request.profile.language if request.profile else ""
@@ -43,9 +43,9 @@ async def make_plan(
         context = await _context(request, decided.query, deps, tell)
     with watch("shortlist", f"of {len(deps.tools)} tools and {len(deps.agents)} agents"):
         picks, offer = _shortlist(decided.query, request, deps)
-    told = _given(request, context)
-    rounds = DraftLoop(request, decided.query, locale, deps, offer, context, watch, told)
-    planned = await rounds.run(on_step, on_text)
+    given = _given(request, context)
+    loop = DraftLoop(request, decided.query, locale, deps, offer, context, watch, given)
+    planned = await loop.run(on_step, on_text)
     usage = total(decided.usage, context.usage, planned.metrics.usage)
     plan = planned.plan
     if plan is not None and decided.schedule is not None:
@@ -55,7 +55,7 @@ async def make_plan(
         plan=plan,
         reason=decided.reason,
         picks=tuple(picks),
-        problems=(*map(_told, context.notes), *planned.problems),
+        problems=(*map(_note, context.notes), *planned.problems),
         metrics=replace(planned.metrics, usage=usage, seconds=watch.seconds),
     )
 
@@ -100,7 +100,7 @@ async def _context(request: PlanRequest, query: str, deps: PlannerDeps, tell: Te
 
 
 def _shortlist(query: str, request: PlanRequest, deps: PlannerDeps) -> tuple[list[Pick], Offer]:
-    """What the model may choose from: the best fits, and whatever the previous plan used."""
+    """Returns what the model may choose from: the best matches and what the last plan used."""
     agents = [each for each in deps.agents if each.enabled and not each.hidden]
     agents = [each for each in agents if not each.passthrough]
     most = request.top_k or deps.settings.top_k
@@ -117,7 +117,7 @@ def _shortlist(query: str, request: PlanRequest, deps: PlannerDeps) -> tuple[lis
 
 
 def _without_model(decided: Triage, deps: PlannerDeps, watch: Watch) -> Planned:
-    """A plan that needed no model to be written; it is checked all the same."""
+    """Checks and returns a plan that triage made without a model."""
     plan = decided.plan
     assert plan is not None  # noqa: S101
     with watch("check", f"{len(plan.steps)} steps"):
@@ -141,11 +141,11 @@ def _without_plan(decided: Triage, locale: str, watch: Watch) -> Planned:
 
 
 def _given(request: PlanRequest, context: Context) -> str:
-    """What values may come from: the person's words and what was looked up, never the clock."""
+    """Returns all text from which values may come: the person's words and what was looked up."""
     said = [each.text for each in request.history]
     found = [block.text for block in context.facts]
     return "\n".join([request.text, request.feedback, *said, *found])
 
 
-def _told(note: str) -> Problem:
+def _note(note: str) -> Problem:
     return problem("PS016", note, hint=Sentence("hint.context_tokens"))

@@ -1,4 +1,4 @@
-"""Finds the words in a request that say when to do it again, and takes them out."""
+"""Finds the words in a request that say when to repeat it, and removes them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _QUESTION: Final = re.compile(
 
 
 class Recurrence(NamedTuple):
-    """When to do something again, and what; `confirmed` when the words themselves say yes.
+    """When to repeat what; `confirmed` if the request itself already confirms it.
 
-    `assumed` is what was not said and taken for granted. Without a timing, `flaw` says why.
+    `assumed` describes what the request leaves open. Without a timing, `flaw` says why.
     """
 
     words: str
@@ -38,7 +38,7 @@ class Recurrence(NamedTuple):
 
 
 def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
-    """What a request says about doing it again and again; nothing for one that says nothing."""
+    """Returns what a request says about repeating it; None if it says nothing."""
     bare = _CONFIRMED.sub(" ", text)
     phrases = [each for each in (*find_english(bare), *find_chinese(bare)) if _meant(each, bare)]
     if not phrases:
@@ -61,16 +61,16 @@ def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
 
 
 def without_recurrence(text: str) -> str:
-    """A request without the words that say when to do it again."""
+    """Returns a request without the words that say when to repeat it."""
     found = recurrence(text)
     return found.rest if found is not None and found.rest else text
 
 
 def _meant(phrase: Phrase, text: str) -> bool:
-    """Whether a phrase is a wish, and not part of what is asked about.
+    """Whether a phrase asks for a repetition, and is not part of the subject.
 
-    A time of day leaves no doubt. Without one, a question is only a question, and where days
-    alone are named they stand at the beginning or at the end.
+    A phrase with a time of day always does. Without one, questions do not, and days alone count
+    only at the beginning or at the end.
     """
     vague = bool(phrase.assumed or phrase.flaw)
     if not vague and "every_minutes" not in phrase.fields:
@@ -82,7 +82,7 @@ def _meant(phrase: Phrase, text: str) -> bool:
 
 
 def _joined(before: str, after: str) -> str:
-    """What is left of a request, as if the words had never been there."""
+    """Joins the text before and after the removed words."""
     before, after = before.rstrip(_EDGES), after.lstrip(_EDGES)
     if not before or not after or after[0] in ".。!！?？)）":
         return (before + after).strip()

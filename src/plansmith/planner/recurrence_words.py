@@ -1,4 +1,4 @@
-"""Finds repeat times in English and Chinese text: phrases, clock times, days of the week."""
+"""Finds repeat times in English and Chinese text: intervals, clock times, days."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Clock = tuple[int, int]
 
 
 class Phrase(NamedTuple):
-    """Where in a text it is said when, and what that is as the fields of a timing."""
+    """A phrase that says when: its place in the text, and the fields of a timing."""
 
     start: int
     end: int
@@ -26,7 +26,7 @@ class Phrase(NamedTuple):
 
 
 def in_day_part(clock: Clock, part: str) -> Clock:
-    """A time with its part of the day: nine in the evening is 21:00."""
+    """Applies a part of the day to a time: nine in the evening is 21:00."""
     hour, minute = clock
     if part == "morning" and hour == 12:
         return 0, minute
@@ -39,7 +39,7 @@ def in_day_part(clock: Clock, part: str) -> Clock:
 def at_times(
     days: tuple[str, str], clocks: Sequence[Clock], span: tuple[int, int], zone: str
 ) -> Phrase:
-    """A phrase of days (of the month, of the week) and times; some cannot be one schedule."""
+    """Returns a phrase of days and times; some combinations are not one schedule."""
     month_day, week_day = days
     minutes = {minute for _, minute in clocks}
     if any(hour > 23 or minute > 59 for hour, minute in clocks):
@@ -58,7 +58,7 @@ def at_times(
 
 
 def every(count: int, unit: str, span: tuple[int, int]) -> Phrase:
-    """A phrase of an interval."""
+    """Returns a phrase of an interval."""
     if unit == "second":
         whole, rest = divmod(count, 60)
         flaw = TOO_OFTEN if rest or not whole else ""
@@ -113,7 +113,7 @@ _UNITS: Final = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "we
 
 
 def find_english(text: str) -> Iterator[Phrase]:
-    """Every phrase that says when, in the order of the text."""
+    """Yields every phrase that says when, in the order of the text."""
     taken = [phrase for each in _PHRASE.finditer(text) if (phrase := _at(each)) is not None]
     for each in _INTERVAL.finditer(text):
         inside = any(phrase.start <= each.start() < phrase.end for phrase in taken)
@@ -151,13 +151,13 @@ def _at(found: re.Match[str]) -> Phrase | None:
 
 
 def _recurs(found: re.Match[str], *, timed: bool) -> bool:
-    """Whether the days come again: on Monday is one Monday, on Mondays is every one."""
+    """Whether the days repeat: `on Monday` is one Monday, `on Mondays` is every one."""
     says_every = re.match(
         r"(?:once\s+)?(?:at\b.*?)?(?:every|each|weekly)\b", found[0], re.IGNORECASE
     )
     if found["days"] and not says_every:
         return re.search(r"days\b", found["days"], re.IGNORECASE) is not None
-    # The daily report and the weekdays are things, too.
+    # "The daily report" and "the weekdays" are nouns and name no time.
     named = found["daily"] or found["week"] or found["span"]
     return timed or not named
 
@@ -180,7 +180,7 @@ def _clock(text: str) -> Clock:
 
 
 def _days(found: re.Match[str]) -> tuple[str, str]:
-    """The days of the month and of the week, as cron writes them."""
+    """Returns the days of the month and of the week in cron's form."""
     nth, of = found["nth"] or found["nth2"], found["of"] or found["of2"]
     if nth:
         return _day_of_month(nth.lower(), (of or "day").lower())
@@ -257,7 +257,7 @@ _CHINESE_UNITS: Final = {
 
 
 def find_chinese(text: str) -> Iterator[Phrase]:
-    """Every phrase that says when, in the order of the text."""
+    """Yields every phrase that says when, in the order of the text."""
     taken = [
         phrase
         for each in _CHINESE_PHRASE.finditer(text)
@@ -287,7 +287,7 @@ def _chinese_interval(found: re.Match[str]) -> Phrase | None:
 
 def _chinese_at(found: re.Match[str]) -> Phrase | None:
     first = _chinese_clock(found, 1)
-    # 每日新闻 and 工作日 are things, too.
+    # 每日新闻 and 工作日 are nouns and name no time.
     if first is None and (found["workday"] == "工作日" or found["day"] == "每日"):
         return None
     part = found["part1"] or ""
@@ -318,7 +318,7 @@ def _chinese_clock(found: re.Match[str], number: int, part: str = "") -> Clock |
 
 
 def _chinese_days(found: re.Match[str]) -> tuple[str, str]:
-    """The days of the month and of the week, as cron writes them."""
+    """Returns the days of the month and of the week in cron's form."""
     if found["workday"]:
         return "*", "1-5"
     if found["weekend"]:
@@ -333,7 +333,7 @@ def _chinese_days(found: re.Match[str]) -> tuple[str, str]:
 
 
 def _number(text: str) -> int:
-    """A number below a thousand in digits or characters: 15, 十五, 二十, 一百二十."""
+    """Reads a number below a thousand in digits or characters: 15, 十五, 二十, 一百二十."""
     if text.isdigit() and text.isascii():
         return int(text)
     total = digit = 0

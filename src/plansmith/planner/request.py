@@ -1,4 +1,4 @@
-"""What planning starts from and ends with: request, settings, dependencies, outcome and figures."""
+"""The input and output of planning: request, settings, dependencies, result, figures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PlanMetrics:
     seconds: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def to_json(self) -> dict[str, Json]:
-        """The metrics as plain JSON."""
+        """Returns the metrics as plain JSON."""
         return {
             "parsed": self.parsed,
             "parsed_at_once": self.parsed_at_once,
@@ -60,7 +60,7 @@ class PlanMetrics:
 
     @classmethod
     def of(cls, figures: PlanningFigures) -> PlanMetrics:
-        """The metrics of a journal."""
+        """Returns the metrics stored in a journal."""
         cost = None if figures.cost_usd is None else Decimal(figures.cost_usd)
         tokens = figures.input_tokens, figures.output_tokens
         return cls(
@@ -77,17 +77,17 @@ class PlanMetrics:
 
 
 class MetricTotals:
-    """Metrics of many requests, as shares and means."""
+    """Metrics of many requests, as shares and averages."""
 
     def __init__(self) -> None:
         self._all: list[PlanMetrics] = []
 
     def add(self, metrics: PlanMetrics) -> None:
-        """Count one more request."""
+        """Adds the metrics of one request."""
         self._all.append(metrics)
 
     def to_json(self) -> dict[str, Json]:
-        """What deer-go's authors want to know: parse success, steps, iterations, latency."""
+        """Returns averages: parse success, steps, iterations, time, tokens and cost."""
         count = len(self._all)
         if not count:
             return {"requests": 0}
@@ -115,8 +115,10 @@ class PlannerSettings(Record):
 
     top_k: Whole = Field(default=6, ge=1, description="tools and agents offered to the model")
     max_steps: Whole = Field(default=12, ge=1, description="more steps than this are an error")
-    repairs: Whole = Field(default=2, ge=0, description="rounds in which the model mends its plan")
-    fallback: Fallback = Field(default=Fallback.REPLY, description="what stands in without a plan")
+    repairs: Whole = Field(default=2, ge=0, description="rounds in which a plan is repaired")
+    fallback: Fallback = Field(
+        default=Fallback.REPLY, description="the plan if the model gives none"
+    )
     ask_for_missing: Flag = Field(default=True, description="ask the person for missing arguments")
     semantic: Flag = Field(default=False, description="rank tools by meaning too, with MiniLM")
     triage: Flag = Field(default=True, description="answer small talk and simple facts at once")
@@ -132,7 +134,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What a person wants, and what belongs to it."""
+    """What a person wants, with the options given for it."""
 
     text: str
     locale: str = ""
@@ -148,7 +150,7 @@ class PlanRequest:
     dialect: str = ""
 
     def options(self) -> RunOptions:
-        """What a person gave beside the request, as a journal keeps it."""
+        """Returns the options of the request in the form a journal stores."""
         given: dict[str, object] = {
             "locale": self.locale,
             "target": self.target,
@@ -164,7 +166,7 @@ class PlanRequest:
 
     @classmethod
     def of(cls, text: str, options: RunOptions) -> PlanRequest:
-        """The request of a journal."""
+        """Returns the request stored in a journal."""
         profile = options.profile
         return cls(
             text,
@@ -182,7 +184,7 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True)
 class PlannerDeps:
-    """All that planning may use; the same for every request."""
+    """Everything planning uses that is the same for every request."""
 
     plan_model: ChatModel
     clock: Clock
@@ -201,9 +203,9 @@ class PlannerDeps:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What came of a request.
+    """The result of planning.
 
-    `draft` is the plan that could not be used when `plan` is only its stand-in.
+    `draft` is the model's unusable plan if `plan` is only a fallback.
     """
 
     decision: Decision
@@ -220,7 +222,7 @@ class Planned:
     exchanges: tuple[dict[str, Json], ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """All of it as plain JSON."""
+        """Returns all fields as plain JSON."""
         return {
             "decision": self.decision.value,
             "reason": self.reason,
@@ -237,7 +239,7 @@ class Planned:
 
 
 class Watch:
-    """Tells of each stage as it begins, and keeps the time it took."""
+    """Reports each stage as it begins, and measures its time."""
 
     def __init__(self, clock: Clock, tell: Tell) -> None:
         self._clock = clock
@@ -246,7 +248,7 @@ class Watch:
 
     @contextmanager
     def __call__(self, stage: str, about: str) -> Generator[None]:
-        """Time one stage."""
+        """Measures one stage."""
         self._tell(f"{stage}: {about}")
         start = self._clock.monotonic()
         try:

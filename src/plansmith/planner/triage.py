@@ -36,7 +36,7 @@ SCHEMA: Final[dict[str, Json]] = {
 
 
 class Decision(StrEnum):
-    """What a request needs."""
+    """What to do with a request."""
 
     ANSWER = "answer"
     PLAN = "plan"
@@ -45,9 +45,9 @@ class Decision(StrEnum):
 
 
 class Triage(NamedTuple):
-    """A decision with its reason; `plan` when no model is needed to make one.
+    """A decision with its reason; `plan` is set when no model is needed to make one.
 
-    `schedule` is when the person wants it done again: a wish, until a person confirms it.
+    `schedule` is when to repeat it; nothing is scheduled before a person confirms it.
     """
 
     decision: Decision
@@ -70,23 +70,23 @@ async def triage(
     timezone: str = "UTC",
     prompts: Path | None = None,
 ) -> Triage:
-    """Decide. A failing triage means plan: a request is never lost here.
+    """Decides what to do with a request; if triage fails, the request is planned.
 
-    Words that say when to do it again are taken out of what is planned.
+    Words that say when to repeat it are removed from the query that is planned.
     """
     fixed = _fixed(request, target, agents, templates, locale)
     if fixed is not None:
         return fixed
     found = recurrence(request, timezone=timezone)
     if found is None or found.timing is None or not found.rest:
-        return await _asked(request, model=model, locale=locale, prompts=prompts)
-    decided = await _asked(found.rest, model=model, locale=locale, prompts=prompts)
-    if decided.decision is Decision.ANSWER:  # one answer now is not what was wanted
+        return await _ask_model(request, model=model, locale=locale, prompts=prompts)
+    decided = await _ask_model(found.rest, model=model, locale=locale, prompts=prompts)
+    if decided.decision is Decision.ANSWER:  # a single answer now is not what was asked for
         decided = decided._replace(decision=Decision.PLAN, answer="")
     return decided._replace(schedule=found.timing)
 
 
-async def _asked(
+async def _ask_model(
     request: str, *, model: ChatModel | None, locale: str, prompts: Path | None
 ) -> Triage:
     if model is None:
@@ -97,8 +97,8 @@ async def _asked(
     ]
     try:
         asked = Prompt(messages, schema=SCHEMA, brief=TriageBrief(visible(request)))
-        heard = await read_answer(model.stream(asked))
-        decided = _decided(heard, request)
+        reply = await read_answer(model.stream(asked))
+        decided = _decided(reply, request)
     except (ModelFailed, UnreadableText) as error:
         return Triage(Decision.PLAN, Sentence("triage.failed", reason=str(error)), request)
     if decided.decision is Decision.ANSWER and find_intents(request):
@@ -114,7 +114,7 @@ def _fixed(
     templates: Mapping[str, Any] | Sequence[str],
     locale: str,
 ) -> Triage | None:
-    """What is settled without a model: an empty request, a template, a passthrough agent."""
+    """Decides without a model: an empty request, a template or a passthrough agent."""
     name, query = (target, request) if target else _addressed(request)
     agent = next((each for each in agents if name and each.name.lower() == name.lower()), None)
     if not query.strip():
@@ -135,13 +135,13 @@ def _fixed(
 
 
 def agent_plan(agent: str, query: str, locale: str) -> Plan:
-    """A plan that hands a request to one agent, unchanged."""
+    """Returns a plan that passes a request to one agent, unchanged."""
     step = {"id": "run", "title": f"Run {agent}", "agent": agent, "task": escape_text(query)}
     return Plan.model_validate({"goal": query, "locale": locale, "steps": [step]})
 
 
 def _addressed(request: str) -> tuple[str | None, str]:
-    """The name in `@name what to do`, and the rest."""
+    """Splits `@name what to do` into the name and the rest."""
     if not request.lstrip().startswith("@"):
         return None, request
     name, _, rest = request.lstrip()[1:].partition(" ")
@@ -152,14 +152,14 @@ def _names(agents: Sequence[AgentSpec]) -> str:
     return "known: " + (", ".join(each.name for each in agents if each.enabled) or "none")
 
 
-def _decided(heard: ModelAnswer, request: str) -> Triage:
-    value = read_json(heard.text)
+def _decided(reply: ModelAnswer, request: str) -> Triage:
+    value = read_json(reply.text)
     if not isinstance(value, dict) or value.get("decision") not in list(Decision):
-        raise UnreadableText(f"the answer is no decision: {heard.text[:80]!r}")
+        raise UnreadableText(f"the model's answer is not a decision: {reply.text[:80]!r}")
     decision = Decision(str(value["decision"]))
     reason, answer = str(value.get("reason") or ""), str(value.get("answer") or "")
     query = value.get("query")
     if decision is not Decision.PLAN and not answer.strip():
-        return Triage(Decision.PLAN, Sentence("triage.no_answer"), request, usage=heard.usage)
+        return Triage(Decision.PLAN, Sentence("triage.no_answer"), request, usage=reply.usage)
     enriched = query if isinstance(query, str) and query.strip() else request
-    return Triage(decision, reason, enriched, answer, usage=heard.usage)
+    return Triage(decision, reason, enriched, answer, usage=reply.usage)

@@ -9,7 +9,7 @@ from itertools import count
 
 
 class FakeClock:
-    """Time passes only by `advance`, which wakes sleepers in the order of their time."""
+    """A clock that moves only with `advance`, which wakes sleepers in order of time."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._start = start
@@ -18,15 +18,15 @@ class FakeClock:
         self._sleepers: list[tuple[float, int, asyncio.Event]] = []
 
     def now(self) -> datetime:
-        """The time in UTC."""
+        """Returns the time in UTC."""
         return self._start + timedelta(seconds=self._elapsed)
 
     def monotonic(self) -> float:
-        """Seconds since the start."""
+        """Returns the seconds since the start."""
         return self._elapsed
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until the clock has been advanced far enough."""
+        """Waits until the clock was advanced far enough."""
         if seconds <= 0:
             await asyncio.sleep(0)
             return
@@ -36,11 +36,11 @@ class FakeClock:
 
     @property
     def sleepers(self) -> int:
-        """How many tasks wait for the clock."""
+        """The number of tasks that wait for the clock."""
         return len(self._sleepers)
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass, giving each woken task its turn at its own moment."""
+        """Moves the time forward; each woken task runs at its own time."""
         await settle()
         end = self._elapsed + seconds
         while self._sleepers and self._sleepers[0][0] <= end:
@@ -51,6 +51,6 @@ class FakeClock:
 
 
 async def settle(turns: int = 20) -> None:
-    """Give every task that can go on a chance to do so."""
+    """Lets every task run that can."""
     for _ in range(turns):
         await asyncio.sleep(0)

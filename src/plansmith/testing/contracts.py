@@ -1,4 +1,4 @@
-"""What every implementation of a port must do, as suites to inherit in a test module.
+"""Contract tests for implementations of ports, as classes to inherit in a test module.
 
     from plansmith.testing.contracts import PlanStoreContract
 
@@ -54,7 +54,7 @@ _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def journal(run: str, length: int) -> list[Event]:
-    """A well-formed journal of some length."""
+    """Returns a valid journal of a given length."""
     events: list[Event] = []
     for number in range(length):
         body: AnyBody = RunPaused(reason=f"{number}") if number else RunCreated(request="请求 ✓")
@@ -66,34 +66,34 @@ def journal(run: str, length: int) -> list[Event]:
 
 
 class PlanStoreContract:
-    """For stores; give `make_store`."""
+    """Tests for stores; define `make_store`."""
 
     def make_store(self) -> PlanStore:
-        """A new, empty store."""
+        """Returns a new, empty store."""
         raise NotImplementedError
 
     def test_events_come_back_as_they_were_appended(self) -> None:
-        async def story(store: PlanStore) -> None:
+        async def scenario(store: PlanStore) -> None:
             events = journal("a", 3)
             await store.append(events[:2])
             await store.append(events[2:])
             assert list(await store.events("a")) == events
             verify_chain(await store.events("a"))
 
-        self._with_store(story)
+        self._with_store(scenario)
 
     def test_events_are_read_behind_a_number(self) -> None:
-        async def story(store: PlanStore) -> None:
+        async def scenario(store: PlanStore) -> None:
             events = journal("a", 5)
             await store.append(events)
             assert list(await store.events("a", after=3)) == events[3:]
             assert list(await store.events("a", after=9)) == []
             assert list(await store.events("unknown")) == []
 
-        self._with_store(story)
+        self._with_store(scenario)
 
     def test_a_stale_writer_is_refused_and_changes_nothing(self) -> None:
-        async def story(store: PlanStore) -> None:
+        async def scenario(store: PlanStore) -> None:
             events = journal("a", 4)
             await store.append(events[:3])
             for stale in ([events[1]], events[1:3], events[2:4], journal("b", 2)[1:]):
@@ -102,10 +102,10 @@ class PlanStoreContract:
             assert list(await store.events("a")) == events[:3]
             assert list(await store.events("b")) == []
 
-        self._with_store(story)
+        self._with_store(scenario)
 
     def test_of_two_writers_exactly_one_wins(self) -> None:
-        async def story(store: PlanStore) -> None:
+        async def scenario(store: PlanStore) -> None:
             events = journal("a", 2)
             await store.append(events[:1])
             rivals = [store.append(events[1:]) for _ in range(5)]
@@ -114,19 +114,19 @@ class PlanStoreContract:
             assert sum(isinstance(each, StaleWriter) for each in outcomes) == 4
             assert list(await store.events("a")) == events
 
-        self._with_store(story)
+        self._with_store(scenario)
 
     def test_runs_are_listed_oldest_first(self) -> None:
-        async def story(store: PlanStore) -> None:
+        async def scenario(store: PlanStore) -> None:
             for run in ("0001", "0002", "0003"):
                 await store.append(journal(run, 1))
             await store.append(journal("0001", 2)[1:])
             assert list(await store.runs()) == ["0001", "0002", "0003"]
 
-        self._with_store(story)
+        self._with_store(scenario)
 
     def test_news_of_all_runs_come_in_their_order(self) -> None:
-        async def story(store: PlanStore) -> None:
+        async def scenario(store: PlanStore) -> None:
             a, b = journal("a", 3), journal("b", 2)
             for events in (a[:1], b[:1], a[1:], b[1:]):
                 await store.append(events)
@@ -137,10 +137,10 @@ class PlanStoreContract:
             assert await store.news(news[1].position, limit=2) == news[2:4]
             assert await store.news(news[-1].position) == []
 
-        self._with_store(story)
+        self._with_store(scenario)
 
     def test_waiting_for_news_ends_with_the_next_event_of_any_run(self) -> None:
-        async def story(store: PlanStore) -> None:
+        async def scenario(store: PlanStore) -> None:
             await store.append(journal("a", 1))
             seen = await store.wait_news(0)
             waiting = asyncio.ensure_future(store.wait_news(seen))
@@ -148,10 +148,10 @@ class PlanStoreContract:
             assert await asyncio.wait_for(waiting, 30) > seen
             assert [each.run for each in await store.news(seen)] == ["b"]
 
-        self._with_store(story)
+        self._with_store(scenario)
 
     def test_a_run_is_open_until_it_is_finished(self) -> None:
-        async def story(store: PlanStore) -> None:
+        async def scenario(store: PlanStore) -> None:
             await store.append(journal("a", 2))
             over = journal("b", 1)
             body = RunFinished(status="done")
@@ -160,39 +160,39 @@ class PlanStoreContract:
             await store.append([*over, end])
             assert list(await store.open_runs()) == ["a"]
 
-        self._with_store(story)
+        self._with_store(scenario)
 
     def test_nothing_to_append_is_nothing(self) -> None:
-        async def story(store: PlanStore) -> None:
+        async def scenario(store: PlanStore) -> None:
             await store.append([])
             assert list(await store.runs()) == []
 
-        self._with_store(story)
+        self._with_store(scenario)
 
     @pytest.mark.parametrize(
         "value", [None, True, 1, 1.5, "文字 \u0000 \U0001f600", [1, [2]], {"b": {"a": []}}]
     )
     def test_a_value_comes_back_by_its_hash(self, value: Json) -> None:
-        async def story(store: PlanStore) -> None:
+        async def scenario(store: PlanStore) -> None:
             digest = await store.put(value)
             assert await store.put(value) == digest
             back = await store.get(digest)
             assert back == value
             assert type(back) is type(value)
 
-        self._with_store(story)
+        self._with_store(scenario)
 
     def test_a_stored_value_cannot_be_changed_from_outside(self) -> None:
-        async def story(store: PlanStore) -> None:
+        async def scenario(store: PlanStore) -> None:
             value: dict[str, Json] = {"a": 1}
             digest = await store.put(value)
             value["a"] = 2
             assert await store.get(digest) == {"a": 1}
 
-        self._with_store(story)
+        self._with_store(scenario)
 
     def test_a_run_that_was_run_is_whole_folds_and_has_all_its_results(self) -> None:
-        async def story(store: PlanStore) -> None:
+        async def scenario(store: PlanStore) -> None:
             source = FakeTools(FakeTool("look", [{"text": "\u2713 seen"}, [1, 2.5, None]]))
             smith = Plansmith(tools=[source], store=store)
             steps = [{"id": "a", "tool": "look"}, {"id": "b", "tool": "look", "after": ["a"]}]
@@ -212,10 +212,10 @@ class PlanStoreContract:
                 assert list(await store.events(run.id, after=after)) == events[after:]
             assert list(await store.open_runs()) == []
 
-        self._with_store(story)
+        self._with_store(scenario)
 
     def test_events_do_not_change_once_they_were_appended(self) -> None:
-        async def story(store: PlanStore) -> None:
+        async def scenario(store: PlanStore) -> None:
             events = journal("a", 30)
             before: list[Event] = []
             for event in events:
@@ -227,42 +227,42 @@ class PlanStoreContract:
             for event in events:
                 assert await store.get(content_hash({"n": event.number})) == {"n": event.number}
 
-        self._with_store(story)
+        self._with_store(scenario)
 
     def test_values_of_a_refused_append_are_not_needed_and_events_are_not_there(self) -> None:
-        async def story(store: PlanStore) -> None:
+        async def scenario(store: PlanStore) -> None:
             await store.append(journal("a", 2))
             with pytest.raises(StaleWriter):
                 await store.append(journal("a", 2)[1:], [{"lost": True}])
             assert [each.number for each in await store.news()] == [1, 2]
             assert len(await store.events("a")) == 2
 
-        self._with_store(story)
+        self._with_store(scenario)
 
     def test_an_unknown_hash_is_an_error(self) -> None:
-        async def story(store: PlanStore) -> None:
+        async def scenario(store: PlanStore) -> None:
             with pytest.raises(JournalDamaged):
                 await store.get("0" * 64)
 
-        self._with_store(story)
+        self._with_store(scenario)
 
-    def _with_store(self, story: Any) -> None:
-        async def scene() -> None:
+    def _with_store(self, scenario: Any) -> None:
+        async def run() -> None:
             store = self.make_store()
             try:
-                await story(store)
+                await scenario(store)
             finally:
                 await store.close()
                 await store.close()
 
-        asyncio.run(scene())
+        asyncio.run(run())
 
 
 class ChatModelContract:
-    """For models; give `make_model`, of which any answer is good."""
+    """Tests for models; define `make_model`; any answer is accepted."""
 
     def make_model(self) -> ChatModel:
-        """A model that answers at least once."""
+        """Returns a model that answers at least once."""
         raise NotImplementedError
 
     def test_an_answer_is_pieces_of_text_and_one_end(self) -> None:
@@ -276,7 +276,7 @@ class ChatModelContract:
         assert self.make_model().name
 
     def test_an_answer_may_be_left_half_way(self) -> None:
-        async def story() -> None:
+        async def scenario() -> None:
             stream = _asked(self.make_model())
             async for _ in stream:
                 break
@@ -284,7 +284,7 @@ class ChatModelContract:
             if close is not None:
                 await close()
 
-        asyncio.run(story())
+        asyncio.run(scenario())
 
 
 def _asked(model: ChatModel) -> AsyncIterator[Delta]:
@@ -296,12 +296,12 @@ async def _collect(stream: AsyncIterator[Delta]) -> list[Delta]:
 
 
 class ToolSourceContract:
-    """For tool sources; give `make_source`, and one call that works."""
+    """Tests for tool sources; define `make_source` and one call that works."""
 
     good_call: tuple[str, Mapping[str, Json]]
 
     def make_source(self) -> ToolSource:
-        """A source of at least one tool."""
+        """Returns a source with at least one tool."""
         raise NotImplementedError
 
     def test_tools_have_distinct_names_and_object_schemas(self) -> None:
@@ -328,10 +328,10 @@ async def _call(source: ToolSource, tool: str, arguments: Mapping[str, Json]) ->
 
 
 class AgentContract:
-    """For agents; give `make_agent`, which can do the task `hello`."""
+    """Tests for agents; define `make_agent`; the agent must do the task `hello`."""
 
     def make_agent(self) -> Agent:
-        """An agent."""
+        """Returns an agent."""
         raise NotImplementedError
 
     def test_an_agent_has_a_card_and_does_a_task(self) -> None:
@@ -345,26 +345,26 @@ async def _work(agent: Agent) -> Json:
 
 
 class ContextSourceContract:
-    """For context sources; give `make_source`."""
+    """Tests for context sources; define `make_source`."""
 
     def make_source(self) -> ContextSource:
-        """A source."""
+        """Returns a source."""
         raise NotImplementedError
 
     def test_blocks_have_titles_and_keep_to_the_limit(self) -> None:
-        async def story() -> None:
+        async def scenario() -> None:
             blocks = await self.make_source().gather("hello", token_limit=50)
             assert all(block.title for block in blocks)
             assert sum(len(block.text.split()) for block in blocks) <= 50
 
-        asyncio.run(story())
+        asyncio.run(scenario())
 
 
 class RankerContract:
-    """For rankers; give `make_ranker`."""
+    """Tests for rankers; define `make_ranker`."""
 
     def make_ranker(self) -> Ranker:
-        """A ranker."""
+        """Returns a ranker."""
         raise NotImplementedError
 
     def test_every_text_gets_a_score_and_the_same_text_the_best(self) -> None:
@@ -378,18 +378,18 @@ class RankerContract:
 
 
 class ClockContract:
-    """For clocks that move by themselves; give `make_clock`."""
+    """Tests for clocks that move by themselves; define `make_clock`."""
 
     def make_clock(self) -> Clock:
-        """A clock."""
+        """Returns a clock."""
         raise NotImplementedError
 
     def test_time_is_utc_and_goes_forward_over_a_sleep(self) -> None:
-        async def story() -> None:
+        async def scenario() -> None:
             clock = self.make_clock()
             before, mark = clock.now(), clock.monotonic()
             await clock.sleep(0.001)
             assert before.utcoffset() == timedelta(0)
             assert clock.monotonic() > mark
 
-        asyncio.run(story())
+        asyncio.run(scenario())

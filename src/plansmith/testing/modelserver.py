@@ -1,4 +1,4 @@
-"""A language model on a real socket: an OpenAI-compatible server that says what it was told.
+"""A scripted language model behind a real socket: an OpenAI-compatible server for tests.
 
     async with ModelServer(Reply("Hello"), Refusal(429, retry_after="1")) as server:
         model = ProviderModel("openai:test", base_url=server.url)
@@ -23,29 +23,29 @@ Ending = Literal["done", "unfinished", "cut", "reset", "silent", "malformed", "e
 
 
 class Gate:
-    """Holds a reply back, piece by piece: each piece waits until a test lets one more pass."""
+    """Holds a reply back: each piece waits until the test lets it pass."""
 
     def __init__(self, passes: int = 0) -> None:
         self._passes = asyncio.Semaphore(passes)
 
     def let(self, pieces: int = 1) -> None:
-        """Let some more pieces pass."""
+        """Lets some more pieces pass."""
         for _ in range(pieces):
             self._passes.release()
 
     async def wait(self) -> None:
-        """Wait for one's turn."""
+        """Waits until one piece may pass."""
         await self._passes.acquire()
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer: text, or a value as JSON text; with `tool` it is the arguments of a call.
+    """An answer: text, or a value as JSON text; with `tool`, the arguments of a tool call.
 
-    `ends` says what happens behind the last piece: `done` is how it should be, `unfinished`
-    stops politely without a finish reason, `cut` drops the connection in the middle of the body,
-    `reset` kills it, `silent` says nothing more until the client leaves, `malformed` sends a
-    piece that is no JSON, and `error` an error object inside the stream.
+    `ends` says what happens after the last piece: `done` ends normally, `unfinished` ends without a
+    finish reason, `cut` closes the connection in the middle of the body, `reset` resets it,
+    `silent` sends nothing more until the client disconnects, `malformed` sends a piece that is
+    not JSON, and `error` sends an error object inside the stream.
     """
 
     says: Json = ""
@@ -62,7 +62,7 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """What is said, as text."""
+        """The answer as text."""
         return self.says if isinstance(self.says, str) else json.dumps(self.says)
 
     @property
@@ -71,7 +71,7 @@ class Reply:
         return self.finish or ("tool_calls" if self.tool else "stop")
 
     def usage(self) -> dict[str, Json] | None:
-        """The token counts, None when the server keeps them to itself."""
+        """The token counts; None if the server does not report them."""
         if self.input_tokens is None:
             return None
         return {
@@ -84,7 +84,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer that is none: a status, and an error the way OpenAI writes it."""
+    """An error response in OpenAI's format."""
 
     status: int
     message: str = "no"
@@ -94,7 +94,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A body of any kind, such as a proxy's error page or a stream of one's own making."""
+    """A body of any kind, such as a proxy's error page or a hand-written stream."""
 
     body: str | bytes
     content_type: str = "text/html"
@@ -104,7 +104,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request as it came in; `left` is set when the client was gone before the end."""
+    """A request as received; `left` is set if the client disconnected before the end."""
 
     method: str
     path: str
@@ -114,7 +114,7 @@ class Request:
 
     @property
     def json(self) -> dict[str, Any]:
-        """The body; empty when it is no JSON object."""
+        """Returns the body; empty if it is no JSON object."""
         try:
             value: object = json.loads(self.body or b"{}")
         except ValueError:
@@ -127,11 +127,11 @@ Script = Answer | str | Callable[[Request], Answer]
 
 
 class ModelServer:
-    """Gives its answers in order, over HTTP on 127.0.0.1 and a free port.
+    """Serves its answers in order, over HTTP on 127.0.0.1 and a free port.
 
-    `then` answers whatever comes behind the script; without it, more requests are refused.
-    `json_mode` and `tools` off refuse requests that ask for them, and a `key` those without it;
-    such refusals use no answer up.
+    `then` answers requests after the script; without it they are refused. With `json_mode` or
+    `tools` off, requests that ask for them are refused, and with a `key` those without it; such
+    refusals use up no answer.
     """
 
     def __init__(
@@ -166,9 +166,9 @@ class ModelServer:
         return [each.json for each in self.requests if each.path.endswith("/chat/completions")]
 
     def finish(self) -> None:
-        """Complain about answers that nobody asked for."""
+        """Raises `ScriptMismatch` if answers were not used."""
         if self._answers:
-            raise ScriptMismatch(f"{len(self._answers)} answers were never asked for")
+            raise ScriptMismatch(f"{len(self._answers)} answers were never used")
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -186,7 +186,7 @@ class ModelServer:
 
     @contextlib.contextmanager
     def in_thread(self) -> Generator[str]:
-        """Run in a thread of its own; gives the URL."""
+        """Runs the server in a thread; yields the URL."""
         started, stop = threading.Event(), asyncio.Event()
         loop = asyncio.new_event_loop()
 
@@ -209,7 +209,7 @@ class ModelServer:
             loop.close()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A task of our own: one that asyncio makes is logged as an error when it is cancelled.
+        # Our own task: asyncio logs an error if a task that it made is cancelled.
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -228,9 +228,9 @@ class ModelServer:
     async def _until_left(
         self, reader: asyncio.StreamReader, request: Request, response: Any
     ) -> None:
-        """Respond until done or until the client hangs up, whichever comes first."""
+        """Responds until the response is complete or the client disconnects."""
         speaking = asyncio.ensure_future(response)
-        # A client sends nothing behind its one request, so the read ends when it is gone.
+        # A client sends only one request, so this read ends when it disconnects.
         leaving = asyncio.ensure_future(reader.read())
         try:
             await asyncio.wait({speaking, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -284,7 +284,7 @@ class ModelServer:
 
 @dataclass(frozen=True, slots=True)
 class _Wire:
-    """Writes HTTP responses, one a connection."""
+    """Writes one HTTP response per connection."""
 
     writer: asyncio.StreamWriter
 

@@ -20,7 +20,7 @@ def fake_clock() -> FakeClock:
 
 @pytest.fixture
 def scripted() -> Iterator[Callable[..., ScriptedModel]]:
-    """Makes scripted models; an answer nobody asked for fails the test at its end."""
+    """Makes scripted models; the test fails if an answer is not used."""
     models: list[ScriptedModel] = []
 
     def make(*answers: object) -> ScriptedModel:

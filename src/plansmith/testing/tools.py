@@ -1,4 +1,4 @@
-"""Tools that do what a test says: results, failures and delays, one entry a call."""
+"""Tools with scripted results, failures and delays, for tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Outcome = Json | PlansmithError | Callable[[Mapping[str, Json]], Json]
 
 @dataclass
 class FakeTool:
-    """A tool that answers with its outcomes in turn, the last one for ever."""
+    """A tool that returns its outcomes in turn, then repeats the last one."""
 
     name: str
     outcomes: Sequence[Outcome] = (None,)
@@ -42,7 +42,7 @@ class FakeTool:
 
 @dataclass(frozen=True)
 class Called:
-    """One call that a fake tool got."""
+    """A call that a fake tool received."""
 
     tool: str
     arguments: Mapping[str, Json]
@@ -50,7 +50,7 @@ class Called:
 
 
 class FakeTools:
-    """A tool source that records its calls; delays pass on the given clock."""
+    """A tool source that records its calls; delays use the given clock."""
 
     def __init__(self, *tools: FakeTool, clock: Clock | None = None) -> None:
         self._tools = {tool.name: tool for tool in tools}
@@ -59,11 +59,11 @@ class FakeTools:
         self.calls: list[Called] = []
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """The tools there are."""
+        """Returns the tools."""
         return [tool.spec for tool in self._tools.values()]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """The tool's next outcome."""
+        """Returns or raises the tool's next outcome."""
         fake = self._tools.get(tool)
         if fake is None:
             raise ToolFailed(f"there is no tool called {tool!r}")

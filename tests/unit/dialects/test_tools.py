@@ -47,7 +47,7 @@ def test_a_tool_that_says_nothing_of_its_effect_writes_in_the_open_world() -> No
     ("text", "why"),
     [
         ("nonsense", "not JSON"),
-        ("5", "neither a table nor a list"),
+        ("5", "neither an object nor a list"),
         ("[5]", "is not a tool"),
         ('[{"name": "a"}, {"name": "a"}]', "two tools are called 'a'"),
         ('[{"name": ""}]', "not usable: name"),

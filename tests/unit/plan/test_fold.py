@@ -124,7 +124,7 @@ def test_the_end_of_a_run_withdraws_its_questions() -> None:
 @pytest.mark.parametrize(
     ("bodies", "why"),
     [
-        ((), "without any event"),
+        ((), "at least one event"),
         (BEGINNING[1:], "begins with run_created"),
         ((*BEGINNING, e.RunCreated(request="again")), "begins with run_created"),
         ((*RUNNING, e.RunFinished(status="done"), e.RunPaused()), "the run is over"),
@@ -134,8 +134,8 @@ def test_the_end_of_a_run_withdraws_its_questions() -> None:
         ((*RUNNING, e.StepReset(step="a")), "step 'a' is waiting"),
         ((*RUNNING, e.QuestionAnswered(question="q")), "'q' is not open"),
         ((*RUNNING, *[e.QuestionAsked(question="q", text="?")] * 2), "open already"),
-        ((*BEGINNING, e.PlanApproved(hash="f" * 64)), "not that of the current plan"),
-        ((*BEGINNING[:2], e.RunStarted(hash=PLAN.hash)), "not that of the current plan"),
+        ((*BEGINNING, e.PlanApproved(hash="f" * 64)), "not the hash of the current plan"),
+        ((*BEGINNING[:2], e.RunStarted(hash=PLAN.hash)), "not the hash of the current plan"),
     ],
 )
 def test_events_that_do_not_fit_are_refused(bodies: tuple[e.AnyBody, ...], why: str) -> None:

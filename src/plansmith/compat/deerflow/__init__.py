@@ -1,4 +1,4 @@
-"""DeerFlow's face: its plan, its routers, and research on durable runs."""
+"""DeerFlow's interface: its plan, its routers, and research as durable runs."""
 
 from plansmith.compat.deerflow.flow import (
     TARGETS,

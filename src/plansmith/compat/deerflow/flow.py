@@ -1,4 +1,4 @@
-"""DeerFlow: coordinator, planner, human, research team and reporter, on durable runs."""
+"""DeerFlow's flow: coordinator, planner, human, research team and reporter as durable runs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from plansmith.runs.options import Options
 from plansmith.runs.replan import Rounds
 
 TURNS: Final = 40
-# What its authors want to see: the least or the most that counts as good.
+# The targets of DeerFlow's authors: the lowest and the highest good value.
 TARGETS: Final[Mapping[str, tuple[float, float]]] = {
     "parse_success": (0.95, 1.0),
     "enough_context": (0.8, 1.0),
@@ -58,7 +58,7 @@ TARGETS: Final[Mapping[str, tuple[float, float]]] = {
 
 
 class Configuration(Record):
-    """How research goes; the defaults are those of the server."""
+    """The options of research; the defaults are those of DeerFlow's server."""
 
     max_plan_iterations: Whole = Field(default=1, ge=1)
     max_step_num: Whole = Field(default=3, ge=1)
@@ -68,7 +68,7 @@ class Configuration(Record):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where a piece of research stands, and where it goes next."""
+    """The state of a piece of research, and its next node."""
 
     run_id: str
     goto: Goto
@@ -82,14 +82,14 @@ class State:
 
 
 def not_enough_context(plan: CorePlan) -> Sequence[str]:
-    """Why a person is asked about a plan that only reads: it says that it needs to know more."""
+    """Returns why a plan that only reads is reviewed: it says that it lacks context."""
     return [Sentence("review.no_context")] if way_on(plan) is Way.REVIEW else []
 
 
 def _next_round(before: CorePlan, after: CorePlan) -> CorePlan:
-    """The plan of a further round under names of its own; its report is of all rounds.
+    """Gives the steps of a further plan new ids; its report covers all plans.
 
-    In this shape steps are known by their places: the first of each round is called the same.
+    In DeerFlow's format ids are positions, so the steps of two plans would have the same ids.
     """
     fresh = Ids()
     for place, name in enumerate(before.by_id):
@@ -97,9 +97,9 @@ def _next_round(before: CorePlan, after: CorePlan) -> CorePlan:
     names = {step.id: fresh.make(step.id, 0) for step in after.steps}
     renamed = rename_steps(after, names)
     work = [step.id for step in (*before.steps, *renamed.steps) if is_work(step)]
-    told = report_instruction(after.goal or after.thought, work)
+    instruction = report_instruction(after.goal or after.thought, work)
     steps = [
-        step.replace(instruction=told) if isinstance(step, ReplyStep) else step
+        step.replace(instruction=instruction) if isinstance(step, ReplyStep) else step
         for step in renamed.steps
     ]
     return renamed.replace(steps=tuple(steps))
@@ -107,21 +107,21 @@ def _next_round(before: CorePlan, after: CorePlan) -> CorePlan:
 
 @dataclass(frozen=True, slots=True)
 class PlanRounds:
-    """Tells the planner how many plans there may be, so that it can spread its research."""
+    """Tells the planner how many plans there may be, so that it can divide its research."""
 
     most: int
 
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        """One line on the limit."""
+        """Returns one line about the limit."""
         del query, token_limit
-        told = f"max_plan_iterations is {self.most}: "
-        alone = "this is the only plan, and the report follows it"
+        limit = f"max_plan_iterations is {self.most}: "
+        once = "this is the only plan, and the report follows it"
         more = "when all steps of a plan have run, another one may go on from what they found"
-        return [ContextBlock("plan iterations", told + (alone if self.most == 1 else more))]
+        return [ContextBlock("plan iterations", limit + (once if self.most == 1 else more))]
 
 
 class DeerFlow:
-    """Research over a team of agents; every verb returns the state after it."""
+    """Research with a team of agents; every method returns the new state."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class DeerFlow:
             "background_search": self.configuration.enable_background_investigation,
         }
         most = self.configuration.max_plan_iterations
-        # At the limit of plan iterations it reports what was found, instead of asking for more.
+        # At the limit of plan iterations it writes the report instead of asking for more plans.
         rounds = Rounds(end_at_limit=True, join=_next_round)
         given: dict[str, Any] = {"rounds": rounds} | dict(more)
         given["limits"] = given.get("limits", RunLimits()).replace(max_iterations=most)
@@ -158,12 +158,12 @@ class DeerFlow:
     async def start(
         self, request: str, *, locale: str = "", history: Sequence[Message] = (), by: str = ""
     ) -> State:
-        """Coordinator, background investigation and planner; then whoever comes next."""
+        """Runs coordinator, background investigation and planner; continues if nobody is asked."""
         given: dict[str, Any] = {"locale": locale, "history": history, "dialect": "deerflow"}
-        return await self._onward(await self.smith.plan(request, by=by, **given))
+        return await self._execute(await self.smith.plan(request, by=by, **given))
 
     async def feedback(self, run_id: str, words: str | Word, *, by: str = "") -> State:
-        """A person's word on the plan; what is no decision leaves all as it was and asks again."""
+        """Takes a person's decision on the plan; asks again if the words are no decision."""
         word = read_feedback(words) if isinstance(words, str) else words
         run = await self.smith.get(run_id)
         goto = route_feedback(word.feedback, word.text)
@@ -171,25 +171,25 @@ class DeerFlow:
         if not isinstance(move, AwaitReview) or goto is Goto.HUMAN_FEEDBACK:
             return self.state(run)
         if word.feedback is Feedback.EDIT_PLAN:
-            return await self._onward(await self.smith.request_changes(run_id, word.text, by=by))
+            return await self._execute(await self.smith.request_changes(run_id, word.text, by=by))
         await self.smith.decide(run_id, approve=move.hash, by=by)
         return self.state(await self.smith.run(run_id))
 
     async def answer(self, run_id: str, question: str, value: Json, *, by: str = "") -> State:
-        """A person's answer to what the coordinator or a step asked."""
-        return await self._onward(await self.smith.answer(run_id, question, value, by=by))
+        """Answers a question of the coordinator or of a step."""
+        return await self._execute(await self.smith.answer(run_id, question, value, by=by))
 
     async def resume(self, run_id: str) -> State:
-        """Go on with research, also after a restart."""
+        """Continues research, also after a restart."""
         return self.state(await self.smith.run(run_id))
 
-    async def _onward(self, run: Run) -> State:
-        """Run what needs nobody's word."""
+    async def _execute(self, run: Run) -> State:
+        """Executes the run if it waits for nobody."""
         runs = isinstance(next_move(run), Execute) and not (run.plan and run.plan.degraded)
         return self.state(await self.smith.run(run.id) if runs else run)
 
     def state(self, run: Run) -> State:
-        """The state of a run in DeerFlow's words."""
+        """Returns the state of a run as DeerFlow shows it."""
         usable = run.plan if run.plan is not None and not run.plan.degraded else None
         texts = [
             result_text(run, step.id) for step in (usable.steps if usable else ()) if is_work(step)
@@ -207,7 +207,7 @@ class DeerFlow:
         )
 
     async def metrics(self) -> dict[str, Json]:
-        """How planning went over all runs, and which of the authors' targets it meets."""
+        """Returns the planning metrics of all runs, and which of DeerFlow's targets are met."""
         found = await self.smith.runs.metrics()
         met: dict[str, Json] = {
             name: least <= float(str(found[name])) <= most
@@ -217,12 +217,12 @@ class DeerFlow:
         return {**found, "targets_met": met}
 
     async def close(self) -> None:
-        """Let go of everything; runs are gone on with by `resume`."""
+        """Closes everything; `resume` continues open runs later."""
         await self.smith.close()
 
 
 def research_team(*, model: ChatModel, sources: Sequence[ToolSource], folder: Path) -> list[Agent]:
-    """A researcher over tools that search and read, and a coder with its sandbox."""
+    """Returns a researcher with search and reading tools, and a coder with a sandbox."""
     limits = LocalLimits(turns=TURNS)
     return [
         researcher(model=model, sources=sources, limits=limits),
@@ -247,7 +247,7 @@ def _goto(run: Run) -> Goto:
 
 
 def _errors(run: Run) -> tuple[str, ...]:
-    """What went wrong: planning that came to nothing, and steps that failed."""
+    """Returns why planning failed, and the errors of failed steps."""
     planning = [run.plan.degraded] if run.plan is not None and run.plan.degraded else []
     if run.plan is None and run.status is RunStatus.FAILED:
         planning = [run.reason]

@@ -1,4 +1,4 @@
-"""DeerFlow's plan, its steps and its routers: where a plan, a person's word and a step lead."""
+"""DeerFlow's plan and steps, and its routers, which decide the next node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORD: Final = re.compile(
 
 
 class StepType(StrEnum):
-    """Who does a step: the researcher, or for what needs no search the coder."""
+    """Who does a step: the researcher, or the coder if no search is needed."""
 
     RESEARCH = "research"
     ANALYSIS = "analysis"
@@ -32,7 +32,7 @@ class StepType(StrEnum):
 
 
 class Step(BaseModel):
-    """One step; without a result it is open, and an empty result is a result too."""
+    """One step; it is open until it has a result, which may be empty."""
 
     need_web_search: bool
     title: str
@@ -43,11 +43,11 @@ class Step(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _inferred(cls, value: Any) -> Any:
-        """A step without a type is research when it needs a search, else processing."""
+        """Sets a missing type: research if the step needs a search, else processing."""
         if not isinstance(value, dict):
             return value
         fields = dict(cast("dict[str, Any]", value))
-        # Newer versions say it in two words.
+        # Newer versions write it as two words.
         if "need_search" in fields:
             fields.setdefault("need_web_search", fields.pop("need_search"))
         if fields.get("step_type"):
@@ -57,12 +57,12 @@ class Step(BaseModel):
 
     @property
     def done(self) -> bool:
-        """Whether the step has its result."""
+        """Whether the step has a result."""
         return self.execution_res is not None
 
 
 class Plan(BaseModel):
-    """A plan for a piece of research; `title` is the subject of its report."""
+    """A research plan; `title` is the subject of its report."""
 
     locale: str = "en-US"
     has_enough_context: bool = False
@@ -76,7 +76,7 @@ class Plan(BaseModel):
         return [step for step in self.steps if not step.done]
 
     def to_core(self) -> CorePlan:
-        """The same as a plan that Plansmith checks and runs."""
+        """Returns the plan in Plansmith's own form."""
         reading = read(self.model_dump(mode="json"))
         if reading.plan is None:
             raise InvalidPlan(reading.problems)
@@ -84,12 +84,12 @@ class Plan(BaseModel):
 
     @classmethod
     def from_core(cls, plan: CorePlan, run: Run | None = None) -> Self:
-        """A plan of Plansmith in this shape, with the results of its run."""
+        """Converts a plan of Plansmith, with the results of its run."""
         return cls.model_validate(write(plan, run).value)
 
 
 def parse_plan(answer: object) -> Plan | None:
-    """The plan in what a model wrote, in a value or in a plan; None when there is none."""
+    """Reads a plan from a model's text, a value or a plan; None if there is none."""
     if isinstance(answer, Plan):
         return answer
     value = answer
@@ -98,7 +98,7 @@ def parse_plan(answer: object) -> Plan | None:
             value = read_json(answer)
         except UnreadableText:
             return None
-    # A plan that was under way has results, which the plan language keeps apart from plans.
+    # A plan that has been run has results, which our plan language does not contain.
     if isinstance(value, Mapping) and "steps" in value:
         try:
             return Plan.model_validate(value)
@@ -130,7 +130,7 @@ class Feedback(StrEnum):
 
 
 class Route(NamedTuple):
-    """Where to go, with which plan, and how many plans there were."""
+    """The next node, the plan, and the number of plans so far."""
 
     goto: Goto
     plan: Plan | None
@@ -138,14 +138,14 @@ class Route(NamedTuple):
 
 
 class TeamRoute(NamedTuple):
-    """Where the research team goes next, and with which step."""
+    """The next node of the research team, and its step."""
 
     goto: Goto
     step: Step | None = None
 
 
 class Word(NamedTuple):
-    """A person's decision, None when the words are none, and what they say beside it."""
+    """A person's decision, None if the words are no decision, and the rest of the words."""
 
     feedback: Feedback | None
     text: str = ""
@@ -164,15 +164,15 @@ def route_plan(
     max_plan_iterations: int = 1,
     current_plan: object = None,
 ) -> Route:
-    """Where the planner's answer leads; it is a text, a table or a plan.
+    """Returns the next node for the planner's answer: a text, an object or a plan.
 
-    At the limit the current plan is used if it has steps. What cannot be read ends a run that has
-    no plan yet, and goes to the reporter with the earlier plan and its results in any other. A
-    state may stand for the three others, or for all: then its `current_plan` is the answer.
+    At the limit the current plan is used if it has steps. An unreadable answer ends a run without
+    a plan; with an earlier plan it leads to the reporter. A state may be given instead of the
+    last three arguments, or of all: then its `current_plan` is the answer.
     """
     if _is_state(answer):
         state = cast("Mapping[str, Any]", answer)
-        # The graph's planner leaves its answer where the plan goes, parsed or not.
+        # The graph's planner stores its answer in `current_plan`, parsed or not.
         return route_plan(state["current_plan"], state)
     if isinstance(plan_iterations, Mapping):
         return route_plan(answer, **_limits(plan_iterations))
@@ -188,7 +188,7 @@ def route_plan(
 
 
 def _is_state(value: object) -> bool:
-    """Whether a table is the graph's state, and not a plan."""
+    """Whether a mapping is the graph's state, and not a plan."""
     return isinstance(value, Mapping) and "current_plan" in value and "steps" not in value
 
 
@@ -197,7 +197,7 @@ def _limits(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _way(plan: Plan) -> Goto:
-    """What `has_enough_context` means, as the checker defines it for every plan."""
+    """Returns the next node of a plan by `has_enough_context` and its open steps."""
     done = [f"s{place}" for place, step in enumerate(plan.steps, start=1) if step.done]
     if plan.steps and not plan.open_steps:
         return Goto.REPORTER
@@ -205,18 +205,18 @@ def _way(plan: Plan) -> Goto:
 
 
 def read_feedback(words: str) -> Word:
-    """A person's words as a decision: only the very word counts, never a part of a sentence."""
+    """Reads a decision: only the exact word counts, never a part of a sentence."""
     found = _WORD.fullmatch(words)
     if found is None:
         return Word(None, words)
     feedback, text = Feedback(found[1].lower().replace(" ", "_")), found[2].strip()
-    # Whoever accepts says nothing else; whoever wants an edit says which.
+    # An acceptance has no further words; a request for an edit must have some.
     fits = bool(text) is (feedback is Feedback.EDIT_PLAN)
     return Word(feedback, text) if fits else Word(None, words)
 
 
 def route_feedback(feedback: Feedback | None, text: str = "") -> Goto:
-    """Where a person's decision leads; anything that is none asks again."""
+    """Returns the next node for a person's decision; anything else asks again."""
     if feedback is Feedback.ACCEPTED:
         return Goto.RESEARCH_TEAM
     if feedback is Feedback.EDIT_PLAN and text.strip():
@@ -227,7 +227,7 @@ def route_feedback(feedback: Feedback | None, text: str = "") -> Goto:
 def route_team(
     plan: Plan | None, *, plan_iterations: int = 1, max_plan_iterations: int = 1
 ) -> TeamRoute:
-    """The next open step and who does it; when all are done, the planner or the reporter."""
+    """Returns the next open step and who does it; if all are done, planner or reporter."""
     if plan is None:
         return TeamRoute(Goto.PLANNER)
     for step in plan.open_steps:

@@ -1,4 +1,4 @@
-"""OpenManus' face: the planning tool and the planning flow over Plansmith."""
+"""OpenManus' interface: the planning tool and the planning flow."""
 
 from plansmith.compat.openmanus.flow import FlowFactory, FlowType, PlanningFlow
 from plansmith.compat.openmanus.tokens import CountingModel, TokenLimitExceeded

@@ -1,4 +1,4 @@
-"""Book: plans that an agent keeps and marks by itself, each one a paused run of our store."""
+"""Stores plans that an agent marks by itself, each as a paused run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WANTED: Final = {
 
 
 def run_id(plan_id: str, edition: int = 1) -> str:
-    """The run of a plan; one that was deleted and made again is the next edition."""
+    """Returns the run of a plan; a deleted plan that is made again is the next edition."""
     return f"{_PREFIX}:{edition}:{plan_id}"
 
 
@@ -51,30 +51,30 @@ class Kept:
 
     @property
     def completed(self) -> int:
-        """How many steps are done."""
+        """The number of finished steps."""
         return self.statuses.count("completed")
 
 
 class PlanBook:
-    """Keeps plans under ids of the caller's choice; what another process wrote is seen too."""
+    """Stores plans under ids that the caller chooses; shares them with other processes."""
 
     def __init__(self, store: PlanStore, clock: Clock, *, by: e.Actor = AGENT) -> None:
         self._store = store
         self._runs = NotedRuns(journals=Journals(store=store, clock=clock), by=by)
 
     async def all(self) -> list[Kept]:
-        """Every plan, oldest first."""
+        """Returns every plan, oldest first."""
         names = [each for each in await self._store.runs() if each.startswith(f"{_PREFIX}:")]
         found = [await self._runs.read(name) for name in names]
         return [await self._kept(each) for each in found if not _is_deleted(each.run)]
 
     async def find(self, plan_id: str) -> Kept | None:
-        """The plan of an id."""
+        """Returns the plan with an id."""
         journal = await self._journal(plan_id)
         return await self._kept(journal) if journal.run.plan is not None else None
 
     async def active(self) -> str | None:
-        """The plan that was made active last, by whichever process; none when it is deleted."""
+        """Returns the plan that any process activated last; None if it is deleted."""
         names = [each for each in await self._store.runs() if each.startswith(f"{_PREFIX}:")]
         journals = [await self._runs.read(name) for name in names]
         made = [(at, each) for each in journals if (at := _made_active(each)) is not None]
@@ -84,19 +84,19 @@ class PlanBook:
         return newest.id.split(":", 2)[2]
 
     async def make_active(self, plan_id: str) -> None:
-        """Note that this plan is the one in use."""
+        """Makes this plan the active one."""
         journal = await self._journal(plan_id)
         await self._runs.pause(journal, _ACTIVE)
 
     async def create(self, plan_id: str, title: str, steps: Sequence[str]) -> None:
-        """A new plan, which is the active one."""
+        """Creates a plan and makes it the active one."""
         journal = await self._journal(plan_id)
         texts = {f"s{place}": text for place, text in enumerate(steps, start=1)}
         plan, options = _plan(plan_id, title, texts, {}), RunOptions(dialect=_PREFIX)
         await self._runs.create(journal, plan, origin=ORIGIN, options=options, reason=_ACTIVE)
 
     async def revise(self, plan_id: str, title: str | None, steps: Sequence[str] | None) -> None:
-        """Another title or other steps; a step whose text stays keeps its status and notes."""
+        """Changes title or steps; a step whose text stays keeps its status and notes."""
         journal = await self._journal(plan_id)
         old = _plan_of(journal)
         before = {step.id: step_text(step) for step in old.steps}
@@ -106,7 +106,7 @@ class PlanBook:
         await self._runs.propose(journal, plan)
 
     async def mark(self, plan_id: str, index: int, status: str | None, notes: str | None) -> None:
-        """Another status or other notes for a step."""
+        """Changes the status or the notes of a step."""
         journal = await self._journal(plan_id)
         plan = _plan_of(journal)
         step = plan.steps[index]
@@ -117,12 +117,12 @@ class PlanBook:
             await self._runs.note(journal, step.id, _WANTED[status])
 
     async def remove(self, plan_id: str) -> None:
-        """Take a plan out of use; its journal stays."""
+        """Deletes a plan; its journal stays."""
         journal = await self._journal(plan_id)
         await self._runs.end(journal, _DELETED)
 
     async def _journal(self, plan_id: str) -> Journal:
-        """The journal of a plan's last edition; a new one when there is none in use."""
+        """Returns the journal of a plan's last edition; a new one if there is none in use."""
         edition = 1
         while True:
             journal = await self._runs.read(run_id(plan_id, edition))
@@ -144,7 +144,7 @@ class PlanBook:
 
 
 def _made_active(journal: Journal) -> datetime | None:
-    """When a plan was last made the active one."""
+    """Returns when a plan was last made active."""
     mark = e.RunPaused(reason=_ACTIVE)
     return next((each.at for each in reversed(journal.events) if each.body == mark), None)
 
@@ -164,7 +164,7 @@ def _plan(plan_id: str, title: str, texts: Mapping[str, str], why: Mapping[str, 
 
 
 def _matched(before: Mapping[str, str], steps: Sequence[str]) -> dict[str, str]:
-    """New texts by id: a text that was there keeps its id, whatever its place."""
+    """Assigns ids to new texts: a text that was there before keeps its id."""
     unused = list(before)
     found: list[str | None] = []
     for text in steps:

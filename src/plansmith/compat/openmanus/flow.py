@@ -1,4 +1,4 @@
-"""OpenManus' planning flow and its factory: a request planned, worked through and summed up."""
+"""OpenManus' planning flow and its factory: plans a request, runs the plan, sums up."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ Review = Callable[[Run], bool]
 
 @runtime_checkable
 class Worker(Protocol):
-    """An agent as OpenManus has them; `name` and `description` are used where it has them."""
+    """An agent of OpenManus; `name` and `description` are used if it has them."""
 
     async def run(self, request: str) -> str:
-        """Do what is asked, and say what was done."""
+        """Does what is asked, and returns what was done."""
         ...
 
 
@@ -46,10 +46,10 @@ Workers = Worker | Sequence[Worker] | Mapping[str, Worker]
 
 
 class PlanningFlow:
-    """Plans a request and has its agents work through the plan, one step after the other.
+    """Plans a request and lets its agents do the steps, one after the other.
 
-    As in OpenManus, who calls `execute` approves the plan; with `review` you decide on it first.
-    Plans are kept in the store: `execute("")` goes on with the plan of `plan_id`.
+    As in OpenManus, calling `execute` approves the plan; with `review` you decide on it first.
+    Plans are stored: `execute("")` continues the plan of `plan_id`.
     """
 
     def __init__(
@@ -77,15 +77,15 @@ class PlanningFlow:
         self._review = review
         kept = open_store(store) if isinstance(store, str) else store
         self.planning_tool = PlanningTool(store=kept)
-        self._smith = self._made(kept)
+        self._smith = self._make_plansmith(kept)
 
     @property
     def primary_agent(self) -> Worker:
-        """The agent of `primary_agent_key`, else the first."""
+        """The agent with `primary_agent_key`, else the first."""
         return self.agents[self.primary_agent_key]
 
     def get_executor(self, step_type: str | None = None) -> Worker:
-        """Who runs a step of this tag, in any case; else the first executor, else the primary."""
+        """Returns who runs a step with this tag; else the first executor or primary agent."""
         return self.agents[self._key(step_type)]
 
     def _key(self, tag: str | None) -> str:
@@ -93,7 +93,7 @@ class PlanningFlow:
         return self._keys.get((tag or "").lower(), usual)
 
     async def execute(self, input_text: str) -> str:
-        """Plan a request and run the plan; with no text, go on with the plan there is."""
+        """Plans a request and runs the plan; without text, continues the current plan."""
         name = run_id(self.active_plan_id)
         try:
             if input_text:
@@ -102,16 +102,16 @@ class PlanningFlow:
             if isinstance(next_move(run), AwaitReview) and not await self._approved(run):
                 return "Plan not approved: nothing was run."
             run = await self._smith.run(name)
-            return "\n".join([*_said(run), await self._finalize(run)])
+            return "\n".join([*_outcomes(run), await self._finalize(run)])
         except PlansmithError as error:
             return f"Execution failed: {error}"
 
     async def run(self) -> Run:
-        """The run of the plan, with all that is known of it."""
+        """Returns the run of the plan."""
         return await self._smith.get(run_id(self.active_plan_id))
 
     async def close(self) -> None:
-        """Let go of the store; what was under way can be gone on with."""
+        """Closes the store; an unfinished run can be continued later."""
         await self._smith.close()
 
     async def _approved(self, run: Run) -> bool:
@@ -121,7 +121,7 @@ class PlanningFlow:
         return approved
 
     async def _finalize(self, run: Run) -> str:
-        """The summary: by the model, else by an agent, and honest about what is not done."""
+        """Returns a summary by the model, else by an agent; says what is not done."""
         if run.questions:
             asked = "; ".join(each.text for each in run.questions.values())
             return f"Plan waits for an answer: {asked}"
@@ -138,19 +138,19 @@ class PlanningFlow:
             return f"{head}. Error generating summary."
 
     async def _summary(self, shown: str, *, done: bool) -> str:
-        told = fence("what to say, and the results", _sum_up(shown, done=done))
-        text = render("reply", locale="the language of the plan", instruction=told)
-        heard = await read_answer(self.llm.stream(Prompt([Message("user", text)])))
-        if not heard.text.strip():
-            raise ModelFailed("the model said nothing")
-        return heard.text.strip()
+        instruction = fence("what to say, and the results", _sum_up(shown, done=done))
+        text = render("reply", locale="the language of the plan", instruction=instruction)
+        answer = await read_answer(self.llm.stream(Prompt([Message("user", text)])))
+        if not answer.text.strip():
+            raise ModelFailed("the model's answer is empty")
+        return answer.text.strip()
 
     async def plan_text(self) -> str:
-        """The plan and where it stands."""
+        """Returns the plan with the status of its steps."""
         shown = await self.planning_tool.execute(command="get", plan_id=self.active_plan_id)
         return str(shown)
 
-    def _made(self, store: PlanStore) -> Plansmith:
+    def _make_plansmith(self, store: PlanStore) -> Plansmith:
         first = self._key(None)
         keys = [first, *(key for key in self.agents if key != first)]
         planner = PlannerSettings(
@@ -170,7 +170,7 @@ class PlanningFlow:
 
 
 class FlowAgent:
-    """An agent of OpenManus behind our port: told the whole plan and the one step it has."""
+    """Adapts an agent of OpenManus: it gets the whole plan and its one step."""
 
     def __init__(self, flow: PlanningFlow, key: str) -> None:
         worker = flow.agents[key]
@@ -180,13 +180,13 @@ class FlowAgent:
         self._worker = worker
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        """What the agent says it did; an agent that ran out of turns has not done its step."""
+        """Returns the agent's answer; fails if the agent ran out of turns."""
         del inputs, call
-        said = str(await self._worker.run(await self._prompt(task)))
-        last = said.strip().rsplit("\n", 1)[-1]
+        answer = str(await self._worker.run(await self._prompt(task)))
+        last = answer.strip().rsplit("\n", 1)[-1]
         if last.startswith(_CUT_OFF):
             raise ToolFailed(f"the agent was cut off: {last}", hint="give it more turns")
-        return said
+        return answer
 
     async def _prompt(self, task: str) -> str:
         shown = await self._flow.plan_text()
@@ -213,13 +213,13 @@ def _by_key(agents: Workers) -> dict[str, Worker]:
 
 
 def _keys(agents: Mapping[str, Worker], *, numbered: bool) -> dict[str, str]:
-    """The agents by what they may be called: their keys in any case, in a list their numbers."""
+    """Returns the agents by their keys in lower case; in a list also by number."""
     numbers = {f"agent_{place}": key for place, key in enumerate(agents)} if numbered else {}
     return numbers | {key.lower(): key for key in agents}
 
 
-def _said(run: Run) -> Iterator[str]:
-    """What came of each step that was tried, in the order of the plan."""
+def _outcomes(run: Run) -> Iterator[str]:
+    """Yields the result or error of each step that was tried, in the plan's order."""
     for place, step in enumerate(run.plan.steps if run.plan else ()):
         state = run.steps[step.id]
         if state.status is StepStatus.DONE:
@@ -234,17 +234,17 @@ def _sum_up(shown: str, *, done: bool) -> str:
 
 
 class FlowType(StrEnum):
-    """The flows there are."""
+    """The types of flows."""
 
     PLANNING = "planning"
 
 
 class FlowFactory:
-    """Makes flows; whatever else is given is the flow's own."""
+    """Makes flows; passes other options on to the flow."""
 
     @staticmethod
     def create_flow(flow_type: FlowType | str, agents: Workers, **options: Any) -> PlanningFlow:
-        """A flow of a type over one agent, a list or a table of them."""
+        """Makes a flow with one agent, a list or a table of agents."""
         if flow_type != FlowType.PLANNING:
             hint = f"known: {', '.join(FlowType)}"
             raise Misconfigured(f"there is no flow of the type {flow_type!r}", hint=hint)

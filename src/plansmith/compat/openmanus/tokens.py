@@ -1,4 +1,4 @@
-"""Tokens counted as OpenManus counts them: read and written, with a limit before each call."""
+"""Counts tokens as OpenManus does: read and written, with a limit before each call."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt,
 
 
 class TokenLimitExceeded(ModelFailed):
-    """The call would read more than all calls together may."""
+    """The call would exceed the token limit of all calls together."""
 
 
 class CountingModel:
-    """Counts what the model behind reads and writes; past the limit it is not asked any more."""
+    """Counts the tokens of a model's calls; refuses calls beyond the limit."""
 
     def __init__(self, model: ChatModel, *, max_input_tokens: int | None = None) -> None:
         self._model = takes_prompt(model)
@@ -26,11 +26,11 @@ class CountingModel:
 
     @property
     def name(self) -> str:
-        """The name of the model behind."""
+        """The name of the wrapped model."""
         return self._model.name
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """What the model behind says; `TokenLimitExceeded`, unasked, past the limit."""
+        """Streams the wrapped model's answer; raises `TokenLimitExceeded` beyond the limit."""
         needed = count_prompt_tokens(prompt.messages, schema=prompt.schema, tools=prompt.tools)
         self._check(needed)
         said: list[str] = []
@@ -40,7 +40,7 @@ class CountingModel:
                 if isinstance(delta, (TextDelta, ArgumentsDelta)):
                     said.append(delta.text)
                 if isinstance(delta, ModelDone):
-                    # A provider that does not say what a call took is believed by our count.
+                    # If the provider reports no usage, our own count is used.
                     self.total_input_tokens += delta.usage.input_tokens or needed
                     written = delta.usage.output_tokens or count_tokens("".join(said))
                     self.total_completion_tokens += written

@@ -1,4 +1,4 @@
-"""OpenManus' planning tool: seven commands, its very texts, and plans that are kept."""
+"""OpenManus' planning tool: seven commands with its exact texts, and stored plans."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_ACTIVE: Final = "No active plan. Please specify a plan_id or set an active p
 
 
 class PlanStepStatus(StrEnum):
-    """Where a step stands."""
+    """The status of a step."""
 
     NOT_STARTED = "not_started"
     IN_PROGRESS = "in_progress"
@@ -31,17 +31,17 @@ class PlanStepStatus(StrEnum):
 
     @classmethod
     def get_all_statuses(cls) -> list[str]:
-        """All of them, as texts."""
+        """Returns all statuses as texts."""
         return [each.value for each in cls]
 
     @classmethod
     def get_active_statuses(cls) -> list[str]:
-        """Those of steps that are still to be done."""
+        """Returns the statuses of steps that are not finished."""
         return [cls.NOT_STARTED.value, cls.IN_PROGRESS.value]
 
     @classmethod
     def get_status_marks(cls) -> dict[str, str]:
-        """The mark of each in a plan that is shown."""
+        """Returns the mark of each status in a plan that is shown."""
         return dict(zip(cls.get_all_statuses(), ("[ ]", "[→]", "[✓]", "[!]"), strict=True))
 
 
@@ -50,7 +50,7 @@ STATUSES: Final = tuple(PlanStepStatus.get_all_statuses())
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a command gave: `output`, or `error` when it could not be done."""
+    """The result of a command: `output`, or `error` if it failed."""
 
     output: str = ""
     error: str | None = None
@@ -60,12 +60,12 @@ class ToolResult:
 
 
 class ToolError(PlansmithError):
-    """A command that cannot be done; its text is for the agent that gave it."""
+    """A command failed; the text is for the agent that gave it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """What a command may be given."""
+    """The arguments of a command."""
 
     command: str
     plan_id: str | None = None
@@ -77,10 +77,10 @@ class Arguments:
 
 
 class PlanningTool:
-    """Keeps plans in a store for an agent that marks their steps by itself.
+    """Stores plans for an agent that marks their steps by itself.
 
-    Without a store plans last as long as the tool. Which plan is active is the tool's own; a new
-    one begins with the plan that was made active last.
+    Without a store, plans exist only as long as the tool. Each tool has its own active plan; a new
+    tool starts with the plan that was activated last.
     """
 
     name: Final = "planning"
@@ -97,7 +97,7 @@ class PlanningTool:
 
     @property
     def parameters(self) -> dict[str, Json]:
-        """The JSON Schema of what `execute` takes."""
+        """The JSON Schema of the arguments of `execute`."""
         texts = {name: {"type": "string"} for name in ("plan_id", "title", "step_notes")}
         return cast(
             "dict[str, Json]",
@@ -116,7 +116,7 @@ class PlanningTool:
         )
 
     def to_param(self) -> dict[str, Any]:
-        """The tool as function calling describes it."""
+        """Returns the tool in the form of function calling."""
         function = {
             "name": self.name,
             "description": self.description,
@@ -125,66 +125,66 @@ class PlanningTool:
         return {"type": "function", "function": function}
 
     async def execute(self, *, command: str, **given: Any) -> ToolResult:
-        """Do a command; what is wrong with it comes back as `error`."""
+        """Executes a command; returns mistakes as `error`."""
         try:
-            wanted = _arguments(command, given)
-            return ToolResult(output=await self._tried(wanted))
+            arguments = _arguments(command, given)
+            return ToolResult(output=await self._with_retry(arguments))
         except ToolError as error:
             return ToolResult(error=error.message)
 
     async def close(self) -> None:
-        """Let go of the store."""
+        """Closes the store."""
         await self._store.close()
 
-    async def _tried(self, wanted: Arguments) -> str:
-        """The command again when another process wrote to the same plan first."""
+    async def _with_retry(self, arguments: Arguments) -> str:
+        """Repeats the command if another process changed the same plan first."""
         for _ in range(_TRIES - 1):
             try:
-                return await self._done(wanted)
+                return await self._dispatch(arguments)
             except StaleWriter:
                 continue
-        return await self._done(wanted)
+        return await self._dispatch(arguments)
 
-    async def _done(self, wanted: Arguments) -> str:
-        match wanted.command:
+    async def _dispatch(self, arguments: Arguments) -> str:
+        match arguments.command:
             case "create":
-                return await self._create(wanted)
+                return await self._create(arguments)
             case "update":
-                return await self._update(wanted)
+                return await self._update(arguments)
             case "list":
                 return await self._list()
             case "get":
-                return plan_text(await self._plan(wanted.plan_id or await self._current()))
+                return plan_text(await self._plan(arguments.plan_id or await self._current()))
             case "set_active":
-                return await self._set_active(wanted)
+                return await self._set_active(arguments)
             case "mark_step":
-                return await self._mark(wanted)
+                return await self._mark(arguments)
             case _:
-                return await self._delete(wanted)
+                return await self._delete(arguments)
 
-    async def _create(self, wanted: Arguments) -> str:
-        plan_id = _needed(wanted, "plan_id")
+    async def _create(self, arguments: Arguments) -> str:
+        plan_id = _needed(arguments, "plan_id")
         if await self._book.find(plan_id) is not None:
-            told = f"A plan with ID '{plan_id}' already exists."
-            raise ToolError(f"{told} Use 'update' to modify existing plans.")
-        title = _needed(wanted, "title")
-        steps = _texts(wanted.steps)
+            hint = f"A plan with ID '{plan_id}' already exists."
+            raise ToolError(f"{hint} Use 'update' to modify existing plans.")
+        title = _needed(arguments, "title")
+        steps = _texts(arguments.steps)
         if not steps:
-            told = "must be a non-empty list of strings for command: create"
-            raise ToolError(f"Parameter `steps` {told}")
+            hint = "must be a non-empty list of strings for command: create"
+            raise ToolError(f"Parameter `steps` {hint}")
         await self._book.create(plan_id, title, steps)
         self._activate(plan_id)
         shown = plan_text(await self._plan(plan_id))
         return f"Plan created successfully with ID: {plan_id}\n\n{shown}"
 
-    async def _update(self, wanted: Arguments) -> str:
-        plan_id = _needed(wanted, "plan_id")
+    async def _update(self, arguments: Arguments) -> str:
+        plan_id = _needed(arguments, "plan_id")
         await self._own(plan_id)
-        steps = _texts(wanted.steps) if wanted.steps else None
-        if wanted.steps and steps is None:
+        steps = _texts(arguments.steps) if arguments.steps else None
+        if arguments.steps and steps is None:
             raise ToolError("Parameter `steps` must be a list of strings for command: update")
-        if wanted.title or steps:
-            await self._book.revise(plan_id, wanted.title, steps)
+        if arguments.title or steps:
+            await self._book.revise(plan_id, arguments.title, steps)
         shown = plan_text(await self._plan(plan_id))
         return f"Plan updated successfully: {plan_id}\n\n{shown}"
 
@@ -195,32 +195,32 @@ class PlanningTool:
         active = await self._found()
         return "Available plans:\n" + "".join(_row(plan, active) for plan in plans)
 
-    async def _set_active(self, wanted: Arguments) -> str:
-        plan_id = _needed(wanted, "plan_id")
+    async def _set_active(self, arguments: Arguments) -> str:
+        plan_id = _needed(arguments, "plan_id")
         plan = await self._plan(plan_id)
         if plan.own:
             await self._book.make_active(plan_id)
         self._activate(plan_id)
         return f"Plan '{plan_id}' is now the active plan.\n\n{plan_text(plan)}"
 
-    async def _mark(self, wanted: Arguments) -> str:
-        plan_id = wanted.plan_id or await self._current()
-        plan, index = await self._own(plan_id), wanted.step_index
+    async def _mark(self, arguments: Arguments) -> str:
+        plan_id = arguments.plan_id or await self._current()
+        plan, index = await self._own(plan_id), arguments.step_index
         if index is None:
             raise ToolError("Parameter `step_index` is required for command: mark_step")
         if index not in range(len(plan.steps)):
-            told = f"Valid indices range from 0 to {len(plan.steps) - 1}."
-            raise ToolError(f"Invalid step_index: {index}. {told}")
-        status = wanted.step_status
+            hint = f"Valid indices range from 0 to {len(plan.steps) - 1}."
+            raise ToolError(f"Invalid step_index: {index}. {hint}")
+        status = arguments.step_status
         if status and status not in STATUSES:
-            told = f"Valid statuses are: {', '.join(STATUSES)}"
-            raise ToolError(f"Invalid step_status: {status}. {told}")
-        await self._book.mark(plan_id, index, status, wanted.step_notes)
+            hint = f"Valid statuses are: {', '.join(STATUSES)}"
+            raise ToolError(f"Invalid step_status: {status}. {hint}")
+        await self._book.mark(plan_id, index, status, arguments.step_notes)
         shown = plan_text(await self._plan(plan_id))
         return f"Step {index} updated in plan '{plan_id}'.\n\n{shown}"
 
-    async def _delete(self, wanted: Arguments) -> str:
-        plan_id = _needed(wanted, "plan_id")
+    async def _delete(self, arguments: Arguments) -> str:
+        plan_id = _needed(arguments, "plan_id")
         await self._own(plan_id)
         active = await self._found()
         await self._book.remove(plan_id)
@@ -231,7 +231,7 @@ class PlanningTool:
         self._active, self._looked = plan_id, True
 
     async def _found(self) -> str | None:
-        """The active plan; the first time it is looked for in the store."""
+        """Returns the active plan; the first time from the store."""
         if not self._looked:
             self._activate(await self._book.active())
         return self._active
@@ -249,7 +249,7 @@ class PlanningTool:
         return plan
 
     async def _own(self, plan_id: str) -> Kept:
-        """A plan that may be changed here: one that a flow runs is marked by its run alone."""
+        """Returns a plan that may be changed here; a plan run by a flow may not."""
         plan = await self._plan(plan_id)
         if not plan.own:
             raise ToolError(f"Plan '{plan_id}' is run by a flow: only its run changes it.")
@@ -268,10 +268,10 @@ def _arguments(command: str, given: dict[str, Any]) -> Arguments:
     return Arguments(command=command, **given)
 
 
-def _needed(wanted: Arguments, name: str) -> str:
-    value: str | None = getattr(wanted, name)
+def _needed(arguments: Arguments, name: str) -> str:
+    value: str | None = getattr(arguments, name)
     if not value:
-        raise ToolError(f"Parameter `{name}` is required for command: {wanted.command}")
+        raise ToolError(f"Parameter `{name}` is required for command: {arguments.command}")
     return value
 
 
@@ -289,7 +289,7 @@ def _row(plan: Kept, active: str | None) -> str:
 
 
 def plan_text(plan: Kept) -> str:
-    """A plan as people and agents read it."""
+    """Returns a plan as text for people and agents."""
     head = f"Plan: {plan.title} (ID: {plan.plan_id})\n"
     total = len(plan.steps)
     share = f"{plan.completed / total * 100:.1f}%" if total else "0%"

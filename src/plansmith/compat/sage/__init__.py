@@ -1,4 +1,4 @@
-"""SAGE's face: its planner, profile, tool registry and runtime over Plansmith."""
+"""SAGE's interface: its planner, profile, tool registry and runtime."""
 
 from plansmith.compat.sage.model import Generator
 from plansmith.compat.sage.planner import BaseProfile, LLMPlanner, PlanStep, Profile

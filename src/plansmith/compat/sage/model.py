@@ -1,4 +1,4 @@
-"""SAGE's generators as models: anything with `execute([query, messages])`."""
+"""Adapts SAGE's generators to models: anything with `execute([query, messages])`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from plansmith.ports import ChatModel, Delta, Message, ModelDone, Prompt, TextDe
 
 
 class Generator(Protocol):
-    """A generator of SAGE: gets a query and messages, gives the query and a text."""
+    """A generator of SAGE: gets a query and messages, returns the query and a text."""
 
     def execute(self, data: Any) -> Any:
-        """The answer; a pair of query and text, or the text alone."""
+        """Returns a pair of query and text, or the text alone."""
         ...
 
 
 class GeneratorModel:
-    """A generator behind our model port; it is called in a thread, since it blocks.
+    """Adapts a generator to our model port; runs it in a thread, since it blocks.
 
-    As with SAGE's own planner the first message is the whole prompt, the second the query.
+    As in SAGE's own planner, the first message is the whole prompt, the second the query.
     """
 
     def __init__(self, generator: Generator, query: str) -> None:
@@ -31,12 +31,12 @@ class GeneratorModel:
 
     @property
     def name(self) -> str:
-        """The kind of the generator."""
+        """The class name of the generator."""
         return type(self._generator).__name__
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """The generator's answer, in one piece; what it raises is a failure of the model."""
-        given = [self._query, self._told(prompt.messages)]
+        """Yields the answer in one piece; turns any exception into `ModelFailed`."""
+        given = [self._query, self._messages(prompt.messages)]
         try:
             answer = await asyncio.to_thread(self._generator.execute, given)
         except PlansmithError:
@@ -46,12 +46,12 @@ class GeneratorModel:
         yield TextDelta(_text(answer))
         yield ModelDone(Usage(), self.name)
 
-    def _told(self, messages: Sequence[Message]) -> list[dict[str, str]]:
+    def _messages(self, messages: Sequence[Message]) -> list[dict[str, str]]:
         system = [each.text for each in messages[:2] if each.role != "assistant"]
         rest = messages[2:]
-        told = {"role": "system", "content": "\n\n".join(system)}
+        prompt = {"role": "system", "content": "\n\n".join(system)}
         query = {"role": "user", "content": self._query}
-        return [told, query, *({"role": each.role, "content": each.text} for each in rest)]
+        return [prompt, query, *({"role": each.role, "content": each.text} for each in rest)]
 
 
 def _text(answer: object) -> str:
@@ -62,10 +62,12 @@ def _text(answer: object) -> str:
 
 
 def model_of(generator: Generator | ChatModel, query: str) -> ChatModel:
-    """A generator or a model of ours, as a model."""
+    """Returns a model for a generator or a model."""
     if hasattr(generator, "stream"):
         return takes_prompt(cast("ChatModel", generator))
     given: Any = generator
     if not callable(getattr(given, "execute", None)):
-        raise TypeError("a generator has execute([query, messages]), a model has stream(…)")
+        raise TypeError(
+            "give a generator with execute([query, messages]), or a model with stream(…)"
+        )
     return GeneratorModel(given, query)

@@ -1,4 +1,4 @@
-"""SAGE's profile and planner: a query and tools in, a list of steps out, never an exception."""
+"""SAGE's profile and planner: turns a query and tools into a list of steps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KEYS: Final = (
 
 
 class Profile(Record):
-    """A profile with SAGE's defaults; the constraints are ours, and plans are held to them."""
+    """A profile with SAGE's defaults and with constraints, which plans are checked against."""
 
     name: Text = "BaseAgent"
     role: Text = "general assistant"
@@ -49,29 +49,29 @@ class Profile(Record):
     soft_constraints: Texts = ()
 
     def merged(self, **overrides: Any) -> Profile:
-        """A copy with other values in some fields; None leaves a field as it is."""
+        """Returns a copy with other values in some fields; None leaves a field unchanged."""
         return self.replace(**{name: each for name, each in overrides.items() if each is not None})
 
     def render_system_prompt(self) -> str:
-        """The profile as text for a prompt."""
+        """Returns the profile as text for a prompt."""
         return self.briefing().render()
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields, as plain values."""
+        """Returns all fields as plain values."""
         return self.model_dump(mode="json")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Profile:
-        """A profile from its fields."""
+        """Makes a profile from its fields."""
         return cls.model_validate(dict(data))
 
     def execute(self, data: Any = None) -> str:
-        """The text, with fields changed for this once when a table of them is given."""
+        """Returns the text; a mapping changes fields for this call only."""
         changes: dict[str, Any] = {**data} if isinstance(data, dict) else {}
         return self.merged(**changes).render_system_prompt()
 
     def briefing(self) -> briefing.Profile:
-        """The profile as our planner takes it."""
+        """Returns the profile in the form of our planner."""
         return briefing.Profile.model_validate(dict(self))
 
 
@@ -79,10 +79,10 @@ BaseProfile = Profile
 
 
 class LLMPlanner:
-    """Plans with a generator of SAGE or any model of ours.
+    """Plans with a generator of SAGE or with one of our models.
 
-    After a call `problems` has all that was wrong with the plan, and `planned` all there is to
-    know of it. What SAGE's list cannot say is left out of it, never of `planned`.
+    After a call, `problems` has all problems of the plan, and `planned` the whole result of
+    planning, also what SAGE's list of steps cannot express.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class LLMPlanner:
         enable_repair: bool = True,  # noqa: FBT001, FBT002 - SAGE's own signature
         topk_tools: int = 6,
     ) -> None:
-        model_of(generator, "")  # what is neither is told at once
+        model_of(generator, "")  # raises if it is neither
         if max_steps < 1 or topk_tools < 1:
             raise ValueError("'max_steps' and 'topk_tools' must be positive")
         self.generator = generator
@@ -105,36 +105,36 @@ class LLMPlanner:
     def plan(
         self, profile_system_prompt: str | Profile, user_query: str, tools: Manifest
     ) -> list[PlanStep]:
-        """The steps; at least one."""
+        """Returns the steps; at least one."""
         return self._plan(profile_system_prompt, user_query, tools, self.topk_tools)
 
     def plan_stream(
         self, profile_system_prompt: str | Profile, user_query: str, tools: Manifest
     ) -> Iterator[dict[str, Any]]:
-        """What planning is about, as thoughts, while it goes on; at last the plan."""
+        """Yields the stages of planning as thoughts, and at last the plan."""
         return self._stream(profile_system_prompt, user_query, tools, self.topk_tools)
 
     async def aplan(
         self, profile_system_prompt: str | Profile, user_query: str, tools: Manifest
     ) -> list[PlanStep]:
-        """`plan`, for programs that wait."""
+        """Does the same as `plan`, for async programs."""
         return await self._make(
             profile_system_prompt, user_query, tools, self.topk_tools, lambda _: None
         )
 
     def execute(self, data: Any) -> list[PlanStep]:
-        """`plan`, from a table or a triple; `topk` in a table counts for this call alone."""
+        """Plans from a mapping or a triple; `topk` in a mapping applies to this call only."""
         parts: list[Any] = [*data] if isinstance(data, tuple) else []
         if len(parts) == 3:
             profile, query, tools = parts
             if not isinstance(profile, (str, Profile)) or not isinstance(query, str):
-                raise TypeError("a triple is (profile prompt, query, tools or registry)")
+                raise TypeError("the triple must be (profile prompt, query, tools or registry)")
             return self._plan(profile, query, _manifest(tools), self.topk_tools)
         if not isinstance(data, dict):
-            raise TypeError(f"LLMPlanner.execute takes a triple or a table with {_KEYS}")
-        return self._from_table(cast("dict[str, Any]", data))
+            raise TypeError(f"LLMPlanner.execute takes a triple or a mapping with {_KEYS}")
+        return self._from_mapping(cast("dict[str, Any]", data))
 
-    def _from_table(self, data: dict[str, Any]) -> list[PlanStep]:
+    def _from_mapping(self, data: dict[str, Any]) -> list[PlanStep]:
         profile = data.get("profile_prompt") or data.get("profile_system_prompt")
         query = data.get("user_query") or data.get("query")
         tools = data.get("tools") if data.get("tools") is not None else data.get("registry")
@@ -154,23 +154,23 @@ class LLMPlanner:
     def _stream(
         self, profile: str | Profile, query: str, tools: Manifest, topk: int
     ) -> Iterator[dict[str, Any]]:
-        """Planning in a thread with a loop of its own, so that it works inside a loop too."""
-        told: queue.SimpleQueue[dict[str, Any] | BaseException] = queue.SimpleQueue()
+        """Plans in a thread with its own event loop, so that it works inside a loop too."""
+        events: queue.SimpleQueue[dict[str, Any] | BaseException] = queue.SimpleQueue()
 
         def think(text: str) -> None:
-            told.put({"type": "thought", "content": text})
+            events.put({"type": "thought", "content": text})
 
         def work() -> None:
             try:
                 steps = asyncio.run(self._make(profile, query, tools, topk, think))
-                told.put({"type": "plan", "steps": steps})
-            except BaseException as error:  # noqa: BLE001 - raised where the plan is waited for
-                told.put(error)
+                events.put({"type": "plan", "steps": steps})
+            except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
+                events.put(error)
 
         context = contextvars.copy_context()
         threading.Thread(target=context.run, args=(work,), daemon=True).start()
         while True:
-            event = told.get()
+            event = events.get()
             if isinstance(event, BaseException):
                 raise event
             yield event
@@ -185,8 +185,8 @@ class LLMPlanner:
         topk: int,
         tell: Callable[[str], None],
     ) -> list[PlanStep]:
-        given = profile.briefing() if isinstance(profile, Profile) else None
-        said = given or briefing.Profile(backstory=str(profile), tone="")
+        own = profile.briefing() if isinstance(profile, Profile) else None
+        prompt = own or briefing.Profile(backstory=str(profile), tone="")
         transcript = Transcript()
         deps = PlannerDeps(
             plan_model=transcript.of(model_of(self.generator, query)),
@@ -196,38 +196,38 @@ class LLMPlanner:
                 top_k=topk, max_steps=self.max_steps, repairs=int(self.enable_repair), triage=False
             ),
         )
-        request = PlanRequest(query, profile=said, dialect="sage")
+        request = PlanRequest(query, profile=prompt, dialect="sage")
         planned = await make_plan(request, deps=deps, tell=tell)
         self.planned, self.problems = planned, planned.problems
         first = str(transcript.exchanges[0]["text"]) if transcript.exchanges else ""
         return self._steps(planned, first)
 
-    def _steps(self, planned: Planned, said: str) -> list[PlanStep]:
-        """The plan, what can be used of it, or the words in which the model gave none."""
+    def _steps(self, planned: Planned, text: str) -> list[PlanStep]:
+        """Returns the plan, its usable part, or the model's text as a reply."""
         plan = planned.plan
         if plan is not None and plan.degraded:
             draft = planned.draft
             if draft is None:
-                return [{"type": "reply", "text": said.strip()[:_MOST_TEXT] or NO_PLAN}]
+                return [{"type": "reply", "text": text.strip()[:_MOST_TEXT] or NO_PLAN}]
             plan = salvage(draft, planned.problems, max_steps=self.max_steps)
         elif plan is not None and len(plan.steps) > self.max_steps:
-            # Our limit counts no reply, SAGE's counts every step of the list.
+            # Our limit does not count replies; SAGE's counts every step of the list.
             most, count = self.max_steps, len(plan.steps)
-            told = left_behind(f"the list holds {most} steps, the plan has {count}")
-            self.problems += (told,)
+            cut = left_behind(f"the list holds {most} steps, the plan has {count}")
+            self.problems += (cut,)
             plan = salvage(plan, (), max_steps=most)
         writing = write(plan) if plan is not None else None
         if writing is not None:
-            # The query is the plan's goal, and the caller has it.
+            # Losses of the plan itself are left out: its goal is the query, which the caller has.
             self.problems += tuple(each for each in writing.lost if each.step is not None)
         steps = cast("list[PlanStep]", writing.value) if writing is not None else []
         return steps or [{"type": "reply", "text": NO_PLAN}]
 
 
 def _manifest(tools: Any) -> Manifest:
-    """A table of tools, also from a registry."""
+    """Returns a mapping of tools, also from a registry."""
     if isinstance(tools, Mapping):
         return cast("Manifest", tools)
     if callable(getattr(tools, "describe", None)):
         return cast("Manifest", tools.describe())
-    raise TypeError("tools are a table, or a registry with describe()")
+    raise TypeError("tools must be a mapping, or a registry with describe()")

@@ -1,4 +1,4 @@
-"""SAGE's tool registry and runtime: a query planned and run, the answer worded from results."""
+"""SAGE's tool registry and runtime: plans a query, runs the plan and writes the answer."""
 
 from __future__ import annotations
 
@@ -26,48 +26,48 @@ _CALLER = "who called the runtime"
 
 
 class Registered(Protocol):
-    """A tool of SAGE; `description`, `input_schema` and `effect` are used where it has them."""
+    """A tool of SAGE; `description`, `input_schema` and `effect` are optional."""
 
     name: str
 
     def call(self, arguments: dict[str, Any]) -> Any:
-        """The result."""
+        """Calls the tool and returns its result."""
         ...
 
 
 class ToolRegistry:
-    """Tools by name, described to planners and called by runtimes."""
+    """Tools by name, for planners and runtimes."""
 
     def __init__(self) -> None:
         self._tools: dict[str, Registered] = {}
 
     def register(self, tool_obj: Any) -> None:
-        """Take a tool in; one of the same name is replaced."""
+        """Adds a tool; replaces one with the same name."""
         named = isinstance(getattr(tool_obj, "name", None), str) and bool(tool_obj.name)
         if not named or not callable(getattr(tool_obj, "call", None)):
-            raise TypeError("a tool has a name and call(arguments)")
+            raise TypeError("a tool must have a name and call(arguments)")
         self._tools[tool_obj.name] = tool_obj
 
     def describe(self) -> dict[str, dict[str, Any]]:
-        """Every tool as a planner reads it: description, input schema, effect where it is said."""
+        """Returns every tool with description, input schema and, if stated, effect."""
         return {name: _about(tool) for name, tool in self._tools.items()}
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Call a tool."""
+        """Calls a tool."""
         if name not in self._tools:
             raise KeyError(f"there is no tool {name!r}; known: {', '.join(self._tools) or 'none'}")
         return self._tools[name].call(dict(arguments))
 
     def execute(self, data: Any = None) -> Any:
-        """Describe the tools, or call the one that `{"name", "arguments"}` names."""
+        """Describes the tools, or calls the one that `{"name", "arguments"}` names."""
         if data is None or data == "describe" or (isinstance(data, dict) and "name" not in data):
             return self.describe()
         if not isinstance(data, dict):
-            raise TypeError("give nothing, 'describe', or a table with name and arguments")
+            raise TypeError("give nothing, 'describe', or a mapping with name and arguments")
         wanted = cast("dict[str, Any]", data)
         arguments = wanted.get("arguments", {})
         if not isinstance(wanted["name"], str) or not isinstance(arguments, dict):
-            raise TypeError("'name' is a text and 'arguments' a table")
+            raise TypeError("'name' must be a text and 'arguments' a mapping")
         return self.call(wanted["name"], cast("dict[str, Any]", arguments))
 
 
@@ -75,18 +75,18 @@ MCPRegistry = ToolRegistry
 
 
 class RegistryTools:
-    """A registry as a source of tools: one that says no effect counts as writing."""
+    """A registry as a source of tools; a tool without an effect counts as writing."""
 
     def __init__(self, registry: ToolRegistry) -> None:
         self._registry = registry
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """The tools that are registered now."""
+        """Returns the tools that are registered now."""
         table = self._registry.describe()
         return [tool_spec({**about, "name": name}) for name, about in table.items()]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Call one, in a thread unless it is a coroutine."""
+        """Calls a tool, in a thread unless it is a coroutine."""
         del call
         try:
             made = await asyncio.to_thread(self._registry.call, tool, arguments)
@@ -105,22 +105,22 @@ def _about(tool: Registered) -> dict[str, Any]:
 
 
 class Planner(Protocol):
-    """What a runtime needs of its planner."""
+    """What a runtime needs from its planner."""
 
     generator: Generator | ChatModel
 
     async def aplan(
         self, profile_system_prompt: Profile, user_query: str, tools: Any
     ) -> list[dict[str, Any]]:
-        """The steps."""
+        """Returns the steps."""
         ...
 
 
 class AgentRuntime:
-    """Plans with a planner and runs with a registry, through our runner and its journal.
+    """Plans with a planner and runs the plan with a registry, with a journal.
 
-    As in SAGE, who calls `execute` approves the plan; with `review` you decide on it first.
-    `summarizer` words the answer where it is not the planner's generator that should.
+    As in SAGE, calling `execute` approves the plan; with `review` you decide on it first.
+    `summarizer` writes the answer; by default the planner's generator does.
     """
 
     def __init__(
@@ -143,27 +143,27 @@ class AgentRuntime:
 
     @property
     def observations(self) -> list[dict[str, Any]]:
-        """What came of each tool step of the last query."""
+        """Returns the result of each tool step of the last query."""
         if self.run is None or self.run.plan is None:
             return []
         told = cast("dict[str, Any]", write(self.run.plan, self.run).value)
         return cast("list[dict[str, Any]]", told["observations"])
 
     def execute(self, data: Any) -> str:
-        """The answer to a query, given as text or as a table with `profile_overrides`."""
+        """Answers a query, given as text or as a mapping with `profile_overrides`."""
         table = cast("dict[str, Any]", data) if isinstance(data, dict) else {"query": data}
         query = table.get("user_query") or table.get("query")
         if not isinstance(query, str) or not query.strip():
-            raise ValueError("give a query, or a table with 'user_query' (or 'query')")
+            raise ValueError("give a query, or a mapping with 'user_query' (or 'query')")
         profile = self.profile.merged(**table.get("profile_overrides", {}))
-        # A thread with a loop of its own, so that it works inside a loop too.
+        # A thread with its own event loop, so that it works inside a loop too.
         context = contextvars.copy_context()
         with ThreadPoolExecutor(1) as pool:
             work = pool.submit(context.run, asyncio.run, self.answer(query, profile))
             return work.result()
 
     async def answer(self, query: str, profile: Profile | None = None) -> str:
-        """`execute`, for programs that wait."""
+        """Does the same as `execute`, for async programs."""
         steps = await self.planner.aplan(profile or self.profile, query, self.tools.describe())
         reading = read(cast("Json", steps))
         if reading.plan is None:
@@ -183,5 +183,5 @@ class AgentRuntime:
                 decision = {"approve": move.hash} if approved else {}
                 run = await smith.decide(run.id, reject=not approved, by=_CALLER, **decision)
             self.run = await smith.run(run.id)
-            told = cast("dict[str, Any]", write(plan, self.run).value)
-        return str(told["answer"])
+            result = cast("dict[str, Any]", write(plan, self.run).value)
+        return str(result["answer"])

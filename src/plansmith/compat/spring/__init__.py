@@ -1,4 +1,4 @@
-"""Spring AI Alibaba's face: the planner's nodes, NL2SQL and JManus over Plansmith."""
+"""Spring AI Alibaba's interface: the planner's nodes, NL2SQL and JManus."""
 
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.data_agent import DataAgent

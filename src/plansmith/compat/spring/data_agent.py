@@ -1,4 +1,4 @@
-"""DataAgent: questions to a database on durable runs, with the graph's state keys as its view."""
+"""DataAgent: answers questions to a database as durable runs, with the graph's state keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from plansmith.app import Plansmith
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.keys import Updates
-from plansmith.compat.spring.nodes import REJECTED, only_nl2sql, told
+from plansmith.compat.spring.nodes import REJECTED, error_text, only_nl2sql
 from plansmith.dialects.spring import write_as
 from plansmith.dialects.spring.nl2sql import node_of, read
 from plansmith.plan.fold import GO_ON
@@ -27,7 +27,7 @@ from plansmith.plan.run import Run
 
 
 class DataAgent:
-    """Asks a Plansmith that has a SQL writer, such as the one of `plansmith.teams.data`."""
+    """Uses a Plansmith that has a SQL writer, such as that of `plansmith.teams.data`."""
 
     def __init__(self, smith: Plansmith) -> None:
         self.smith = smith
@@ -35,7 +35,7 @@ class DataAgent:
     async def ask(
         self, question: str, *, human_review: bool = False, only_sql: bool = False, by: str = ""
     ) -> Updates:
-        """Plan a question and run the plan, unless a person is to see it first."""
+        """Plans a question and runs the plan, unless a person has to see it first."""
         if only_sql:
             plan = read(only_nl2sql(question)).plan
             assert plan is not None  # noqa: S101 - it is ours
@@ -43,17 +43,17 @@ class DataAgent:
         else:
             mode = "review" if human_review else ""
             run = await self.smith.plan(question, dialect="spring", mode=mode, by=by)
-        return await self._onward(run)
+        return await self._execute(run)
 
     async def feedback(self, run_id: str, data: Mapping[str, Any], *, by: str = "") -> Updates:
-        """A person's decision on the plan, in the words of `HumanFeedbackNode`."""
+        """Takes a person's decision on the plan, in the form of `HumanFeedbackNode`."""
         run = await self.smith.get(run_id)
         limits = {each.limit_asked: name for name, each in run.questions.items()}
-        capped = limits.get("rejections", "")
+        limit_question = limits.get("rejections", "")
         decision, verdict = data.get("decision"), data.get("feedback")
-        if capped and (decision or verdict is True):
-            # Whoever approves wants no other plan: the question of the cap is settled by that.
-            run = await self.smith.answer(run_id, capped, decision or GO_ON, by=by)
+        if limit_question and (decision or verdict is True):
+            # An approval also answers the question whether to make another plan.
+            run = await self.smith.answer(run_id, limit_question, decision or GO_ON, by=by)
         move = next_move(run)
         if not isinstance(move, AwaitReview):
             return self.state(run)
@@ -62,23 +62,23 @@ class DataAgent:
             return await self.resume(run_id)
         if verdict is False:
             words = str(data.get("feedback_content") or REJECTED)
-            return await self._onward(await self.smith.request_changes(run_id, words, by=by))
+            return await self._execute(await self.smith.request_changes(run_id, words, by=by))
         return self.state(run)
 
     async def resume(self, run_id: str) -> Updates:
-        """Go on with a question, also after a restart."""
+        """Continues a question, also after a restart."""
         return self.state(await self.smith.run(run_id))
 
-    async def _onward(self, run: Run) -> Updates:
+    async def _execute(self, run: Run) -> Updates:
         runs = isinstance(next_move(run), MakePlan | Execute | Conclude)
         return self.state(await self.smith.run(run.id) if runs else run)
 
     def state(self, run: Run) -> Updates:
-        """A run under the keys of the graph's state."""
+        """Returns a run under the keys of the graph's state."""
         head: Updates = {keys.THREAD_ID: run.id, keys.INPUT_KEY: run.request}
         plan = run.plan
         if plan is None or plan.degraded:
-            error = told(run.problems) if run.problems else run.reason
+            error = error_text(run.problems) if run.problems else run.reason
             return head | {
                 keys.PLANNER_NODE_OUTPUT: "",
                 keys.PLAN_VALIDATION_STATUS: False,

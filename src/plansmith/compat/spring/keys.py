@@ -1,4 +1,4 @@
-"""The keys of the state and the names of the nodes, as Spring AI Alibaba's graphs spell them."""
+"""The state keys and node names of Spring AI Alibaba's graphs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IS_ONLY_NL2SQL: Final = "IS_ONLY_NL2SQL"
 SQL_EXECUTE_NODE_OUTPUT: Final = "SQL_EXECUTE_NODE_OUTPUT"
 RESULT: Final = "RESULT"
 THREAD_ID: Final = "threadId"
-# Rejections by a person are counted apart from repairs of a plan that is not valid.
+# Counts a person's rejections; repairs of invalid plans are counted separately.
 HUMAN_REJECTION_COUNT: Final = "HUMAN_REJECTION_COUNT"
 HUMAN_FEEDBACK_QUESTION: Final = "HUMAN_FEEDBACK_QUESTION"
 

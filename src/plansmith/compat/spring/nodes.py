@@ -41,12 +41,12 @@ _KNOWN: Final = {
 }
 MAX_REPAIRS: Final = 2
 MAX_REJECTIONS: Final = 3
-REJECTED: Final = "the plan was rejected without a word on why"
+REJECTED: Final = "the plan was rejected without a reason"
 
 
 @dataclass(frozen=True, slots=True)
 class _StateContext:
-    """What the state knows, as context: data, never instructions."""
+    """Gives the state's content to the planner as context: data, never instructions."""
 
     state: State
 
@@ -63,7 +63,7 @@ class _StateContext:
 class PlannerNode:
     """Plans with the SQL writer and the coder, or with other agents.
 
-    Prompts of your own take the place of ours by `PlannerSettings(prompts=FOLDER)`.
+    Your own prompts replace ours with `PlannerSettings(prompts=FOLDER)`.
     """
 
     model: ChatModel
@@ -73,16 +73,16 @@ class PlannerNode:
     clock: Clock = field(default_factory=SystemClock)
 
     async def apply(self, state: State) -> Updates:
-        """The updates of the state: the plan as JSON text, or why there is none."""
+        """Returns the updates of the state: the plan as JSON text, or why there is none."""
         return await self._apply(state, lambda _: None)
 
     async def stream(self, state: State) -> AsyncIterator[str | Updates]:
-        """The plan's text piece by piece as it is written; last the updates of the state."""
-        said: asyncio.Queue[str] = asyncio.Queue()
-        planning = asyncio.ensure_future(self._apply(state, said.put_nowait))
+        """Yields the plan's text piece by piece, and at last the updates of the state."""
+        texts: asyncio.Queue[str] = asyncio.Queue()
+        planning = asyncio.ensure_future(self._apply(state, texts.put_nowait))
         try:
-            while not planning.done() or not said.empty():
-                piece = asyncio.ensure_future(said.get())
+            while not planning.done() or not texts.empty():
+                piece = asyncio.ensure_future(texts.get())
                 either: set[asyncio.Future[str] | asyncio.Future[Updates]] = {planning, piece}
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 if piece.done():
@@ -113,7 +113,7 @@ class PlannerNode:
 
 
 def only_nl2sql(question: str) -> dict[str, Json]:
-    """The fixed plan where only SQL is wanted: one step, and no model is asked for it."""
+    """Returns the fixed plan if only SQL is wanted: one step, made without a model."""
     step: dict[str, Json] = {
         "step": 1,
         "tool_to_use": SQL,
@@ -123,7 +123,7 @@ def only_nl2sql(question: str) -> dict[str, Json]:
 
 
 def _rejected(state: State) -> Plan | None:
-    """The plan that was sent back; the model sees it beside what is wrong with it."""
+    """Returns the plan that was sent back, for the model to see with its problems."""
     text = state.get(keys.PLANNER_NODE_OUTPUT)
     if not text or not state.get(keys.PLAN_VALIDATION_ERROR):
         return None
@@ -139,7 +139,7 @@ def _updates(planned: Planned) -> Updates:
         return {
             keys.PLANNER_NODE_OUTPUT: "",
             keys.PLAN_VALIDATION_STATUS: False,
-            keys.PLAN_VALIDATION_ERROR: told(planned.problems),
+            keys.PLAN_VALIDATION_ERROR: error_text(planned.problems),
         }
     written = write_as("nl2sql", plan)
     return _done(written.value)
@@ -152,8 +152,8 @@ def _done(plan: Json) -> Updates:
     }
 
 
-def told(problems: Sequence[Problem]) -> str:
-    """What keeps a plan from being used, each with the field it is about and what to do."""
+def error_text(problems: Sequence[Problem]) -> str:
+    """Returns the errors of a plan as text, with fields and hints."""
     errors = [each for each in problems if each.severity is Severity.ERROR]
     return "\n".join(map(str, errors or problems)) or "the model gave no plan"
 
@@ -164,12 +164,12 @@ def _text(value: object) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlanExecutorNode:
-    """Validates and routes; what is not valid goes back with what is wrong, twice at most."""
+    """Validates a plan and picks the next node; an invalid plan goes back at most twice."""
 
     agents: Sequence[AgentSpec] = (SQL_WRITER, CODER)
 
     async def apply(self, state: State) -> Updates:
-        """The updates of the state, the next node among them."""
+        """Returns the updates of the state, with the next node."""
         reading = self.validate(state.get(keys.PLANNER_NODE_OUTPUT))
         if reading.plan is None or has_errors(list(reading.problems)):
             return _invalid(state, reading.problems)
@@ -179,7 +179,7 @@ class PlanExecutorNode:
         return valid | _next(reading.plan, state)
 
     def validate(self, output: object) -> Reading:
-        """The plan in the planner's output and every problem of it, each by its right field."""
+        """Returns the plan in the planner's output, and all of its problems."""
         try:
             value = read_json(output) if isinstance(output, str) else None
         except UnreadableText as error:
@@ -190,14 +190,11 @@ class PlanExecutorNode:
         if reading.plan is None:
             return reading
         found = check_plan(reading.plan, (), agents=self.agents)
-        own = [*map(_unsupported, _strangers(reading.plan))]
-        # The checker knows such a tool as unknown; here it is known which ones there are.
+        tool_steps = [step for step in reading.plan.steps if isinstance(step, ToolStep)]
+        own = [*map(_unsupported, tool_steps)]
+        # Replaces the checker's problem by one that lists the known tools.
         rest = [each for each in found if each.code != "PS101"]
         return Reading(reading.plan, (*reading.problems, *own, *rest))
-
-
-def _strangers(plan: Plan) -> list[ToolStep]:
-    return [step for step in plan.steps if isinstance(step, ToolStep)]
 
 
 def _unsupported(step: ToolStep) -> Problem:
@@ -211,14 +208,14 @@ def _invalid(state: State, problems: Sequence[Problem]) -> Updates:
     again = repairs < MAX_REPAIRS
     return {
         keys.PLAN_VALIDATION_STATUS: False,
-        keys.PLAN_VALIDATION_ERROR: told(problems),
+        keys.PLAN_VALIDATION_ERROR: error_text(problems),
         keys.PLAN_REPAIR_COUNT: repairs + again,
         keys.PLAN_NEXT_NODE: keys.PLANNER_NODE if again else keys.END,
     }
 
 
 def _next(plan: Plan, state: State) -> Updates:
-    """The node of the current step; behind the last one the plan is at its end."""
+    """Returns the node of the current step; after the last one, the end."""
     current = int(state.get(keys.PLAN_CURRENT_STEP) or 1)
     if not 1 <= current <= len(plan.steps):
         return {keys.PLAN_NEXT_NODE: keys.END, keys.PLAN_CURRENT_STEP: 1}
@@ -226,13 +223,13 @@ def _next(plan: Plan, state: State) -> Updates:
 
 
 class HumanFeedbackNode:
-    """Reads `{"feedback": true | false, "feedback_content": …}`; anything else waits on.
+    """Reads `{"feedback": true | false, "feedback_content": …}`; anything else keeps waiting.
 
-    Beyond the cap a rejection asks whether to go on; `{"decision": "go_on" | "stop"}` answers it.
+    A rejection beyond the limit asks whether to go on; answer `{"decision": "go_on" | "stop"}`.
     """
 
     async def apply(self, state: State) -> Updates:
-        """The updates of the state, the next node among them."""
+        """Returns the updates of the state, with the next node."""
         given = state.get(keys.HUMAN_FEEDBACK_DATA)
         data = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {})
         feedback = data.get("feedback")
@@ -263,7 +260,7 @@ def _answered(state: State, data: Mapping[str, Any]) -> Updates:
 
 
 def _again(rejections: int, data: Mapping[str, Any]) -> Updates:
-    """Back to the planner with the person's words; the rejected plan stays for it to see."""
+    """Goes back to the planner with the person's words and the rejected plan."""
     return _to(
         keys.PLANNER_NODE,
         {
@@ -276,5 +273,5 @@ def _again(rejections: int, data: Mapping[str, Any]) -> Updates:
 
 
 def _to(node: str, more: Updates) -> Updates:
-    # The word is used up: the next plan waits for one of its own.
+    # The feedback is used up: the next plan needs its own.
     return {keys.HUMAN_NEXT_NODE: node, keys.HUMAN_FEEDBACK_DATA: None, **more}

@@ -1,4 +1,4 @@
-"""ValueCell's face: super agent, plan service, execution planner and tasks over Plansmith."""
+"""ValueCell's interface: super agent, plan service, execution planner and tasks."""
 
 from plansmith.compat.valuecell.models import (
     ExecutionPlan,

@@ -1,4 +1,4 @@
-"""ValueCell's conversations: which run belongs to which, and what its plans must keep to."""
+"""ValueCell's conversations: which run belongs to which, and what must be confirmed first."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ _MOST: Final = 10
 
 
 def is_confirmed(text: str) -> bool:
-    """Whether a person's words confirm something; a denial anywhere in them means they do not."""
+    """Whether a person's words confirm something; any denial in them means no."""
     return bool(_CONFIRMED.search(text)) and not _DENIED.search(text)
 
 
 def asked_in(plan: Plan) -> str:
-    """What the planning model wants to know first, or nothing."""
+    """Returns what the planning model wants to know first; empty if nothing."""
     asked = [step for step in plan.steps if isinstance(step, AskStep) and step.id == GUIDANCE]
     return "".join(map(str, pieces(asked[0].question))) if asked else ""
 
 
-def guidance_in(plan: Plan, said: str) -> str:
-    """What a plan has to ask the person before any of it runs, or nothing."""
+def guidance_in(plan: Plan, text: str) -> str:
+    """Returns what the person must answer before the plan runs; empty if nothing."""
     asked = asked_in(plan)
-    return asked or (schedule_guidance(plan, plan.schedule, said) if plan.schedule else "")
+    return asked or (schedule_guidance(plan, plan.schedule, text) if plan.schedule else "")
 
 
-def schedule_guidance(plan: Plan, timing: Timing, said: str) -> str:
-    """What the person has to confirm before a plan runs again and again, or nothing."""
-    if is_confirmed(said):
+def schedule_guidance(plan: Plan, timing: Timing, text: str) -> str:
+    """Returns what the person must confirm before a plan is repeated; empty if nothing."""
+    if is_confirmed(text):
         return ""
     if plan.locale.startswith("zh"):
         return f"请确认该定时任务：{timing}。回复“确认”后才会创建。"
-    return f"Please confirm the schedule: {timing}. It is set up when you say so."
+    return f"Please confirm the schedule: {timing}. It is created after you confirm it."
 
 
 def short_title(title: str) -> str:
-    """A title of at most ten words, or twenty characters where it is Chinese."""
+    """Returns a title of at most ten words, or twenty characters in Chinese."""
     if HAN.search(title):
         plain = title.strip()
         return plain if len(plain) <= MOST_CHARACTERS else f"{plain[: MOST_CHARACTERS - 1]}…"
@@ -69,24 +69,24 @@ def short_title(title: str) -> str:
 
 
 def place_of(run: Run) -> Origin | None:
-    """The conversation of a run that was begun here."""
+    """Returns the conversation of a run; None for other runs."""
     return run.origin if run.origin.kind == "conversation" else None
 
 
 def is_asked(run: Run) -> bool:
-    """Whether a run waits for a word on the request itself."""
+    """Whether a run waits for an answer about the request itself."""
     return isinstance(next_move(run), AwaitAnswer) and run.plan is None
 
 
 class Conversations:
-    """Begins runs that know their conversation."""
+    """Creates runs that belong to a conversation."""
 
     def __init__(self, smith: Plansmith) -> None:
         self._smith = smith
         self._runs: dict[str, list[str]] | None = None
 
     async def plan(self, user_input: UserInput, thread_id: str) -> Run:
-        """A run with a plan for a request, made by the model."""
+        """Creates a run and lets the model plan the request."""
         place = _place(user_input, thread_id)
         wanted = PlanRequest(
             user_input.query,
@@ -101,9 +101,9 @@ class Conversations:
         return await self._smith.runs.journals.whole(journal)
 
     async def hand_over(self, plan: Plan, user_input: UserInput, thread_id: str) -> Run:
-        """A run of a plan for the agent that the request names; no model is needed for it."""
+        """Creates a run for the agent that the request names, without a model."""
         place = _place(user_input, thread_id)
-        # Not checked as a planner's choice: who is named may also be an agent that planners skip.
+        # Not checked: the named agent may be one that planners must not choose.
         journal = await self._smith.runs.create(
             user_input.query, plan=plan, checked=False, origin=place, by=place.user
         )
@@ -111,20 +111,20 @@ class Conversations:
         return await self._smith.runs.journals.whole(journal)
 
     async def open_runs(self) -> list[Run]:
-        """The runs of conversations that wait for a word on the request itself."""
+        """Returns the runs that wait for an answer about the request itself."""
         return [run for run in await self._smith.runs() if is_asked(run) and place_of(run)]
 
     async def history(self, conversation_id: str) -> tuple[Message, ...]:
-        """What was asked and answered before in a conversation."""
-        said: list[Message] = []
+        """Returns the earlier requests and answers of a conversation."""
+        messages: list[Message] = []
         for run_id in (await self._known()).get(conversation_id, [])[-_MOST:]:
             run = await self._smith.get(run_id)
-            said.append(Message("user", run.request))
+            messages.append(Message("user", run.request))
             guidance = guidance_in(run.plan, run.request) if run.plan else ""
             answer = guidance or run.report or (run.plan.thought if run.plan else "") or run.reason
             if answer:
-                said.append(Message("assistant", answer))
-        return tuple(said)
+                messages.append(Message("assistant", answer))
+        return tuple(messages)
 
     async def _known(self) -> dict[str, list[str]]:
         if self._runs is None:

@@ -13,7 +13,7 @@ from plansmith.app import Plansmith
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.timing import Timing, make_timing, next_fires
 
-# In the original a name that is not given is None.
+# In ValueCell a name that is not given is None.
 Named = Annotated[str, BeforeValidator(lambda name: "" if name is None else name)]
 NOT_FOUND = "The requested agent could not be found or is not available."
 
@@ -23,7 +23,7 @@ def _now() -> datetime:
 
 
 class TaskStatus(StrEnum):
-    """Where a task stands."""
+    """The status of a task."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -34,7 +34,7 @@ class TaskStatus(StrEnum):
 
 
 class TaskPattern(StrEnum):
-    """Whether a task runs once or again and again."""
+    """Whether a task runs once or repeatedly."""
 
     ONCE = "once"
     RECURRING = "recurring"
@@ -44,7 +44,7 @@ FINISHED: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus
 
 
 class ScheduleConfig(BaseModel):
-    """When a recurring task runs: every so many minutes, or daily at a time of a time zone."""
+    """When a recurring task runs: every so many minutes, or daily at a time."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -59,14 +59,14 @@ class ScheduleConfig(BaseModel):
         return self
 
     def timing(self) -> Timing:
-        """The same as a timing of Plansmith."""
+        """Returns the same as a timing of Plansmith."""
         way = {"every_minutes": self.interval_minutes, "daily_at": self.daily_time}
         given = {name: value for name, value in way.items() if value is not None}
         return make_timing(**given, timezone=self.timezone)
 
     @classmethod
     def of(cls, timing: Timing | None) -> ScheduleConfig | None:
-        """The schedule of a timing, where ValueCell has a word for it."""
+        """Returns the schedule of a timing, if ValueCell can express it."""
         if timing is None or not (timing.every_minutes or timing.daily_at):
             return None
         return cls(
@@ -79,7 +79,7 @@ class ScheduleConfig(BaseModel):
 def calculate_next_execution_delay(
     schedule_config: ScheduleConfig | None, *, now: datetime | None = None
 ) -> float | None:
-    """The seconds until a task runs next; None when it never does."""
+    """Returns the seconds until a task runs next; None if it never does."""
     if schedule_config is None:
         return None
     after = now or _now()
@@ -88,7 +88,7 @@ def calculate_next_execution_delay(
 
 
 class Task(BaseModel):
-    """One request to one agent; its verbs say whether they were possible."""
+    """One request to one agent; its methods return whether they were possible."""
 
     task_id: str = Field(default_factory=lambda: f"task-{uuid4()}")
     title: str = ""
@@ -108,7 +108,7 @@ class Task(BaseModel):
     error_message: str | None = None
 
     def start(self) -> bool:
-        """Begin; only a pending task can."""
+        """Starts a pending task."""
         if self.status is not TaskStatus.PENDING:
             return False
         self.status, self.started_at = TaskStatus.RUNNING, _now()
@@ -116,18 +116,18 @@ class Task(BaseModel):
         return True
 
     def complete(self) -> bool:
-        """End well; a finished task cannot."""
+        """Ends the task successfully; impossible for a finished task."""
         return self._finish(TaskStatus.COMPLETED)
 
     def fail(self, error_message: str) -> bool:
-        """End with an error; a finished task cannot."""
+        """Ends the task with an error; impossible for a finished task."""
         failed = self._finish(TaskStatus.FAILED)
         if failed:
             self.error_message = error_message
         return failed
 
     def cancel(self) -> bool:
-        """Stop; harmless on a finished task, which stays as it is."""
+        """Cancels the task; a finished task stays as it is."""
         return self._finish(TaskStatus.CANCELLED)
 
     def _finish(self, status: TaskStatus) -> bool:
@@ -138,20 +138,20 @@ class Task(BaseModel):
         return True
 
     def is_finished(self) -> bool:
-        """Whether nothing more can happen."""
+        """Returns whether the task has ended."""
         return self.status in FINISHED
 
     def is_running(self) -> bool:
-        """Whether its agent is at work."""
+        """Returns whether the agent is working on the task."""
         return self.status is TaskStatus.RUNNING
 
     def is_waiting_input(self) -> bool:
-        """Whether the person is waited for."""
+        """Returns whether the task waits for the person."""
         return self.status is TaskStatus.WAITING_INPUT
 
 
 class ExecutionPlan(BaseModel):
-    """The tasks for one request; without any, the guidance says what to do."""
+    """The tasks for one request; without tasks, the guidance says what to do."""
 
     plan_id: str
     conversation_id: str
@@ -173,14 +173,14 @@ class TaskBrief(BaseModel):
 
 
 class PlannerInput(BaseModel):
-    """What the planning model is given."""
+    """The input of the planning model."""
 
     query: str
     target_agent_name: Named = ""
 
 
 class PlannerResponse(BaseModel):
-    """What the planning model answers."""
+    """The answer of the planning model."""
 
     tasks: list[TaskBrief] = []
     adequate: bool
@@ -189,14 +189,14 @@ class PlannerResponse(BaseModel):
 
 
 class UserInputMetadata(BaseModel):
-    """Whose request it is, and in which conversation."""
+    """The user and the conversation of a request."""
 
     conversation_id: str = Field(default_factory=lambda: f"conv-{uuid4()}")
     user_id: Named = ""
 
 
 class UserInput(BaseModel):
-    """A request, and the agent it is for, if one is named."""
+    """A request, and the agent it names, if any."""
 
     query: str
     target_agent_name: Named = ""
@@ -204,14 +204,14 @@ class UserInput(BaseModel):
 
 
 class SuperAgentDecision(StrEnum):
-    """What triage decides."""
+    """The decision of triage."""
 
     ANSWER = "answer"
     HANDOFF_TO_PLANNER = "handoff_to_planner"
 
 
 class SuperAgentOutcome(BaseModel):
-    """A decision with the answer, or with the request as the planner gets it."""
+    """A decision with the answer, or with the request for the planner."""
 
     decision: SuperAgentDecision
     answer_content: str | None = None
@@ -220,7 +220,7 @@ class SuperAgentOutcome(BaseModel):
 
 
 class Response(BaseModel):
-    """One thing a conversation tells its client; `done` is always the last."""
+    """One message to the client of a conversation; `done` is always the last."""
 
     event: Literal[
         "conversation_started",
@@ -243,21 +243,21 @@ class Response(BaseModel):
 
 
 class RemoteConnections:
-    """Which agents there are; without a Plansmith, those of the settings on this machine."""
+    """The available agents; without a Plansmith, those in this machine's settings."""
 
     def __init__(self, smith: Plansmith | None = None) -> None:
         self.smith = smith or Plansmith.from_settings()
 
     def get_agent_card(self, agent_name: str) -> AgentSpec | None:
-        """The card of an enabled agent."""
+        """Returns the card of an enabled agent."""
         return self.get_all_agent_cards().get(agent_name)
 
     def get_all_agent_cards(self) -> dict[str, AgentSpec]:
-        """The cards of all enabled agents."""
+        """Returns the cards of all enabled agents."""
         return {card.name: card for card in self.smith.runs.intake.agents() if card.enabled}
 
     def get_planable_agent_cards(self) -> dict[str, AgentSpec]:
-        """The cards that a planner may choose from: neither hidden nor passthrough."""
+        """Returns the cards a planner may use: neither hidden nor passthrough."""
         return {
             name: card
             for name, card in self.get_all_agent_cards().items()
@@ -265,17 +265,17 @@ class RemoteConnections:
         }
 
     def is_planner_passthrough(self, agent_name: str) -> bool:
-        """Whether an agent takes requests as they are."""
+        """Returns whether an agent takes requests unchanged."""
         card = self.get_agent_card(agent_name)
         return card is not None and card.passthrough
 
     def list_available_agents(self) -> list[str]:
-        """The names of all enabled agents."""
+        """Returns the names of all enabled agents."""
         return list(self.get_all_agent_cards())
 
 
 def agentcard_to_prompt(card: AgentSpec) -> str:
-    """A card as Markdown: description, skills, their examples and tags."""
+    """Returns a card as Markdown: description, skills, examples and tags."""
     lines = [f"# Agent: {card.name}", "", f"**Description:** {card.description}"]
     if card.skills:
         lines += ["", "## Available Skills"]

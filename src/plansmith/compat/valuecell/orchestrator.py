@@ -1,4 +1,4 @@
-"""ValueCell's super agent, plan service and orchestrator: from a person's words to responses."""
+"""ValueCell's super agent, plan service and orchestrator: turns requests into responses."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _KINDS: Final[tuple[tuple[type[StepEvent], str], ...]] = (
     (e.StepFailed, "task_failed"),
     (e.StepCancelled, "task_cancelled"),
 )
-Tell = Callable[..., None]
+Send = Callable[..., None]
 
 
 class SuperAgent:
-    """Answers simple requests at once and hands the rest to the planner."""
+    """Answers simple requests at once and passes the rest to the planner."""
 
     name = "ValueCellAgent"
 
@@ -49,7 +49,7 @@ class SuperAgent:
         self._model = takes_prompt(model) if model else None
 
     async def run(self, user_input: UserInput) -> AsyncIterator[SuperAgentOutcome]:
-        """The one outcome: an answer, or the request as the planner gets it."""
+        """Yields one outcome: an answer, or the request for the planner."""
         query = user_input.query
         if self._model is None:
             yield _handoff(query, UNAVAILABLE)
@@ -72,13 +72,13 @@ def _handoff(query: str, reason: str) -> SuperAgentOutcome:
 
 
 class UserInputRegistry:
-    """The open questions by conversation; the journal keeps them, this finds them."""
+    """The open questions by conversation; the journal stores them too."""
 
     def __init__(self) -> None:
         self._pending: dict[str, UserInputRequest] = {}
 
     def add_request(self, conversation_id: str, request: UserInputRequest) -> None:
-        """Note a question."""
+        """Adds a question."""
         self._pending[conversation_id] = request
 
     def has_request(self, conversation_id: str) -> bool:
@@ -86,12 +86,12 @@ class UserInputRegistry:
         return conversation_id in self._pending
 
     def get_prompt(self, conversation_id: str) -> str | None:
-        """What a conversation waits to be told."""
+        """Returns the open question of a conversation."""
         request = self._pending.get(conversation_id)
         return request.prompt if request else None
 
     def provide_response(self, conversation_id: str, response: str) -> bool:
-        """Answer; false when nothing is open, so that a second answer is refused."""
+        """Answers a question; false if none is open, also for a second answer."""
         request = self._pending.pop(conversation_id, None)
         if request is None:
             return False
@@ -99,12 +99,12 @@ class UserInputRegistry:
         return True
 
     def clear(self, conversation_id: str) -> None:
-        """Forget a question here; it stays open in the journal."""
+        """Removes a question here; it stays open in the journal."""
         self._pending.pop(conversation_id, None)
 
 
 class PlanService:
-    """Plans in the background and keeps the person's questions and answers together."""
+    """Plans in the background, and passes questions and answers on."""
 
     def __init__(
         self,
@@ -117,11 +117,11 @@ class PlanService:
 
     @property
     def planner(self) -> ExecutionPlanner:
-        """The planner behind it."""
+        """The planner that is used."""
         return self._planner
 
     def register_user_input(self, conversation_id: str, request: UserInputRequest) -> None:
-        """Note a question of a conversation."""
+        """Adds a question of a conversation."""
         self._registry.add_request(conversation_id, request)
 
     def has_pending_request(self, conversation_id: str) -> bool:
@@ -129,32 +129,32 @@ class PlanService:
         return self._registry.has_request(conversation_id)
 
     def get_request_prompt(self, conversation_id: str) -> str | None:
-        """What a conversation waits to be told."""
+        """Returns the open question of a conversation."""
         return self._registry.get_prompt(conversation_id)
 
     def provide_user_response(self, conversation_id: str, response: str) -> bool:
-        """Answer the question of a conversation; false when there is none."""
+        """Answers the question of a conversation; false if there is none."""
         return self._registry.provide_response(conversation_id, response)
 
     def clear_pending_request(self, conversation_id: str) -> None:
-        """Forget the question of a conversation."""
+        """Removes the question of a conversation."""
         self._registry.clear(conversation_id)
 
     def start_planning_task(
         self, user_input: UserInput, thread_id: str, callback: Ask | None = None
     ) -> asyncio.Task[ExecutionPlan]:
-        """Plan in the background; without a callback, questions only wait in the registry."""
+        """Plans in the background; without a callback, questions stay in the registry."""
         asked = self._asker(user_input.meta.conversation_id, callback)
         return asyncio.create_task(self._planner.create_plan(user_input, asked, thread_id))
 
     async def resume(self) -> dict[str, asyncio.Task[ExecutionPlan]]:
-        """After a restart: planning goes on where it waits, by conversation; questions are back."""
+        """Continues waiting plans after a restart; returns the tasks by conversation."""
         found: dict[str, asyncio.Task[ExecutionPlan]] = {}
         for run in await self._planner.conversations.open_runs():
             place = place_of(run)
             if place is not None:
                 found[place.id] = asyncio.create_task(self._go_on(run, self._asker(place.id)))
-        # One turn of the loop lets every task note its question, so that it can be answered.
+        # Lets every task register its question, so that it can be answered.
         await asyncio.sleep(0)
         return found
 
@@ -171,7 +171,7 @@ class PlanService:
 
 
 class AgentOrchestrator:
-    """What a client speaks to. All goes on, planning and run, when the client no longer listens."""
+    """Handles a client's requests; planning and runs continue if the client disconnects."""
 
     def __init__(self, plan_service: PlanService, super_agent: SuperAgent | None = None) -> None:
         self.plan_service = plan_service
@@ -182,77 +182,77 @@ class AgentOrchestrator:
     async def process_user_input(
         self, user_input: UserInput, thread_id: str = ""
     ) -> AsyncIterator[Response]:
-        """Everything that happens with a request; `done` is always the last."""
+        """Yields everything that happens with a request; `done` is always the last."""
         thread = thread_id or f"thread-{uuid4()}"
         conversation = user_input.meta.conversation_id
-        said: asyncio.Queue[Response] = asyncio.Queue()
+        responses: asyncio.Queue[Response] = asyncio.Queue()
 
-        def tell(event: str, **more: str) -> None:
+        def send(event: str, **more: str) -> None:
             given = {"event": event, "conversation_id": conversation, "thread_id": thread}
-            said.put_nowait(Response.model_validate(given | more))
+            responses.put_nowait(Response.model_validate(given | more))
 
-        working = asyncio.create_task(self._work(user_input, thread, tell))
+        working = asyncio.create_task(self._work(user_input, thread, send))
         self._working.add(working)
         working.add_done_callback(self._working.discard)
         while True:
-            response = await said.get()
+            response = await responses.get()
             yield response
             if response.event == "done":
                 await working
                 return
 
     async def settled(self) -> None:
-        """Wait until all that was begun is over or waits for a person, whoever listens."""
+        """Waits until all requests have ended or wait for a person."""
         await asyncio.gather(*self._working)
 
-    async def _work(self, user_input: UserInput, thread: str, tell: Tell) -> None:
-        tell("conversation_started")
-        tell("thread_started")
+    async def _work(self, user_input: UserInput, thread: str, send: Send) -> None:
+        send("conversation_started")
+        send("thread_started")
         try:
-            await self._respond(user_input, thread, tell)
+            await self._respond(user_input, thread, send)
         except PlansmithError as error:
-            tell("system_failed", content=str(error))
+            send("system_failed", content=str(error))
         finally:
-            tell("done")
+            send("done")
 
-    async def _respond(self, user_input: UserInput, thread: str, tell: Tell) -> None:
+    async def _respond(self, user_input: UserInput, thread: str, send: Send) -> None:
         if self.super_agent is not None and not user_input.target_agent_name:
             async for outcome in self.super_agent.run(user_input):
                 if outcome.decision is SuperAgentDecision.ANSWER:
-                    tell("message", content=outcome.answer_content or "")
+                    send("message", content=outcome.answer_content or "")
                     return
                 query = outcome.enriched_query or user_input.query
                 user_input = user_input.model_copy(update={"query": query})
 
         async def ask(request: UserInputRequest) -> None:
-            tell("plan_require_user_input", content=request.prompt)
+            send("plan_require_user_input", content=request.prompt)
 
         plan = await self.plan_service.start_planning_task(user_input, thread, ask)
         if plan.guidance_message is not None:
-            tell("plan_failed", content=plan.guidance_message)
+            send("plan_failed", content=plan.guidance_message)
         else:
-            await self._execute(plan, tell)
+            await self._execute(plan, send)
 
-    async def _execute(self, plan: ExecutionPlan, tell: Tell) -> None:
-        """Run a plan and tell how its tasks go; one that needs a person's word says so."""
+    async def _execute(self, plan: ExecutionPlan, send: Send) -> None:
+        """Runs a plan and reports its tasks; says so if a person has to decide."""
         if any(task.pattern is TaskPattern.RECURRING for task in plan.tasks):
-            told = f"approve the plan {await self._hash(plan)} to set up its schedule"
-            tell("plan_require_user_input", content=told)
+            content = f"approve the plan {await self._hash(plan)} to set up its schedule"
+            send("plan_require_user_input", content=content)
             return
         running = asyncio.ensure_future(self._smith.run(plan.plan_id))
         async for event in self._events(plan.plan_id, running):
             body = event.body
             for kind, name in _KINDS:
                 if isinstance(body, kind):
-                    tell(name, task_id=f"{plan.plan_id}/{body.step}", content=_said(body))
+                    send(name, task_id=f"{plan.plan_id}/{body.step}", content=_content(body))
         run = await running
         if run.status.over:
-            tell("message", content=run.report)
+            send("message", content=run.report)
         else:
-            tell("plan_require_user_input", content=_waits(run))
+            send("plan_require_user_input", content=_waiting_for(run))
 
     async def set_up(self, plan: ExecutionPlan, *, approve: str) -> Schedule:
-        """Let a recurring plan of exactly this hash run on its schedule, restarts or not."""
+        """Creates the schedule of a recurring plan with exactly this hash."""
         return await self._smith.schedules.create(
             run=plan.plan_id, approve=approve, by=plan.user_id
         )
@@ -262,7 +262,7 @@ class AgentOrchestrator:
         return made.hash if made else ""
 
     async def _events(self, run_id: str, running: asyncio.Future[Run]) -> AsyncIterator[e.Event]:
-        """The events of a run until it is over or waits."""
+        """Yields the events of a run until it ends or waits."""
         after = 0
         while True:
             ended = running.done()
@@ -278,14 +278,14 @@ class AgentOrchestrator:
             await asyncio.gather(news, return_exceptions=True)
 
 
-def _said(body: StepEvent) -> str:
+def _content(body: StepEvent) -> str:
     if isinstance(body, e.StepFailed):
         return body.error
     return body.text if isinstance(body, e.StepProgressed) else ""
 
 
-def _waits(run: Run) -> str:
-    """What a run waits for, in words."""
+def _waiting_for(run: Run) -> str:
+    """Describes what a run waits for."""
     if run.questions:
         return "\n".join(question.text for question in run.questions.values())
     move = next_move(run)

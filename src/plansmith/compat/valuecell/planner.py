@@ -1,4 +1,4 @@
-"""ExecutionPlanner: a request becomes tasks for agents, or guidance; never an exception."""
+"""ExecutionPlanner: turns a request into tasks for agents, or into guidance."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from plansmith.planner.triage import agent_plan
 
 
 class UserInputRequest:
-    """A question to the person, and the way to wait for the answer."""
+    """A question to the person, with a way to wait for the answer."""
 
     def __init__(self, prompt: str) -> None:
         self.prompt = prompt
@@ -43,12 +43,12 @@ class UserInputRequest:
         self.event = asyncio.Event()
 
     async def wait_for_response(self) -> str:
-        """The answer, once it is there."""
+        """Waits for the answer and returns it."""
         await self.event.wait()
         return self.response or ""
 
     def provide_response(self, response: str) -> None:
-        """Give the answer and wake whoever waits for it."""
+        """Sets the answer and wakes whoever waits for it."""
         self.response = response
         self.event.set()
 
@@ -57,7 +57,7 @@ Ask = Callable[[UserInputRequest], Awaitable[None]]
 
 
 class ExecutionPlanner:
-    """Plans with the agents of the connections; nothing is reached before the first request."""
+    """Plans with the agents of the connections; connects at the first request."""
 
     def __init__(self, agent_connections: RemoteConnections) -> None:
         self.agent_connections = agent_connections
@@ -66,7 +66,7 @@ class ExecutionPlanner:
     async def create_plan(
         self, user_input: UserInput, user_input_callback: Ask, thread_id: str
     ) -> ExecutionPlan:
-        """The plan for a request; questions about it go to the callback, each with its answer."""
+        """Plans a request; passes questions about it to the callback and awaits answers."""
         try:
             refused = self._refusal(user_input.target_agent_name)
             if refused:
@@ -78,7 +78,7 @@ class ExecutionPlanner:
             return self._guidance(user_input, f"Planner is unavailable: {error}")
 
     async def asked(self, run: Run, ask: Ask) -> Run:
-        """The run after every question about its request was answered."""
+        """Asks every question about the request; returns the run after the answers."""
         while is_asked(run):
             name, question = next(iter(run.questions.items()))
             request = UserInputRequest(question.text)
@@ -90,7 +90,7 @@ class ExecutionPlanner:
         return run
 
     async def plan_of(self, run: Run) -> ExecutionPlan:
-        """What came of a run's planning; a run without tasks is closed."""
+        """Returns the plan of a run; cancels a run without tasks."""
         place = place_of(run) or Origin()
         guidance = await self._no_tasks(run)
         if guidance and not run.status.over:
@@ -106,14 +106,14 @@ class ExecutionPlanner:
         )
 
     def _refusal(self, target: str) -> str:
-        """Why the agent that a request names cannot take it, or nothing."""
+        """Returns why the named agent cannot take the request; empty if it can."""
         if not target or self.agent_connections.get_agent_card(target) is not None:
             return ""
         known = ", ".join(self.agent_connections.get_planable_agent_cards()) or "none"
         return f"The agent {target!r} is not available. Available agents: {known}."
 
     async def _planned(self, user_input: UserInput, thread_id: str) -> Run:
-        """A run for the request: without a model where it names its agent."""
+        """Creates a run for the request; without a model if it names an agent."""
         target = user_input.target_agent_name
         if target:
             plan = agent_plan(target, user_input.query, locale_of(user_input.query))
@@ -122,12 +122,12 @@ class ExecutionPlanner:
         return await self.conversations.plan(user_input, thread_id)
 
     async def _no_tasks(self, run: Run) -> str:
-        """Why a run has no tasks that may run, or nothing."""
+        """Returns why a run has no tasks to run; empty if it has."""
         plan = run.plan
         if plan is None and run.status is not RunStatus.FAILED:
             return run.report or run.reason or "Planner gave no plan."
         if plan is None or plan.degraded:
-            return _told(run)
+            return _failure(run)
         if plan.schedule is not None and not asked_in(plan):
             try:
                 await self.agent_connections.smith.schedules.require_unattended(plan)
@@ -147,24 +147,24 @@ class ExecutionPlanner:
         )
 
     def tool_get_agent_description(self, agent_name: str) -> str:
-        """One agent's card, as Markdown."""
+        """Returns one agent's card as Markdown."""
         card = self.agent_connections.get_agent_card(agent_name)
         return agentcard_to_prompt(card) if card else NOT_FOUND
 
     def tool_get_enabled_agents(self) -> str:
-        """The cards of all agents that may be planned with, as Markdown."""
+        """Returns the cards of all agents that plans may use, as Markdown."""
         return "\n".join(
             f"<{name}>\n{agentcard_to_prompt(card)}\n</{name}>\n"
             for name, card in self.agent_connections.get_planable_agent_cards().items()
         )
 
 
-def _told(run: Run) -> str:
-    """What went wrong with planning, as guidance."""
+def _failure(run: Run) -> str:
+    """Returns guidance on why planning failed."""
     codes = {each.code: each for each in reversed(run.problems)}
     if "PS015" in codes:
-        told = codes["PS015"]
-        return f"Planner is unavailable: {told.message} ({told.hint})"
+        failure = codes["PS015"]
+        return f"Planner is unavailable: {failure.message} ({failure.hint})"
     if "PS001" in codes:
         return f"Planner produced a malformed response: {codes['PS001'].message}"
     missing = [each for each in run.problems if each.code == "PS102"]
@@ -176,7 +176,7 @@ def _told(run: Run) -> str:
 
 
 def tasks_of(run: Run, place: Origin) -> list[Task]:
-    """The tasks of a run as they stand; one handed over has a conversation of its own."""
+    """Returns the tasks of a run; a handed-over task has its own conversation."""
     assert run.plan is not None  # noqa: S101 - a run without a plan has no tasks
     config = ScheduleConfig.of(run.plan.schedule)
     tasks: list[Task] = []

@@ -1,4 +1,4 @@
-"""Spring AI Alibaba's three shapes as one dialect: NL2SQL, JManus and deepresearch."""
+"""The three plan formats of Spring AI Alibaba as one dialect: NL2SQL, JManus, deepresearch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from plansmith.dialects.deerflow import CODER, RESEARCHER
 from plansmith.dialects.deerflow import recognises as is_research
 from plansmith.dialects.dialect import Dialect, Reading, Write, Writing
-from plansmith.dialects.habits import not_a_plan, telling
+from plansmith.dialects.habits import not_a_plan, with_notes
 from plansmith.dialects.spring import jmanus, nl2sql, research
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -20,7 +20,7 @@ TITLE: Final = "Spring AI Alibaba"
 
 
 class Shape(NamedTuple):
-    """One of the three."""
+    """One of the three formats."""
 
     recognises: Callable[[Json], bool]
     read: Callable[[Json], Reading]
@@ -28,7 +28,7 @@ class Shape(NamedTuple):
 
 
 SHAPES: Final = {
-    "nl2sql": Shape(nl2sql.recognises, nl2sql.read, telling(nl2sql.write)),
+    "nl2sql": Shape(nl2sql.recognises, nl2sql.read, with_notes(nl2sql.write)),
     "jmanus": Shape(jmanus.recognises, jmanus.read, jmanus.DIALECT.write),
     "deepresearch": Shape(research.recognises, research.read, research.DIALECT.write),
 }
@@ -36,12 +36,12 @@ _HINT: Final = Sentence("hint.spring_shapes")
 
 
 def shape_of(value: Json) -> str | None:
-    """Which of the three shapes a value has."""
+    """Returns which of the three formats a value has."""
     return next((name for name, shape in SHAPES.items() if shape.recognises(value)), None)
 
 
 def shape_for(plan: Plan) -> str:
-    """The shape in which a plan is at home, by who does its steps."""
+    """Returns the format that suits a plan, by who does its steps."""
     agents = {step.agent for step in plan.steps if isinstance(step, AgentStep)}
     if nl2sql.AGENTS[nl2sql.SQL] in agents:
         return "nl2sql"
@@ -49,13 +49,13 @@ def shape_for(plan: Plan) -> str:
 
 
 def recognises(value: Json) -> bool:
-    """Whether a value has one of the three shapes."""
+    """Whether a value has one of the three formats."""
     return shape_of(value) is not None
 
 
 def read(value: Json) -> Reading:
-    """The plan of a value of any of the three shapes."""
-    # Research without a mark of its own is DeerFlow's too; whoever asks here means this one.
+    """Reads a plan in any of the three formats."""
+    # DeerFlow recognises research without marks too; a caller of this module means this one.
     name = shape_of(value) or ("deepresearch" if is_research(value) else None)
     if name is None:
         return Reading(None, not_a_plan(TITLE, _HINT))
@@ -63,12 +63,12 @@ def read(value: Json) -> Reading:
 
 
 def write(plan: Plan, run: Run | None = None) -> Writing:
-    """The plan in the shape in which it is at home."""
+    """Writes the plan in the format that suits it."""
     return write_as(shape_for(plan), plan, run)
 
 
 def write_as(shape: str, plan: Plan, run: Run | None = None) -> Writing:
-    """The plan in the shape of this name."""
+    """Writes the plan in the format with this name."""
     return SHAPES[shape].write(plan, run)
 
 

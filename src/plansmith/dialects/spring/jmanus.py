@@ -1,4 +1,4 @@
-"""JManus' plans and templates: steps in words with `[AGENT]` in front and `<<places>>` in them."""
+"""JManus' plan format: steps in words with `[AGENT]` in front and `<<parameters>>`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from plansmith.dialects.habits import (
     no_such_step,
     not_a_plan,
     objects,
-    prose_of,
+    raw_text,
+    result_inputs,
     result_text,
-    seen,
     snake,
     step_losses,
-    telling,
     text_of,
+    with_notes,
 )
 from plansmith.dialects.openmanus import in_words
 from plansmith.plan.data import Json
@@ -50,7 +50,7 @@ _PLAN_FIELDS: Final = frozenset(
     {"title", "steps", "plan_id", "thought", "user_request", "direct_response", "response"}
 )
 _STEP_FIELDS: Final = frozenset({"step_requirement", "agent_name", COLUMNS})
-# What JManus keeps beside a plan: how it is shown, and how it went.
+# Fields that JManus stores beside a plan, about display and execution.
 _ASIDE: Final = frozenset(
     {
         *("step_index", "status", "result", "model_name", "tool_config", "selected_tool_keys"),
@@ -80,7 +80,7 @@ STATUSES: Final[Mapping[StepStatus, str]] = {
 
 
 def recognises(value: Json) -> bool:
-    """Whether a value bears JManus' marks; steps in words alone are also others' habit."""
+    """Whether a value looks like JManus' format; steps in words alone are not enough."""
     if not isinstance(value, dict):
         return False
     steps = value.get("steps")
@@ -94,7 +94,7 @@ def _is_step(value: Json) -> bool:
 
 
 def read(value: Json) -> Reading:
-    """The plan of a value; each step sees the results of those before it."""
+    """Reads a plan; each step gets the results of those before it."""
     notes = Notes()
     head = _shown(value, _PLAN_FIELDS, notes) if isinstance(value, dict) else {"steps": value}
     given = objects(head.get("steps", []))
@@ -103,8 +103,8 @@ def read(value: Json) -> Reading:
         return Reading(None, not_a_plan(TITLE, _HINT))
     steps = [_answer(head, direct)] if direct and not given else _steps(given, notes)
     document: dict[str, Json] = {
-        "goal": prose_of(head.get("title") or head.get("user_request")),
-        "thought": prose_of(head.get("thought")),
+        "goal": raw_text(head.get("title") or head.get("user_request")),
+        "thought": raw_text(head.get("thought")),
         "steps": [*steps],
     }
     if head.get("title") and head.get("user_request"):
@@ -117,7 +117,7 @@ def read(value: Json) -> Reading:
 def _shown(
     value: Mapping[str, Json], known: frozenset[str], notes: Notes, step: str | None = None
 ) -> dict[str, Json]:
-    """The known fields; what JManus keeps beside them is told in one note."""
+    """Returns the known fields; notes once what JManus stores beside a plan."""
     aside = [name for name, each in value.items() if snake(name) in _ASIDE and each]
     if aside:
         notes.say(Sentence("shape.needless", fields=[*aside]), step=step)
@@ -126,10 +126,10 @@ def _shown(
 
 
 def _answer(head: Mapping[str, Json], direct: Json) -> dict[str, Json]:
-    """Small talk that is answered at once."""
-    said = direct if isinstance(direct, str) else head.get("response") or head.get("thought")
-    words = escape_text(prose_of(said or head.get("user_request"))) or "?"
-    return {"id": "s1", "kind": "reply", "instruction": words}
+    """Reads a direct answer to small talk."""
+    answer = direct if isinstance(direct, str) else head.get("response") or head.get("thought")
+    text = escape_text(raw_text(answer or head.get("user_request"))) or "?"
+    return {"id": "s1", "kind": "reply", "instruction": text}
 
 
 def _steps(given: Sequence[Json], notes: Notes) -> list[dict[str, Json]]:
@@ -138,11 +138,11 @@ def _steps(given: Sequence[Json], notes: Notes) -> list[dict[str, Json]]:
         fields: dict[str, Json] = {"step_requirement": each}
         if isinstance(each, dict):
             fields = _shown(each, _STEP_FIELDS, notes, f"s{place}")
-        words = prose_of(fields.get("step_requirement"))
-        tag = _TAG.fullmatch(words)
+        text = raw_text(fields.get("step_requirement"))
+        tag = _TAG.fullmatch(text)
         agent = text_of(fields.get("agent_name")) or (tag[1] if tag else "")
-        # An agent that is named beside the text leaves a tag in it as it is.
-        task = tag[2] if tag and tag[1] == agent else words
+        # If the agent has its own field, a tag in the text stays.
+        task = tag[2] if tag and tag[1] == agent else text
         if not task.strip():
             notes.drop(
                 Sentence("shape.nothing_to_do", place=place), hint=Sentence("hint.write_deed")
@@ -151,7 +151,7 @@ def _steps(given: Sequence[Json], notes: Notes) -> list[dict[str, Json]]:
         if not agent:
             notes.say(Sentence("shape.default_agent", agent=DEFAULT_AGENT), step=f"s{place}")
         before = [str(step["id"]) for step in steps]
-        inputs = seen(before)
+        inputs = result_inputs(before)
         if text_of(fields.get(COLUMNS)):
             inputs |= {COLUMNS: text_of(fields[COLUMNS])}
         step: dict[str, Json] = {"id": f"s{place}", "agent": agent or DEFAULT_AGENT}
@@ -163,12 +163,12 @@ def _steps(given: Sequence[Json], notes: Notes) -> list[dict[str, Json]]:
 
 
 def _with_parameters(text: str) -> str:
-    """A text in which `<<name>>` is a reference to a parameter, and nothing else is one."""
+    """Turns `<<name>>` into references to parameters; escapes everything else."""
     return PLACE.sub(lambda place: str(Ref(PARAMS, (place[1],))), escape_text(text))
 
 
 def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
-    """The plan in JManus' shape; with a run, with the status and the result of each step."""
+    """Writes the plan in JManus' format; with a run, with status and result of each step."""
     losses(plan, ("goal", "thought", "id"), title=TITLE, notes=notes)
     value: dict[str, Json] = {"planType": "simple", "title": plan.goal}
     value |= {"planTemplateId": plan.id} if plan.id else {}
@@ -177,10 +177,11 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     if isinstance(only, ReplyStep):
         notes.problems += id_losses([only], title=TITLE)
         step_losses(only, ("instruction",), title=TITLE, notes=notes)
-        return value | {"directResponse": _words(only.instruction, only.id, notes), "steps": []}
+        answer = _template_text(only.instruction, only.id, notes)
+        return value | {"directResponse": answer, "steps": []}
     held = [step for step in in_order(plan) if not isinstance(step, ReplyStep)]
     notes.problems += id_losses(held, title=TITLE)
-    # Of steps for agents it is told one by one what their places give them.
+    # For agent steps, `inputs_loss` notes differing inputs one by one.
     if not all(isinstance(step, AgentStep) for step in held):
         notes.problems += order_losses(plan, held, title=TITLE)
     for step in plan.steps:
@@ -210,22 +211,22 @@ def _written(step: AnyStep, before: Sequence[str], run: Run | None, notes: Notes
 def _for_agent(step: AgentStep, before: Sequence[str], notes: Notes) -> dict[str, Json]:
     columns = step.inputs.get(COLUMNS)
     rest = {name: each for name, each in step.inputs.items() if name != COLUMNS}
-    inputs_loss(step, rest, seen(before), notes)
+    inputs_loss(step, rest, result_inputs(before), notes)
     step_losses(step, ("agent", "task", "inputs"), title=TITLE, notes=notes)
-    words = f"[{step.agent}] {_words(step.task, step.id, notes)}"
+    text = f"[{step.agent}] {_template_text(step.task, step.id, notes)}"
     ends: dict[str, Json] = {"terminateColumns": columns} if isinstance(columns, str) else {}
-    return {"stepRequirement": words, **ends}
+    return {"stepRequirement": text, **ends}
 
 
 def _call(step: AnyStep, notes: Notes) -> dict[str, Json]:
-    """A call or a question: its agents have tools, so one of them is told to make it."""
+    """Writes a call or question as a task: an agent with tools has to make it."""
     notes.lose(Sentence("shape.words_for", kind=step.kind, agent=DEFAULT_AGENT), step=step.id)
-    words = _words(in_words(step), step.id, notes)
-    return {"stepRequirement": f"[{DEFAULT_AGENT}] {words}"}
+    text = _template_text(in_words(step), step.id, notes)
+    return {"stepRequirement": f"[{DEFAULT_AGENT}] {text}"}
 
 
-def _words(text: str, step: str, notes: Notes) -> str:
-    """A text with `<<name>>` for parameters; other references have no meaning there."""
+def _template_text(text: str, step: str, notes: Notes) -> str:
+    """Writes a text with `<<name>>` for parameters; other references become plain text."""
     parts: list[str] = []
     for piece in pieces(text):
         if isinstance(piece, str):
@@ -239,7 +240,7 @@ def _words(text: str, step: str, notes: Notes) -> str:
 
 
 def schema() -> dict[str, Json]:
-    """The JSON Schema of what the planning function is called with to make a plan."""
+    """Returns the JSON Schema of the planning function's arguments for a new plan."""
     text: Json = {"type": "string"}
     step: dict[str, Json] = {"stepRequirement": text, "terminateColumns": text}
     fields: dict[str, Json] = {
@@ -252,4 +253,4 @@ def schema() -> dict[str, Json]:
     return plan_schema("JManus plan", fields)
 
 
-DIALECT: Final = Dialect("jmanus", TITLE, recognises, read, telling(write), schema, "jmanus")
+DIALECT: Final = Dialect("jmanus", TITLE, recognises, read, with_notes(write), schema, "jmanus")

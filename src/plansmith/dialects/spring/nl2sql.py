@@ -1,4 +1,4 @@
-"""The plan of Spring AI Alibaba's NL2SQL (DataAgent): SQL, Python and a report, in turn."""
+"""The plan format of Spring AI Alibaba's NL2SQL (DataAgent): SQL, Python and a report."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final
 from plansmith.dialects.dialect import Reading, closed, id_losses, in_order, plan_schema
 from plansmith.dialects.habits import (
     Notes,
+    export_text,
     inputs_loss,
     losses,
     no_such_step,
     not_a_plan,
     objects,
-    prose_of,
-    seen,
+    raw_text,
+    result_inputs,
     snake,
     step_losses,
     text_of,
-    words_of,
 )
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -71,7 +71,7 @@ def _is_step(value: Json) -> bool:
 
 
 def read(value: Json) -> Reading:
-    """The plan; a step of Python and the report see every earlier result, SQL needs none."""
+    """Reads a plan; Python steps and the report get all earlier results, SQL steps none."""
     notes = Notes()
     head: dict[str, Json] = {"execution_plan": value} if isinstance(value, list) else {}
     if isinstance(value, dict):
@@ -84,12 +84,12 @@ def read(value: Json) -> Reading:
         step = _step(each, place, [str(step["id"]) for step in steps], notes)
         steps += [step] if step else []
     _report_last(steps, notes)
-    thought = prose_of(head.get("thought_process"))
+    thought = raw_text(head.get("thought_process"))
     return notes.reading({"thought": thought, "steps": [*steps]})
 
 
 def _by_number(given: Sequence[Json], notes: Notes) -> list[Json]:
-    """The steps in the order of their numbers, where all have one."""
+    """Returns the steps in the order of their numbers, if all have one."""
     numbers = [
         notes.whole(each.get("step"), "step") if isinstance(each, dict) else None for each in given
     ]
@@ -117,14 +117,14 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
         return {"id": name, "kind": "tool", "tool": node or "?", "inputs": literal(parameters)}
     known = (PARAMETERS[node], "sql_query")
     parameters = notes.fields(parameters, known, aliases=_ALIASES, step=name)
-    words = escape_text(prose_of(parameters.get(PARAMETERS[node])))
+    words = escape_text(raw_text(parameters.get(PARAMETERS[node])))
     if not words:
         _missing(PARAMETERS[node], name, notes)
         words = "?"
     if node == REPORT:
         results = "\n".join("{{" + each + "}}" for each in before)
         return {"id": name, "kind": "reply", "instruction": words + _REST * bool(before) + results}
-    inputs = seen(before) if node == PYTHON else {}
+    inputs = result_inputs(before) if node == PYTHON else {}
     if parameters.get("sql_query"):
         inputs |= {"sql_query": literal(parameters["sql_query"])}
     step: dict[str, Json] = {"id": name, "agent": AGENTS[node], "task": words}
@@ -134,7 +134,7 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
 
 
 def _node(name: str, step: str, notes: Notes) -> str:
-    """The node of a tool's name, also when the name is not quite the usual one."""
+    """Returns the node of a tool's name, also if the name is slightly wrong."""
     if name in TOOLS:
         return name
     word = name.upper()
@@ -164,7 +164,7 @@ def _report_last(steps: Sequence[Mapping[str, Json]], notes: Notes) -> None:
 
 
 def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
-    """The plan in this shape; with a run, results and the next step under the state's keys."""
+    """Writes the plan in this format; with a run, with results and the next step."""
     losses(plan, ("thought",), title=TITLE, notes=notes)
     held = [step for step in in_order(plan) if node_of(step)]
     notes.problems += id_losses(held, title=TITLE)
@@ -182,7 +182,7 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
 
 
 def node_of(step: AnyStep) -> str | None:
-    """The node that does what a step does, if there is one."""
+    """Returns the node that can do a step, or None."""
     if isinstance(step, ReplyStep):
         return REPORT
     return _NODES.get(step.agent) if isinstance(step, AgentStep) else None
@@ -197,13 +197,13 @@ def _parameters(step: AnyStep, before: Sequence[str], notes: Notes) -> dict[str,
             notes.lose(
                 Sentence("shape.reports_all", title=TITLE), step=step.id, path=("instruction",)
             )
-        return {PARAMETERS[REPORT]: words_of(words, notes, step=step.id)}
+        return {PARAMETERS[REPORT]: export_text(words, notes, step=step.id)}
     assert isinstance(step, AgentStep)  # noqa: S101 - `node_of` knows no other
     statement = step.inputs.get("sql_query")
     rest = {name: each for name, each in step.inputs.items() if name != "sql_query"}
-    inputs_loss(step, rest, seen(before) if step.agent == AGENTS[PYTHON] else {}, notes)
+    inputs_loss(step, rest, result_inputs(before) if step.agent == AGENTS[PYTHON] else {}, notes)
     step_losses(step, ("agent", "task", "inputs"), title=TITLE, notes=notes)
-    given: dict[str, Json] = {"instruction": words_of(step.task, notes, step=step.id)}
+    given: dict[str, Json] = {"instruction": export_text(step.task, notes, step=step.id)}
     return given | ({"sql_query": statement} if isinstance(statement, str) else {})
 
 
@@ -220,7 +220,7 @@ def _state(steps: Sequence[AnyStep], run: Run) -> dict[str, Json]:
 
 
 def schema() -> dict[str, Json]:
-    """The JSON Schema of such a plan."""
+    """Returns the JSON Schema of such a plan."""
     text: Json = {"type": "string"}
     parameters = (*dict.fromkeys(PARAMETERS.values()), "sql_query")
     step: dict[str, Json] = {

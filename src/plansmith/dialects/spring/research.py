@@ -1,4 +1,4 @@
-"""The plan of Spring AI Alibaba's deepresearch: DeerFlow's, with research side by side."""
+"""The plan format of Spring AI Alibaba's deepresearch: DeerFlow's with parallel research."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from plansmith.dialects.deerflow import Manner, is_work, read_research, write_re
 from plansmith.dialects.deerflow import recognises as is_research
 from plansmith.dialects.deerflow import schema as research_schema
 from plansmith.dialects.dialect import Dialect, Reading, in_order
-from plansmith.dialects.habits import Notes, snake, telling
+from plansmith.dialects.habits import Notes, snake, with_notes
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepState, StepStatus
@@ -40,12 +40,12 @@ def recognises(value: Json) -> bool:
 
 
 def read(value: Json) -> Reading:
-    """The plan; researchers work side by side, and whoever processes sees what they found."""
+    """Reads a plan; researchers work in parallel, processing steps get their results."""
     return read_research(value, MANNER)
 
 
 def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
-    """The plan in this shape, with status and result of each step."""
+    """Writes the plan in this format, with status and result of each step."""
     value = write_research(plan, run, MANNER, notes)
     held = [step for step in in_order(plan) if is_work(step)]
     for step, written in zip(held, cast("list[dict[str, Json]]", value["steps"]), strict=True):
@@ -55,10 +55,10 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
 
 
 def schema() -> dict[str, Json]:
-    """The JSON Schema of a plan in this shape: DeerFlow's fields."""
+    """Returns the JSON Schema of a plan in this format."""
     return research_schema() | {"title": "deepresearch plan"}
 
 
 DIALECT: Final = Dialect(
-    "deepresearch", MANNER.title, recognises, read, telling(write), schema, "deepresearch"
+    "deepresearch", MANNER.title, recognises, read, with_notes(write), schema, "deepresearch"
 )

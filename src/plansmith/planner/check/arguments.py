@@ -42,19 +42,19 @@ _UNEXPECTED: Final = frozenset({"additionalProperties", "unevaluatedProperties"}
 
 
 def argument_problems(step: ToolStep, spec: ToolSpec, *, takes: Shape) -> list[Problem]:
-    """What is wrong with the inputs of a step; nothing if the tool's schema is unusable."""
-    holes = Placeholders(step.inputs)
-    found = certain_errors(spec.input_schema, holes)
+    """Returns the problems of a step's inputs; none if the tool's schema is unusable."""
+    arguments = Placeholders(step.inputs)
+    found = certain_errors(spec.input_schema, arguments)
     if isinstance(found, Unusable):
         return []
-    teller = _Teller(step.id, holes, takes)
-    problems = [each for fault in found for each in teller.tell(fault)]
-    told = {each.path for each in problems}
-    return problems + [each for each in teller.strangers() if each.path not in told]
+    writer = _ProblemWriter(step.id, arguments, takes)
+    problems = [each for fault in found for each in writer.problems(fault)]
+    reported = {each.path for each in problems}
+    return problems + [each for each in writer.unknown_arguments() if each.path not in reported]
 
 
 def schema_problems(spec: ToolSpec, step: str) -> Iterator[Problem]:
-    """The warnings that a tool's own schemas are not valid; the tool itself stays usable."""
+    """Yields warnings that a tool's own schemas are invalid; the tool stays usable."""
     usable = compiled(spec.input_schema)
     if usable.flaw:
         code = "ps.bad_input_part" if usable.validator is not None else "ps.bad_input_schema"
@@ -68,22 +68,22 @@ def schema_problems(spec: ToolSpec, step: str) -> Iterator[Problem]:
         yield problem("PS209", message, hint=hint, step=step, path=("tool",))
 
 
-class _Teller:
-    """Puts faults into words, with the place in the plan."""
+class _ProblemWriter:
+    """Turns schema errors into problems of the plan."""
 
-    def __init__(self, step: str, holes: Placeholders, form: Shape) -> None:
+    def __init__(self, step: str, arguments: Placeholders, form: Shape) -> None:
         self.step = step
-        self.holes = holes
+        self.arguments = arguments
         self.shape = form
 
-    def tell(self, fault: CertainError) -> Iterator[Problem]:
+    def problems(self, fault: CertainError) -> Iterator[Problem]:
         if fault.keyword == "required":
             yield self._missing(fault.path, fault.detail["property"])
         elif fault.keyword in _UNEXPECTED:
             for name in fault.detail["unexpected"]:
-                yield self._stranger((*fault.path, name), Severity.ERROR)
+                yield self._unknown_argument((*fault.path, name), Severity.ERROR)
         elif fault.keyword == "falseSchema":
-            yield self._stranger(fault.path, Severity.ERROR)
+            yield self._unknown_argument(fault.path, Severity.ERROR)
         elif fault.keyword == "type":
             wanted = _types(fault.detail["types"])
             yield self._wrong("PS201", fault.path, wanted, _type_hint(fault.detail["types"]))
@@ -95,19 +95,21 @@ class _Teller:
         else:
             wanted, hint = self._wanted(fault)
             found = self._wrong("PS204", fault.path, wanted, hint)
-            loose = fault.keyword == "format" and _is_loose_time(at(self.holes.value, fault.path))
+            loose = fault.keyword == "format" and _is_loose_time(
+                at(self.arguments.value, fault.path)
+            )
             yield found.model_copy(update={"severity": Severity.WARNING}) if loose else found
 
-    def strangers(self) -> Iterator[Problem]:
-        """Arguments the schema allows only because it forgot to speak of others."""
-        for path, value in objects(self.holes.value):
+    def unknown_arguments(self) -> Iterator[Problem]:
+        """Yields arguments that the schema does not mention, although it does not forbid them."""
+        for path, value in objects(self.arguments.value):
             place = inside(self.shape, path)
             if not place.known or place.undeclared:
                 continue
             for key in value:
                 declared = [_declares(form, key, top=not path) for form in place.forms]
                 if not any(declared):
-                    yield self._stranger((*path, key), Severity.WARNING)
+                    yield self._unknown_argument((*path, key), Severity.WARNING)
 
     def _missing(self, path: Path, name: str) -> Problem:
         about = _first(inside(self.shape, (*path, name)))
@@ -118,9 +120,9 @@ class _Teller:
         hint = Sentence("hint.give", wanted=_expected(about))
         return self._problem("PS202", message, hint, (*path, name))
 
-    def _stranger(self, path: Path, severity: Severity) -> Problem:
+    def _unknown_argument(self, path: Path, severity: Severity) -> Problem:
         around = inside(self.shape, path[:-1])
-        present = at(self.holes.value, path[:-1])
+        present = at(self.arguments.value, path[:-1])
         taken = present if isinstance(present, dict) else dict[str, Json]()
         known = [name for name in _property_names(around) if name not in taken]
         name = path[-1]
@@ -135,7 +137,7 @@ class _Teller:
         return self._problem(code, message, hint, path)
 
     def _wanted(self, fault: CertainError) -> tuple[str, str]:
-        detail, value = fault.detail, at(self.holes.value, fault.path)
+        detail, value = fault.detail, at(self.arguments.value, fault.path)
         match fault.keyword:
             case "enum":
                 return _one_of(detail["options"], value)
@@ -160,11 +162,11 @@ class _Teller:
                 return Sentence("want.schema"), hint
 
     def _shown(self, path: Path) -> str:
-        if path in self.holes.texts:
+        if path in self.arguments.texts:
             return Sentence("given.reference")
-        if self.holes.has_placeholders(path):
+        if self.arguments.has_placeholders(path):
             return Sentence("given.unknown")
-        value = at(self.holes.value, path)
+        value = at(self.arguments.value, path)
         text = short_json(value)
         return Sentence("given.text", value=text) if isinstance(value, str) else text
 
@@ -174,12 +176,12 @@ class _Teller:
         return Sentence("ps.quoted", text=".".join(map(str, path)))
 
     def _problem(self, code: str, message: str, hint: str, path: Path) -> Problem:
-        where = ("inputs", *self.holes.real(path))
+        where = ("inputs", *self.arguments.real(path))
         return problem(code, message, hint=hint, step=self.step, path=where)
 
 
 def _is_loose_time(value: Json) -> bool:
-    """A date or time that people and most tools understand, short of the strict form."""
+    """Whether a text is a date or time that people and most tools accept."""
     return isinstance(value, str) and bool(_LOOSE_TIME.fullmatch(value))
 
 
@@ -188,7 +190,7 @@ def _is_missing(branch: tuple[CertainError, ...], path: Path) -> bool:
 
 
 def _declares(form: Schema, key: str, *, top: bool) -> bool:
-    """Whether a form speaks of a key, or says that it takes any."""
+    """Whether a schema mentions a key, or accepts any."""
     properties = form.get("properties")
     if not isinstance(properties, dict) or (not properties and not top):
         return True
@@ -207,7 +209,7 @@ def _first(place: Shape) -> Schema:
 
 
 def _expected(form: Schema) -> str:
-    """What a value of this form is called."""
+    """Describes a value of this schema."""
     if isinstance(options := form.get("enum"), list) and options:
         return _one_of(options, None)[0]
     named = form.get("type")
@@ -235,5 +237,5 @@ def _one_of(options: list[Json], value: Json) -> tuple[str, str]:
 
 
 def short_json(value: Json) -> str:
-    """A value as a person reads it in the middle of a sentence."""
+    """Returns a value as short JSON, to be used in a sentence."""
     return clip(json.dumps(value, ensure_ascii=False), 60)

@@ -32,7 +32,7 @@ _MOST_NESTED: Final = 3
 
 
 class Autofixed(NamedTuple):
-    """A plan with what is obvious put right, and a note on each change."""
+    """A plan with obvious mistakes corrected, and a note on each change."""
 
     plan: Plan
     problems: list[Problem]
@@ -45,26 +45,26 @@ def autofix(
     agents: Iterable[str | AgentSpec] = (),
     ask_for_missing: bool = True,
 ) -> Autofixed:
-    """The plan with mistyped names, types and missing arguments mended, where no doubt is left.
+    """Corrects mistyped names and types and asks for missing arguments, if the fix is certain.
 
-    No value is invented: what is missing becomes a question. A plan with a schedule does each task
-    once a fire, so its tasks do not speak of it. Mending twice changes nothing.
+    No value is invented: a missing one becomes a question. In a plan with a schedule, words about
+    repetition are removed from the tasks. Fixing a fixed plan changes nothing.
     """
     known, _ = agent_names(agents)
-    mender = _Mender(plan, Catalogue(tools), Names(known), ask_for_missing=ask_for_missing)
+    fixer = _Fixer(plan, Catalogue(tools), Names(known), ask_for_missing=ask_for_missing)
     steps: list[AnyStep] = []
     for step in plan.steps:
-        changed = mender.mended(step)
-        steps += [*mender.take_questions(), changed]
+        changed = fixer.fixed(step)
+        steps += [*fixer.take_questions(), changed]
     if all(new is old for new, old in zip(steps, plan.steps, strict=False)):
         return Autofixed(plan, [])
-    # Not `replace`, which trips over the table of steps by id once somebody has looked at it.
+    # Not `replace`, which would keep the cached table of steps by id.
     fields = {name: getattr(plan, name) for name in Plan.model_fields}
-    return Autofixed(Plan.model_validate(fields | {"steps": tuple(steps)}), mender.notes)
+    return Autofixed(Plan.model_validate(fields | {"steps": tuple(steps)}), fixer.notes)
 
 
-class _Mender:
-    """Works through the steps and keeps the notes, the questions and the ids in use."""
+class _Fixer:
+    """Corrects steps, and keeps the notes, the new questions and the ids in use."""
 
     def __init__(
         self, plan: Plan, tools: Catalogue, agents: Names, *, ask_for_missing: bool
@@ -76,7 +76,7 @@ class _Mender:
         self.chinese = plan.locale.lower().startswith("zh")
         self.notes: list[Problem] = []
         self.questions: list[AskStep] = []
-        self.room = MAX_STEPS - len(plan.steps)
+        self.free_steps = MAX_STEPS - len(plan.steps)
         self.ids = set(RESERVED) | {step.id for step in plan.steps}
         self.ids |= {step.each.id for step in plan.steps if isinstance(step, MapStep)}
 
@@ -84,11 +84,11 @@ class _Mender:
         questions, self.questions = self.questions, []
         return questions
 
-    def mended(self, step: AnyStep) -> AnyStep:
-        """The step, or a changed copy of it."""
+    def fixed(self, step: AnyStep) -> AnyStep:
+        """Returns the step, or a corrected copy."""
         match step:
             case MapStep():
-                inner = self.mended(step.each)
+                inner = self.fixed(step.each)
                 return step if inner is step.each else step.replace(each=inner)
             case ToolStep():
                 named = self._named(step, "tool", step.tool, self.tools.names)
@@ -127,7 +127,7 @@ class _Mender:
         return step if inputs is step.inputs else step.replace(inputs=inputs)
 
     def _renamed(self, step: ToolStep, inputs: Json, schema: Schema) -> Json:
-        """Arguments under a mistyped name, where the right one is still free."""
+        """Renames arguments with a mistyped name, if the right name is still free."""
         place = shape(schema, schema)
         if len(place.forms) != 1 or not isinstance(inputs, dict):
             return inputs
@@ -148,22 +148,19 @@ class _Mender:
         done = coerce(inputs, schema)
         for change in done.changes:
             name = ".".join(map(str, change.path))
-            message = (
-                f"{name!r} was {short_json(change.before)} and became {short_json(change.after)}"
-            )
             before, after = short_json(change.before), short_json(change.after)
             message = Sentence("ps.coerced", name=name, before=before, after=after)
             self._note("PS205", message, step, ("inputs", *change.path))
         return done.inputs if done.changes else inputs
 
     def _asked(self, step: ToolStep, inputs: Json, schema: Schema) -> Json:
-        holes = Placeholders(inputs)
-        found = certain_errors(schema, holes)
+        arguments = Placeholders(inputs)
+        found = certain_errors(schema, arguments)
         for fault in [] if isinstance(found, Unusable) else found:
-            if fault.keyword != "required" or self.room <= 0:
+            if fault.keyword != "required" or self.free_steps <= 0:
                 continue
             name = str(fault.detail["property"])
-            path = (*holes.real(fault.path), name)
+            path = (*arguments.real(fault.path), name)
             if "$literal" in path[:-1]:
                 continue
             about = _about(schema, (*fault.path, name))
@@ -174,14 +171,14 @@ class _Mender:
         return inputs
 
     def _question(self, step: ToolStep, name: str, about: Schema) -> AskStep:
-        self.room -= 1
+        self.free_steps -= 1
         title, note = step.title or step.id, str(about.get("description") or "").strip()
         if self.chinese:
             text = f"“{title}”需要“{name}”，请提供。" + (f"（{note}）" if note else "")
         else:
             text = f'What should "{name}" be in "{title}"?' + (f" ({note})" if note else "")
-        fields: dict[str, Any] = {"id": self._id(f"ask_{step.id}_{name}"), "question": text}
-        fields["question"] = escape_text(text)
+        step_id = self._id(f"ask_{step.id}_{name}")
+        fields: dict[str, Any] = {"id": step_id, "question": escape_text(text)}
         options = about.get("enum")
         if isinstance(options, list) and 0 < len(options) <= _MOST_OPTIONS:
             texts = [each for each in options if isinstance(each, str)]
@@ -193,7 +190,7 @@ class _Mender:
         return asked
 
     def _id(self, wish: str) -> str:
-        """An id that is not taken, as near to the wish as ids allow."""
+        """Returns an unused id, as close to the wanted one as possible."""
         stem = re.sub(r"[^A-Za-z0-9_-]+", "_", wish)[:56].rstrip("_") or "ask"
         name, number = stem, 2
         while name in self.ids:
@@ -207,7 +204,7 @@ class _Mender:
 
 
 def _about(schema: Schema, path: Path) -> Schema:
-    """What the schema says of a place, fit to stand alone."""
+    """Returns the schema of a place, complete with the definitions it needs."""
     forms = inside(shape(schema, schema), path[:-1]).forms
     for form in forms:
         properties = form.get("properties")
@@ -225,7 +222,7 @@ def _definitions(schema: Schema) -> Iterator[tuple[str, Json]]:
 
 
 class Change(NamedTuple):
-    """One value that was converted, and where in the step's inputs it stands."""
+    """A converted value and its place in the step's inputs."""
 
     path: Path
     before: Json
@@ -233,26 +230,26 @@ class Change(NamedTuple):
 
 
 class Coerced(NamedTuple):
-    """Inputs after coercion, and what was changed."""
+    """Inputs after conversion, and the changes."""
 
     inputs: Json
     changes: list[Change]
 
 
 def coerce(inputs: Json, schema: Schema, *, nested: int = 0) -> Coerced:
-    """The inputs with every harmless conversion made that turns a wrong value into a right one."""
+    """Converts wrong values to right ones where that is harmless."""
     changes: list[Change] = []
     for _ in range(_MOST_ROUNDS):
-        holes = Placeholders(inputs)
-        found = certain_errors(schema, holes)
+        arguments = Placeholders(inputs)
+        found = certain_errors(schema, arguments)
         if isinstance(found, Unusable) or not found:
             break
         step = next(
             (
                 made
                 for fault in found
-                for candidate in _candidates(fault, at(holes.value, fault.path))
-                if (made := _tried(inputs, schema, holes, fault.path, candidate, nested))
+                for candidate in _candidates(fault, at(arguments.value, fault.path))
+                if (made := _tried(inputs, schema, arguments, fault.path, candidate, nested))
             ),
             None,
         )
@@ -264,11 +261,11 @@ def coerce(inputs: Json, schema: Schema, *, nested: int = 0) -> Coerced:
 
 
 def _tried(
-    inputs: Json, schema: Schema, holes: Placeholders, path: Path, candidate: Json, nested: int
+    inputs: Json, schema: Schema, arguments: Placeholders, path: Path, candidate: Json, nested: int
 ) -> Coerced | None:
-    """The inputs with one value converted, if nothing is wrong there any more."""
-    real, before = holes.real(path), at(holes.value, path)
-    if holes.has_placeholders(path) or any(flaws(candidate)):
+    """Returns the inputs with one value converted, if that makes the value valid."""
+    real, before = arguments.real(path), at(arguments.value, path)
+    if arguments.has_placeholders(path) or any(flaws(candidate)):
         return None
     inner = candidate if LITERAL in real else literal(candidate)
     made = Coerced(put(inputs, real, inner), [Change(real, before, candidate)])
@@ -281,7 +278,7 @@ def _tried(
 
 
 def _candidates(fault: CertainError, value: Json) -> Iterator[Json]:
-    """What the value may have been meant to be, the likeliest first."""
+    """Yields what the value may mean, the most likely first."""
     match fault.keyword:
         case "enum":
             yield from _options(cast("list[Json]", fault.detail["options"]), value)
@@ -304,7 +301,7 @@ def _options(options: list[Json], value: Json) -> Iterator[Json]:
 
 
 def _plain(value: Json) -> str:
-    """A scalar as text without case, spaces and separators."""
+    """Returns a scalar as text without case, spaces and separators."""
     text = value if isinstance(value, str) else json.dumps(value)
     return re.sub(r"[\s_-]+", "", text).casefold()
 

@@ -1,4 +1,4 @@
-"""Errors in arguments that are certain, whatever the unfilled references turn out to be."""
+"""Finds errors in arguments that are certain whatever the references will contain."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from plansmith.plan.data import Path
 from plansmith.planner.check.placeholders import Placeholders
 from plansmith.planner.check.schemas import Schema, Unusable, compiled
 
-# These look at keys, counts and types, which are known even where the contents are not.
+# Keywords about keys, counts and types, which are known even if the contents are not.
 _STRUCTURE: Final = frozenset({
     "type", "required", "additionalProperties", "additionalItems", "minProperties",
     "maxProperties", "minItems", "maxItems", "propertyNames", "uniqueItems",
 })  # fmt: skip
-# The validator's own failures say nothing of the value.
+# Failures of the validator itself say nothing about the value.
 _NO_VERDICT: Final = frozenset(
     {"BacktrackLimitExceeded", "RegexEngineFailure", "Referencing", "FromUtf8", "Custom"}
 )
@@ -36,7 +36,7 @@ _MOST_FAULTS: Final = 50
 
 
 class CertainError(NamedTuple):
-    """One thing that is wrong: the keyword of the schema, the place, and what was expected."""
+    """An error: the schema's keyword, the place, and what was expected."""
 
     keyword: str
     path: Path
@@ -45,16 +45,16 @@ class CertainError(NamedTuple):
     choices: tuple[tuple[CertainError, ...], ...] = ()
 
 
-def certain_errors(schema: Schema, holes: Placeholders) -> list[CertainError] | Unusable:
-    """The certain faults of arguments, or why the schema cannot tell."""
+def certain_errors(schema: Schema, arguments: Placeholders) -> list[CertainError] | Unusable:
+    """Returns the certain errors of arguments, or why the schema is unusable."""
     usable = compiled(schema)
     if usable.validator is None:
         return Unusable(usable.flaw)
     found: list[CertainError] = []
     try:
-        for error in usable.validator.iter_errors(holes.value):
-            if _is_certain(error, holes):
-                found += _explained(error, holes)
+        for error in usable.validator.iter_errors(arguments.value):
+            if _is_certain(error, arguments):
+                found += _explained(error, arguments)
             if len(found) >= _MOST_FAULTS:
                 break
     except (ValueError, TypeError, OverflowError) as error:
@@ -62,36 +62,38 @@ def certain_errors(schema: Schema, holes: Placeholders) -> list[CertainError] | 
     return found
 
 
-def _is_certain(error: jsonschema_rs.ValidationError, holes: Placeholders) -> bool:
+def _is_certain(error: jsonschema_rs.ValidationError, arguments: Placeholders) -> bool:
     keyword, path = error.kind.name, tuple(error.instance_path)
     if type(error.kind).__name__ in _NO_VERDICT:
         return False
     level = _condition_depth(error.evaluation_path)
-    if level is not None and holes.has_placeholders(path[:level]):
+    if level is not None and arguments.has_placeholders(path[:level]):
         return False
-    if keyword == "falseSchema" or not holes.has_placeholders(path):
+    if keyword == "falseSchema" or not arguments.has_placeholders(path):
         return True
-    return not holes.is_placeholder(path) and _is_certain_with_holes(error, path, holes)
+    return not arguments.is_placeholder(path) and _is_certain_despite_placeholders(
+        error, path, arguments
+    )
 
 
-def _is_certain_with_holes(
-    error: jsonschema_rs.ValidationError, path: Path, holes: Placeholders
+def _is_certain_despite_placeholders(
+    error: jsonschema_rs.ValidationError, path: Path, arguments: Placeholders
 ) -> bool:
     detail = error.kind.as_dict()
     match error.kind.name:
         case "enum":
-            return not any(holes.could_be(each, path) for each in detail["options"])
+            return not any(arguments.could_be(each, path) for each in detail["options"])
         case "const":
-            return not holes.could_be(detail["expected_value"], path)
+            return not arguments.could_be(detail["expected_value"], path)
         case "anyOf" | "oneOf":
             branches = detail["context"]
-            return all(any(_is_certain(each, holes) for each in one) for one in branches)
+            return all(any(_is_certain(each, arguments) for each in one) for one in branches)
         case keyword:
             return keyword in _STRUCTURE
 
 
 def _condition_depth(place: Iterable[str | int]) -> int | None:
-    """How deep in the value the outermost `if` stands that a keyword hangs on."""
+    """Returns how deep in the value the outermost `if` is that a keyword depends on."""
     parts = list(place)
     depth = index = 0
     while index < len(parts):
@@ -105,13 +107,13 @@ def _condition_depth(place: Iterable[str | int]) -> int | None:
     return None
 
 
-def _explained(error: jsonschema_rs.ValidationError, holes: Placeholders) -> list[CertainError]:
-    """The error; or, of a choice, what is wrong with the one branch that was meant."""
+def _explained(error: jsonschema_rs.ValidationError, arguments: Placeholders) -> list[CertainError]:
+    """Returns the error; for a choice, the errors of the one branch that was meant."""
     path, detail = tuple(error.instance_path), error.kind.as_dict()
     keyword = error.kind.name
     if keyword not in _CHOICES:
         return [CertainError(keyword, path, detail, error.message)]
-    branches = [list(_branch(each, holes)) for each in detail["context"]]
+    branches = [list(_branch(each, arguments)) for each in detail["context"]]
     meant = _meant(branches, path)
     if meant:
         return meant
@@ -123,11 +125,11 @@ def _explained(error: jsonschema_rs.ValidationError, holes: Placeholders) -> lis
 
 
 def _branch(
-    errors: Iterable[jsonschema_rs.ValidationError], holes: Placeholders
+    errors: Iterable[jsonschema_rs.ValidationError], arguments: Placeholders
 ) -> Iterator[CertainError]:
     for each in errors:
-        if _is_certain(each, holes):
-            yield from _explained(each, holes)
+        if _is_certain(each, arguments):
+            yield from _explained(each, arguments)
 
 
 def _wrong_types(branch: Iterable[CertainError], path: Path) -> list[str]:
@@ -140,7 +142,7 @@ def _wrong_types(branch: Iterable[CertainError], path: Path) -> list[str]:
 
 
 def _meant(branches: list[list[CertainError]], path: Path) -> list[CertainError]:
-    """The faults of the only branch of the right type, or of the right discriminator."""
+    """Returns the errors of the only branch with the right type or discriminator."""
     typed = [branch for branch in branches if branch and not _wrong_types(branch, path)]
     if len(typed) == 1:
         return typed[0]
@@ -153,5 +155,5 @@ def _is_tag(fault: CertainError, path: Path) -> bool:
 
 
 def under(found: Iterable[CertainError], path: Path) -> list[CertainError]:
-    """The faults at or below a path."""
+    """Returns the errors at or below a path."""
     return [fault for fault in found if fault.path[: len(path)] == path]

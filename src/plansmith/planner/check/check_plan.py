@@ -1,4 +1,4 @@
-"""Checks a plan against the tools, agents and templates there are, and lists its problems."""
+"""Checks a plan against the available tools, agents and templates, and lists its problems."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check_plan(
     max_steps: int | None = None,
     constraints: Iterable[Constraint | str] | None = None,
 ) -> list[Problem]:
-    """Every problem of a plan. Agents and templates are looked up only when they are given.
+    """Returns all problems of a plan; agents and templates are checked only if given.
 
     A template's plan may refer to its `parameters`. Questions and replies do not count
     towards `max_steps`: a limit must never cost the answer.
@@ -65,7 +65,7 @@ def check_plan(
 
 
 class Way(StrEnum):
-    """Where a plan goes next."""
+    """What comes next for a plan."""
 
     REPORT = "report"
     RUN = "run"
@@ -73,9 +73,9 @@ class Way(StrEnum):
 
 
 def way_on(plan: Plan, *, done: Collection[str] = ()) -> Way:
-    """What `enough_context` means: with nothing left open, report; with open steps, run them.
+    """Decides by `enough_context`: run open steps, or report if there are none; else review.
 
-    Without it, a person looks at the plan first.
+    `done` are the ids of finished steps.
     """
     if not plan.enough_context:
         return Way.REVIEW
@@ -112,7 +112,7 @@ def _check_size(plan: Plan, max_steps: int | None) -> Iterator[Problem]:
 
 
 def _check_schedule(plan: Plan) -> Iterator[Problem]:
-    """A plan keeps its schedule as it was written; what this machine cannot compute is told."""
+    """Reports a schedule that this machine cannot compute; the schedule is not changed."""
     if plan.schedule is None:
         return
     try:
@@ -211,7 +211,7 @@ def _is_reference(value: Json) -> bool:
 
 
 class _Arguments:
-    """The arguments of tool steps; a tool whose schema is not valid is told of once."""
+    """Checks the arguments of tool steps; reports an invalid tool schema only once."""
 
     def __init__(self, tools: Catalogue) -> None:
         self.tools = tools
@@ -229,7 +229,7 @@ class _Arguments:
 
 
 def agent_names(agents: Iterable[str | AgentSpec]) -> tuple[set[str], dict[str, str]]:
-    """The agents a plan may use, and why it may not use the others."""
+    """Returns the agents a plan may use, and why it may not use the others."""
     known: set[str] = set()
     refused: dict[str, str] = {}
     for entry in agents:
@@ -250,7 +250,7 @@ def _refusal(agent: AgentSpec) -> str:
 
 
 class _Names:
-    """What there is to call, and the nearest names to what there is not."""
+    """Checks the names of tools, agents and templates; suggests similar ones."""
 
     def __init__(
         self,
@@ -284,7 +284,7 @@ class _Names:
         if known is None or name in known:
             return
         key = code, name
-        # A hopeless plan gets few guesses, each of which costs a look at similar names.
+        # Limited, because every suggestion compares the name with similar ones.
         if key not in self.guesses:
             enough = len(self.guesses) >= _MOST_GUESSES
             self.guesses[key] = Sentence(f"hint.choose_{what}") if enough else known.hint(name)

@@ -19,10 +19,10 @@ from plansmith.planner.check.names import Catalogue
 
 
 class Constraint(Record):
-    """One rule. A hard one rejects the plan, a soft one warns.
+    """A rule for plans: a hard one rejects a plan, a soft one warns.
 
-    `text` says it in words. A rule in words alone cannot be checked here, so it is shown to
-    whoever reviews the plan.
+    `text` is the rule in words. A rule without any other field cannot be checked here and is
+    shown to the reviewer.
     """
 
     text: str = ""
@@ -36,7 +36,7 @@ class Constraint(Record):
 
     @property
     def is_prose(self) -> bool:
-        """Whether there is nothing in it that can be checked mechanically."""
+        """Whether only a person can check the rule."""
         rules = (self.forbid_tools, self.forbid_effects, self.require_tools, self.forbid_words)
         return not any(rules) and self.max_steps is None
 
@@ -64,7 +64,7 @@ _READ_ONLY: Final = re.compile(
 
 
 def read_constraint(text: str, *, hard: bool = True) -> Constraint:
-    """A rule from a sentence; only a few plain forms are understood, the rest stays prose."""
+    """Reads a rule from a sentence; understands a few plain forms, others stay prose."""
     said = text.strip().rstrip(".。!！")
     rule = Constraint(text=text, hard=hard)
     if _READ_ONLY.fullmatch(said):
@@ -80,7 +80,7 @@ def read_constraint(text: str, *, hard: bool = True) -> Constraint:
 def constraint_problems(
     plan: Plan, tools: Catalogue, constraints: Iterable[Constraint | str]
 ) -> Iterator[Problem]:
-    """Where a plan breaks its constraints, and those that only a person can judge."""
+    """Returns violations of constraints, and the constraints that only a person can judge."""
     steps = [inner for step in plan.steps if not step.disabled for inner in _with_inner(step)]
     for entry in constraints:
         rule = read_constraint(entry) if isinstance(entry, str) else entry

@@ -17,26 +17,26 @@ from plansmith.planner.check.schemas import Shape, inside, shape, types_of, valu
 
 _TEXT = Shape([{"type": "string"}], {})
 _ANY = Shape([{}], {})
-# A call may still turn one of these into another: "5" into 5.
+# A call may still convert between these: "5" to 5.
 _SCALARS = frozenset({"string", "number", "integer", "boolean"})
 
 
 class Place(NamedTuple):
-    """Where a reference stands: the step a problem names, and the field."""
+    """The place of a reference: the step that a problem names, and the field."""
 
     step: str
     path: Path
 
 
 class Flow:
-    """The outputs of a plan's steps, as far as their schemas tell."""
+    """Knows the outputs of a plan's steps, as far as schemas describe them."""
 
     def __init__(self, plan: Plan, tools: Catalogue) -> None:
         self.plan = plan
         self.tools = tools
 
     def problems(self, step: AnyStep) -> Iterator[Problem]:
-        """References of a step that lead nowhere, or to something that does not fit."""
+        """Yields references that point to nothing, or to a value of the wrong type."""
         within = step if isinstance(step, MapStep) else None
         for found in step.found():
             if found.ref is not None:
@@ -48,7 +48,7 @@ class Flow:
             yield from self._fit(inner, within)
 
     def output(self, ref: Ref, within: MapStep | None) -> Shape:
-        """The shape of what a reference will be."""
+        """Returns the shape of the value that a reference will have."""
         if ref.step == ITEM:
             source = self._items(within, ref) if within is not None else _ANY
         else:
@@ -79,12 +79,12 @@ class Flow:
         return inside(source, (0,)) if source is not None and source.forms else _ANY
 
     def over(self, step: MapStep) -> Shape | None:
-        """The shape of the list a map step goes over, where a reference gives it."""
+        """Returns the shape of the list of a map step, if it is a reference."""
         ref = Placeholders(step.over).refs.get(())
         return None if ref is None or ref.step == ITEM else self.output(ref, None)
 
     def _lookup(self, ref: Ref, place: Place, within: MapStep | None) -> Iterator[Problem]:
-        """Walk the path key by key, to name the first that is not there."""
+        """Follows the path key by key, to report the first that does not exist."""
         if ref.step == ITEM and within is not None and isinstance(within.over, list):
             return
         source = self.output(Ref(ref.step), within)
@@ -115,15 +115,15 @@ class Flow:
         spec = self.tools.get(step.tool)
         if spec is None:
             return
-        holes = Placeholders(step.inputs)
+        arguments = Placeholders(step.inputs)
         takes = self.tools.takes(spec)
-        for path, ref in holes.refs.items():
+        for path, ref in arguments.refs.items():
             gives, wanted = self.output(ref, within), inside(takes, path)
             if not (gives.known and wanted.known) or _can_fit(gives, wanted):
                 continue
             types = {"given": _types(gives), "wanted": _types(wanted)}
             message = Sentence("ps.ref_type", ref=str(ref), name=str(path[-1]), **types)
-            place = Place(step.id, ("inputs", *holes.real(path)))
+            place = Place(step.id, ("inputs", *arguments.real(path)))
             hint = Sentence("hint.other_part")
             yield _mismatch(place, message, hint, _severity(gives, wanted))
 
@@ -167,7 +167,7 @@ def _values_meet(one: list[Json] | None, other: list[Json] | None) -> bool:
 
 
 def _severity(gives: Shape, wanted: Shape) -> Severity:
-    """A number for a text may be converted at the call; a list for a number may not."""
+    """Returns a warning if a call may convert the value (a number to text), else an error."""
     out = {kind for form in gives.forms for kind in types_of(form)}
     into = {kind for form in wanted.forms for kind in types_of(form)}
     converted = not out & into and out & _SCALARS and into & _SCALARS

@@ -1,4 +1,4 @@
-"""Finds what is allowed in a plan and still looks like a mistake."""
+"""Finds what is allowed in a plan but looks like a mistake."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from plansmith.plan.steps import (
     ToolStep,
 )
 from plansmith.planner.check.flow import Flow
-from plansmith.planner.check.names import Catalogue, is_said, reads
+from plansmith.planner.check.names import Catalogue, reads, states_effect
 from plansmith.planner.check.schemas import Shape
 
 _WIDE: Final = 32
@@ -33,7 +33,7 @@ _BOUNDED: Final = 100
 
 
 def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
-    """What is worth a second look. A plan with a ring gets none: its order means nothing yet."""
+    """Returns warnings and notes; none for a plan with a cycle, whose order is undefined."""
     graph = needs(plan)
     try:
         sequence = order(graph)
@@ -52,7 +52,7 @@ def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
 
 
 class _Linter:
-    """A plan, its order, and what its steps do to the world."""
+    """A plan, the order of its steps, and which of them only read."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class _Linter:
         self.reading = {step.id for step in self.steps if self._only_reads(step)}
 
     def dead_steps(self) -> Iterator[Problem]:
-        """In a plan that replies, reading steps from which no way leads to a reply or an act."""
+        """Yields reading steps that no reply and no change depends on."""
         if not self.replies:
             return
         ends = [step.id for step in self.steps if self._is_end(step)]
@@ -85,7 +85,7 @@ class _Linter:
                 yield problem("PS401", message, hint=hint, step=step.id)
 
     def hidden_serialisation(self) -> Iterator[Problem]:
-        """An `after` between two readings that no data and no other way explains."""
+        """Yields an `after` between two reading steps that share no data."""
         for step in self.steps:
             if step.id not in self.reading:
                 continue
@@ -97,18 +97,18 @@ class _Linter:
                     yield problem("PS402", message, hint=hint, step=step.id, path=place)
 
     def unused_outputs(self) -> Iterator[Problem]:
-        """Readings others wait for, whose outcome none of them looks at."""
+        """Yields reading steps that others wait for without using the output."""
         followers = dependents(self.graph)
         for step in self.steps:
             waiting = [self.by_id[each] for each in followers[step.id] if each in self.by_id]
-            looked_at = step.id in self.used or any(_sees_all(each) for each in waiting)
-            if step.id in self.reading and waiting and not looked_at:
+            is_used = step.id in self.used or any(_sees_all(each) for each in waiting)
+            if step.id in self.reading and waiting and not is_used:
                 message = Sentence("ps.unused_output", step=step.id)
                 hint = Sentence("hint.use_output")
                 yield problem("PS403", message, hint=hint, step=step.id)
 
     def duplicate_work(self) -> Iterator[Problem]:
-        """The same call twice, unless something is changed in between."""
+        """Yields the same call made twice, with no change in between."""
         seen: dict[bytes, str] = {}
         for name in self.sequence:
             step = self.by_id.get(name)
@@ -120,13 +120,13 @@ class _Linter:
                 message = Sentence("ps.same_work", step=name, first=first)
                 hint = Sentence("hint.use_first", step=first)
                 found = problem("PS404", message, hint=hint, step=name)
-                # Who orders the second behind the first may want to look again later.
+                # If the second call is ordered after the first, it may be meant to look again.
                 later = self._above[name] >> self._place[first] & 1
                 yield found.model_copy(update={"severity": Severity.NOTE}) if later else found
             seen[key] = name
 
     def unbounded_fan_out(self) -> Iterator[Problem]:
-        """A map over a list of unknown length that acts, or that runs very wide."""
+        """Yields map steps over lists of unknown length that change things or run very wide."""
         flow = Flow(self.plan, self.tools)
         for step in self.steps:
             if not isinstance(step, MapStep) or isinstance(step.over, list):
@@ -139,10 +139,10 @@ class _Linter:
                 yield problem("PS405", message, hint=hint, step=step.id, path=("over",))
 
     def writes_without_review(self) -> Iterator[Problem]:
-        """An act on values that are known only while the plan runs, with no question before."""
+        """Yields changes with values known only at run time, without a question before."""
         for step in self.steps:
             spec = self._tool(step.each if isinstance(step, MapStep) else step)
-            if spec is None or not is_said(spec) or spec.effect is Effect.READ:
+            if spec is None or not states_effect(spec) or spec.effect is Effect.READ:
                 continue
             if not self._found_out(step) or self._asked_before(step):
                 continue
@@ -153,7 +153,7 @@ class _Linter:
             yield found if final else found.model_copy(update={"severity": Severity.NOTE})
 
     def missing_reply(self) -> Iterator[Problem]:
-        """Readings at the end of a plan that has nobody to tell."""
+        """Reports a plan that ends with reading steps and has no reply."""
         if self.replies:
             return
         followers = dependents(self.graph)
@@ -194,7 +194,7 @@ class _Linter:
     def _place(self) -> dict[str, int]:
         return {name: place for place, name in enumerate(self.sequence)}
 
-    # Sets of steps as bits of one number: 10,000 steps take a few megabytes and milliseconds.
+    # Sets of steps are bits of one number: 10,000 steps take only a few megabytes.
     @cached_property
     def _above(self) -> dict[str, int]:
         above: dict[str, int] = {}
@@ -227,12 +227,12 @@ class _Linter:
 
 
 def _sees_all(step: StepFields) -> bool:
-    """Whoever composes in words may look at whatever came before."""
+    """Whether a step may use all earlier results without referring to them."""
     return isinstance(step, (ReplyStep, AgentStep, PlanStep, AskStep))
 
 
 def _work(step: AnyStep) -> bytes | None:
-    """What a step does, as a key; None for steps that are never the same work."""
+    """Returns what a step does as a key; None if no other step can do the same."""
     match step:
         case ToolStep():
             return _key("tool", step.tool, step.inputs)

@@ -1,4 +1,4 @@
-"""Finds values that a step would act with and that nobody gave."""
+"""Finds values in changing steps that neither the person nor a source gave."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from plansmith.planner.check.names import reads, words
 
 MADE_UP: Final = "PS505"
 _LONGEST: Final = 100
-_COUNTED: Final = 12  # "two people", "once": said in words
+_COUNTED: Final = 12  # counts such as "two people" and "once" may be given in words
 # Names of arguments whose value says whom or what a call acts on, or how much of it.
 _NAMING: Final = frozenset((
     "id", "ids", "number", "no", "nr", "amount", "account", "iban", "card", "phone", "email",
@@ -34,10 +34,10 @@ _MOMENT: Final = re.compile(r"\d{4}-\d\d(?:-\d\d)?(?:[T ].*)?$|\d{1,2}:\d\d")
 _PATH: Final = re.compile(r"[^\s@]*\.[A-Za-z][A-Za-z0-9]{0,5}")
 
 
-def made_up_values(plan: Plan, tools: Tools, told: str) -> list[Problem]:
-    """Each value in a step that changes something and that stands in nothing that was told."""
+def made_up_values(plan: Plan, tools: Tools, given: str) -> list[Problem]:
+    """Returns a problem for each value of a changing step that is not in the given text."""
     specs = {spec.name: spec for spec in tool_specs(tools)}
-    source = _GivenText(told)
+    source = _GivenText(given)
     return [
         problem(
             MADE_UP,
@@ -65,7 +65,7 @@ def _acting(plan: Plan, specs: Mapping[str, ToolSpec]) -> Iterator[tuple[str, To
 def _values(
     inputs: Mapping[str, Json], schema: Mapping[str, Any]
 ) -> Iterator[tuple[tuple[str | int, ...], str | int | float]]:
-    """The arguments that name something: by the argument's name, or by digits in the value."""
+    """Yields arguments that identify something, by the argument's name or digits in the value."""
     fields = cast("Mapping[str, Any]", schema.get("properties") or {})
     for name, value in inputs.items():
         known = cast("Mapping[str, Any]", fields.get(name) or {})
@@ -73,24 +73,24 @@ def _values(
             continue
         if next(iter(find(value)), None) is not None:
             continue
-        spoken = set(words(name))
+        name_words = set(words(name))
         for place, each in enumerate(value) if isinstance(value, list) else ((None, value),):
             path = (name,) if place is None else (name, place)
             if isinstance(each, bool) or not isinstance(each, str | int | float):
                 continue
-            if _names_something(each, spoken):
+            if _names_something(each, name_words):
                 yield path, each
 
 
-def _names_something(value: str | float, spoken: set[str]) -> bool:
-    """Whether a value says whom, what or how much; small counts and times are often inferred."""
-    is_naming = bool(spoken & _NAMING)
+def _names_something(value: str | float, name_words: set[str]) -> bool:
+    """Whether a value says whom, what or how much; small counts and times do not."""
+    is_naming = bool(name_words & _NAMING)
     if not isinstance(value, str):
         return is_naming and abs(value) > _COUNTED
     text = value.strip()
-    if not text or len(text) > _LONGEST or (spoken & _TIMES and not is_naming):
+    if not text or len(text) > _LONGEST or (name_words & _TIMES and not is_naming):
         return False
-    if spoken & _TIMES and _MOMENT.match(text):
+    if name_words & _TIMES and _MOMENT.match(text):
         return False
     if _NUMBER.fullmatch(text) and abs(_number(text)) <= _COUNTED:
         return False
@@ -100,7 +100,7 @@ def _names_something(value: str | float, spoken: set[str]) -> bool:
 
 
 class _GivenText:
-    """All that a person gave or that was looked up, to find values in."""
+    """All text that a person gave or that was looked up."""
 
     def __init__(self, text: str) -> None:
         self._plain = _plain(text)

@@ -1,4 +1,4 @@
-"""Finds changes that a request asks for and that no step of the plan makes."""
+"""Finds changes that a request asks for but no step of the plan makes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from plansmith.planner.intent import FILE, Intent, Kind
 
 MISSING: Final = "PS504"
 _DEEPEST: Final = 5
-# How tools that do a deed speak of themselves.
-_SPOKEN: Final[dict[Kind, str]] = {
+# Words in the names and descriptions of tools that make a change of this kind.
+_TOOL_WORDS: Final[dict[Kind, str]] = {
     "save": "save write store export append dump file files document sheet spreadsheet upload"
     " download copy insert",
     "draw": "draw plot chart graph visualize visualise visualization diagram image picture render"
@@ -43,7 +43,7 @@ _SPOKEN: Final[dict[Kind, str]] = {
     "cancel": "cancel delete remove refund return stop unsubscribe modify",
 }
 _WORDS: Final[dict[Kind, frozenset[str]]] = {
-    kind: frozenset(spoken.split()) for kind, spoken in _SPOKEN.items()
+    kind: frozenset(tool_words.split()) for kind, tool_words in _TOOL_WORDS.items()
 }
 _HAN_WORDS: Final[dict[Kind, str]] = {
     "save": "存|写|导出|文件|文档|记录|创建|下载",
@@ -57,42 +57,46 @@ _HAN_WORDS: Final[dict[Kind, str]] = {
 }
 
 
-class _Act(NamedTuple):
-    """A step that may do a deed: for which kinds it is known, and the files it names."""
+class _Change(NamedTuple):
+    """A step that may make a change: the kinds of changes it can make, and its files."""
 
     kinds: frozenset[Kind] | None
     files: frozenset[str]
 
 
 def missing_changes(
-    deeds: Sequence[Intent],
+    intents: Sequence[Intent],
     plan: Plan,
     *,
     tools: Mapping[str, ToolSpec],
     agents: Mapping[str, AgentSpec],
     templates: Mapping[str, Plan],
 ) -> list[Problem]:
-    """The problem of each deed that no step does; a step nobody knows may do anything."""
-    if not deeds:
+    """Returns a problem for each change that no step makes; unknown tools may make any."""
+    if not intents:
         return []
-    acts = [
-        act
+    changes = [
+        change
         for step in _steps(plan, templates)
-        if (act := _act(step, tools, agents, templates)) is not None
+        if (change := _change_of(step, tools, agents, templates)) is not None
     ]
-    return [_problem(deed, files) for deed in deeds if (files := _undone(deed, acts)) is not None]
+    return [
+        _problem(intent, files)
+        for intent in intents
+        if (files := _missing_files(intent, changes)) is not None
+    ]
 
 
-def _undone(deed: Intent, acts: Sequence[_Act]) -> tuple[str, ...] | None:
-    """The files for which a deed is not done; None when all of it is."""
-    fit = [act for act in acts if act.kinds is None or deed.kind in act.kinds]
+def _missing_files(intent: Intent, changes: Sequence[_Change]) -> tuple[str, ...] | None:
+    """Returns the files for which a change is missing; None if nothing is missing."""
+    fit = [change for change in changes if change.kinds is None or intent.kind in change.kinds]
     if not fit:
-        return deed.files
-    # A step that names no file takes its name from somewhere else: from a person, or a result.
-    if any(not act.files for act in fit):
+        return intent.files
+    # A step without a file name gets it from a person or a result.
+    if any(not change.files for change in fit):
         return None
-    named = frozenset[str]().union(*(act.files for act in fit))
-    left = tuple(each for each in deed.files if _base(each) not in named)
+    named = frozenset[str]().union(*(change.files for change in fit))
+    left = tuple(each for each in intent.files if _base(each) not in named)
     return left or None
 
 
@@ -106,50 +110,52 @@ def _steps(plan: Plan, templates: Mapping[str, Plan], depth: int = 0) -> Iterato
             yield from _steps(templates[inner.template], templates, depth + 1)
 
 
-def _act(
+def _change_of(
     step: StepFields,
     tools: Mapping[str, ToolSpec],
     agents: Mapping[str, AgentSpec],
     templates: Mapping[str, Plan],
-) -> _Act | None:
+) -> _Change | None:
     match step:
         case AskStep() | ReplyStep():
             return None
         case PlanStep(template=name):
-            return None if name in templates else _Act(None, frozenset())
+            return None if name in templates else _Change(None, frozenset())
         case AgentStep(agent=name):
             only_reads = name in agents and agents[name].effect is Effect.READ
-            return _Act(frozenset({"draw"}) if only_reads else None, frozenset())
+            return _Change(frozenset({"draw"}) if only_reads else None, frozenset())
         case ToolStep(tool=name, inputs=inputs):
             spec = tools.get(name)
             return (
-                _Act(_kinds(spec), frozenset(_files(inputs))) if spec else _Act(None, frozenset())
+                _Change(_kinds(spec), frozenset(_files(inputs)))
+                if spec
+                else _Change(None, frozenset())
             )
         case _:
             return None
 
 
 def _kinds(spec: ToolSpec) -> frozenset[Kind] | None:
-    """What a tool's words say it does; None where they say nothing of the kind."""
+    """Returns the kinds of changes that a tool's name and description mention; None if unclear."""
     text = f"{spec.name} {spec.description}"
-    spoken = set(words(text))
+    tool_words = set(words(text))
     found: frozenset[Kind] = frozenset(
         kind
         for kind, known in _WORDS.items()
-        if any(_says(word, known) for word in spoken) or re.search(_HAN_WORDS[kind], text)
+        if any(_is_form_of(word, known) for word in tool_words) or re.search(_HAN_WORDS[kind], text)
     )
     if reads(spec):
         return found & {"draw"}
     return found or None
 
 
-def _says(word: str, known: frozenset[str]) -> bool:
-    """Whether a word is one of those, in any of its forms: cancelling, bookings."""
+def _is_form_of(word: str, known: frozenset[str]) -> bool:
+    """Whether a word is a form of a known word: cancelling, bookings."""
     return word in known or any(len(each) > 3 and word.startswith(each) for each in known)
 
 
 def _files(value: Json) -> Iterator[str]:
-    """The names of the files in a step's arguments, without their folders."""
+    """Yields the file names in a step's arguments, without folders."""
     for each in leaves(value):
         if isinstance(each, str) and "{{" not in each and FILE.fullmatch(each.strip()):
             yield _base(each.strip())
@@ -159,7 +165,7 @@ def _base(name: str) -> str:
     return re.split(r"[/\\]", name)[-1].casefold()
 
 
-def _problem(deed: Intent, files: tuple[str, ...]) -> Problem:
-    what = [*files] or Sentence("text.quoted_words", words=deed.words)
-    message = Sentence(f"deed.{deed.kind}", what=what)
+def _problem(intent: Intent, files: tuple[str, ...]) -> Problem:
+    what = [*files] or Sentence("text.quoted_words", words=intent.words)
+    message = Sentence(f"deed.{intent.kind}", what=what)
     return problem(MISSING, message, hint=Sentence("hint.missing_deed"))

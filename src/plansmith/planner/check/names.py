@@ -42,17 +42,17 @@ _READING_ZH: Final = ("查", "获取", "搜索", "检索", "计算", "读取", "
 
 
 def fold(name: str) -> str:
-    """The name without case and separators."""
+    """Returns the name without case and separators."""
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 def words(name: str) -> list[str]:
-    """The words of a name in any of the usual spellings, in small letters."""
+    """Returns the words of a name, in lower case, for any usual spelling."""
     return [word.lower() for word in _WORD.findall(name)]
 
 
 class Names:
-    """Known names. What costs time is done at the first unknown one, once."""
+    """Known names; the index of similar names is built at the first unknown name."""
 
     def __init__(self, known: Collection[str]) -> None:
         self.known = known
@@ -61,7 +61,7 @@ class Names:
         return name in self.known
 
     def hint(self, name: str) -> str:
-        """What to use instead of this name: its successor, or the known names most like it."""
+        """Suggests what to use instead: the successor, or the most similar names."""
         if name in DROPPED:
             return DROPPED[name]
         if not self.known:
@@ -76,7 +76,7 @@ class Names:
         return Sentence("hint.known_more", names=some, more=len(self.known) - 8)
 
     def near(self, name: str) -> list[str]:
-        """Up to three names like this one, the likest first; one that differs by case alone."""
+        """Returns up to three similar names, the best first."""
         folded = fold(name)
         if folded in self._folded:
             return self._folded[folded][:1]
@@ -90,7 +90,7 @@ class Names:
         return [self._folded[each][0] for _, each in sorted(scored)[:3]]
 
     def obvious(self, name: str) -> str | None:
-        """The one name that this can only be: another spelling of it, or a slip of the pen."""
+        """Returns the one name that this must mean: another spelling or a typing error."""
         folded = fold(name)
         same = self._folded.get(folded, [])
         if same or not folded:
@@ -112,7 +112,7 @@ class Names:
 
     @cached_property
     def _holders(self) -> dict[str, list[str]]:
-        """Which names hold a pair of letters."""
+        """The names that contain each pair of letters."""
         table: dict[str, list[str]] = {}
         for name in self._folded:
             for pair in _pairs(name):
@@ -120,7 +120,7 @@ class Names:
         return table
 
     def _similar(self, folded: str) -> list[str]:
-        """The few names that share most pairs of letters: worth a closer look."""
+        """Returns the few names that share most pairs of letters."""
         pairs = _pairs(folded)
         shared: Counter[str] = Counter()
         for pair in pairs:
@@ -137,7 +137,7 @@ def _pairs(folded: str) -> set[str]:
 def is_slip(wrong: str, right: str) -> bool:
     """Whether a name is another one mistyped, and not a different name that looks like it.
 
-    Numbers must agree, short words too; `unlock` is no slip for `lock`.
+    Numbers and short words must be equal; `unlock` is not a mistyped `lock`.
     """
     ours, theirs = words(wrong), words(right)
     if re.findall(r"\d+", wrong) != re.findall(r"\d+", right):
@@ -157,7 +157,7 @@ def _is_word_slip(wrong: str, right: str) -> bool:
 
 
 def edits(left: str, right: str, most: int) -> int:
-    """How many letters were added, left out, replaced or swapped; `most + 1` if more."""
+    """Counts the letters added, left out, replaced or swapped; `most + 1` if more."""
     if abs(len(left) - len(right)) > most:
         return most + 1
     before: list[int] = []
@@ -172,11 +172,11 @@ def edits(left: str, right: str, most: int) -> int:
 
 
 class Catalogue:
-    """Tools in any accepted form, ready to be looked up; cheap to make for 10,000 of them."""
+    """Tools in any accepted form, by name; cheap to make for 10,000 tools."""
 
     @classmethod
     def of(cls, tools: Tools | Catalogue) -> Catalogue:
-        """A catalogue of these tools; one that is there already knows its schemas by now."""
+        """Returns a catalogue of these tools; a catalogue itself is returned unchanged."""
         return tools if isinstance(tools, Catalogue) else cls(tools)
 
     def __init__(self, tools: Tools) -> None:
@@ -192,7 +192,7 @@ class Catalogue:
         self._gives: dict[str, Shape] = {}
 
     def get(self, name: str) -> ToolSpec | None:
-        """The tool of this name."""
+        """Returns the tool with this name."""
         entry = self._entries.get(name)
         if entry is None or isinstance(entry, ToolSpec):
             return entry
@@ -200,13 +200,13 @@ class Catalogue:
         return spec
 
     def takes(self, spec: ToolSpec) -> Shape:
-        """The shape of a tool's arguments."""
+        """Returns the shape of a tool's arguments."""
         if spec.name not in self._takes:
             self._takes[spec.name] = shape(spec.input_schema, spec.input_schema)
         return self._takes[spec.name]
 
     def gives(self, spec: ToolSpec) -> Shape:
-        """The shape of a tool's output, where it is declared."""
+        """Returns the shape of a tool's output, as far as it is declared."""
         if spec.name not in self._gives:
             declared = spec.output_schema or {}
             self._gives[spec.name] = shape(declared, declared)
@@ -214,22 +214,22 @@ class Catalogue:
 
 
 def reads(spec: ToolSpec) -> bool:
-    """Whether calling the tool only finds something out.
+    """Whether calling the tool changes nothing.
 
-    Most tools say nothing of their effect. For running that means `write`; for advice to a
-    reader the name is the better guide, as long as no word in it speaks of a change.
+    If the effect is not stated, running the tool counts as a write. For warnings the name is a
+    better guide, unless a word in it means a change.
     """
     if "effect" in spec.model_fields_set:
         return spec.effect is Effect.READ
     if spec.search or spec.name.startswith(_READING_ZH):
         return True
-    spoken = words(spec.name)
-    # Behind a leading verb most words are nouns: `get_order`, `check_file`.
-    if spoken[:1] and spoken[0] in _READING:
-        return "and" not in spoken
-    return bool(_READING.intersection(spoken)) and not _ACTING.intersection(spoken)
+    name_words = words(spec.name)
+    # After a leading verb most words are nouns: `get_order`, `check_file`.
+    if name_words[:1] and name_words[0] in _READING:
+        return "and" not in name_words
+    return bool(_READING.intersection(name_words)) and not _ACTING.intersection(name_words)
 
 
-def is_said(spec: ToolSpec) -> bool:
-    """Whether somebody has said what the tool does to the world."""
+def states_effect(spec: ToolSpec) -> bool:
+    """Whether the tool's effect was stated, and not assumed."""
     return "effect" in spec.model_fields_set

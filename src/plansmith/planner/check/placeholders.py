@@ -1,4 +1,4 @@
-"""Arguments with unfilled references: a value to validate, and its unknown places."""
+"""Replaces unfilled references in arguments by placeholders, so that they can be validated."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final
 from plansmith.plan.data import Json, Path, same
 from plansmith.plan.refs import FROM, LITERAL, Ref, pieces, ref_of
 
-# Never equal to each other or to anything a plan holds by chance.
+# Never equal to each other or, by chance, to a value in a plan.
 _MARK: Final = "\ue000blank "
 
 
 class Placeholders:
-    """Arguments with a mark in place of each reference.
+    """Arguments with a placeholder instead of each reference.
 
-    A reference alone may become any value; a text with references in it becomes some text.
-    What stands in a `$literal` is taken as it is.
+    A reference alone may become any value; a text with references becomes some text. The content
+    of a `$literal` is used unchanged.
     """
 
     def __init__(self, template: Json) -> None:
@@ -32,18 +32,18 @@ class Placeholders:
         return any(path[:end] in self.unknown for end in range(len(path) + 1))
 
     def has_placeholders(self, path: Path) -> bool:
-        """Whether anything at or below a path is not known yet."""
+        """Whether any value at or below a path is still unknown."""
         return path in self._around or path in self.texts or self.is_placeholder(path)
 
     def real(self, path: Path) -> Path:
-        """The path in the plan: a value in a `$literal` stands one key deeper there."""
+        """Returns the path in the plan: a value in a `$literal` is one key deeper there."""
         for end in range(len(path) + 1):
             if path[:end] in self._literals:
                 return (*path[:end], LITERAL, *path[end:])
         return path
 
     def could_be(self, value: Json, path: Path) -> bool:
-        """Whether what stands at a path may turn out to be this value."""
+        """Whether the value at a path may turn out to be this value."""
         if path in self.unknown:
             return True
         if path in self.texts:
@@ -66,7 +66,7 @@ class Placeholders:
         if not isinstance(template, dict):
             return template
         if FROM in template:
-            return self._blank(ref_of(template), path)
+            return self._placeholder(ref_of(template), path)
         if len(template) == 1 and LITERAL in template:
             self._literals.add(path)
             return template[LITERAL]
@@ -77,13 +77,13 @@ class Placeholders:
             return text
         parts = pieces(text)
         if len(parts) == 1 and isinstance(parts[0], Ref):
-            return self._blank(parts[0], path)
+            return self._placeholder(parts[0], path)
         if any(isinstance(part, Ref) for part in parts):
             self.texts.add(path)
             return self._mark(path)
         return "".join(part for part in parts if isinstance(part, str))
 
-    def _blank(self, ref: Ref | None, path: Path) -> Json:
+    def _placeholder(self, ref: Ref | None, path: Path) -> Json:
         self.unknown.add(path)
         if ref is not None:
             self.refs[path] = ref
@@ -95,7 +95,7 @@ class Placeholders:
 
 
 def at(value: Json, path: Path) -> Json:
-    """The part of a value at a path."""
+    """Returns the part of a value at a path."""
     for key in path:
         if isinstance(value, dict):
             value = value[str(key)]
@@ -105,7 +105,7 @@ def at(value: Json, path: Path) -> Json:
 
 
 def put(value: Json, path: Path, part: Json) -> Json:
-    """A copy of a value with another part at a path."""
+    """Returns a copy of a value with another part at a path."""
     if not path:
         return part
     key, rest = path[0], path[1:]
@@ -117,7 +117,7 @@ def put(value: Json, path: Path, part: Json) -> Json:
 
 
 def objects(value: Json, path: Path = ()) -> Iterator[tuple[Path, dict[str, Json]]]:
-    """Every object in a value, the outer ones first."""
+    """Yields every object in a value, outer ones first."""
     if isinstance(value, dict):
         yield path, value
         for key, each in value.items():

@@ -1,4 +1,4 @@
-"""JSON Schemas, compiled once per content, and what they allow at a place."""
+"""Compiles JSON Schemas, once per content, and says what they allow at a place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_LINKS: Final = 24
 _MOST_KEPT: Final = 2048
 _CHOICES: Final = ("anyOf", "oneOf")
 _LINKS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
-# What may bring in properties that are not to be seen where the schema is read.
+# Keywords that may add properties which this module does not see.
 _OPENERS: Final = ("if", "dependentSchemas", "dependencies", "$dynamicRef", "$recursiveRef")
 
 Schema = dict[str, Json]
@@ -34,11 +34,11 @@ class Unusable(NamedTuple):
 
 
 class BadSchema(ValueError):
-    """A schema that cannot be used: it is none, or it needs what lies outside of it."""
+    """A schema that cannot be used: it is invalid, or it refers to another document."""
 
 
 class Compiled(NamedTuple):
-    """A schema ready for use; `flaw` is what had to be left out of it, or why nothing is left."""
+    """A compiled schema; `flaw` says what had to be removed, or why it is unusable."""
 
     validator: jsonschema_rs.Validator | None
     flaw: str = ""
@@ -47,7 +47,7 @@ class Compiled(NamedTuple):
 def validator(
     schema: Mapping[str, Any], *, formats: bool = False, mask: str | None = None
 ) -> jsonschema_rs.Validator:
-    """A schema made ready; the one place that does so, and it reaches no network and no file."""
+    """Compiles a schema; never reads from the network or a file."""
     try:
         return jsonschema_rs.validator_for(
             dict(schema), validate_formats=formats or None, mask=mask, offline=True
@@ -59,10 +59,10 @@ def validator(
 
 
 def compiled(schema: Schema) -> Compiled:
-    """The schema of the draft its `$schema` names; formats are checked, nothing is fetched.
+    """Compiles a schema for the draft that its `$schema` names; formats are checked.
 
-    Published schemas have slips, such as an `enum` that is a text. What is no schema is left
-    out, so that the rest still counts.
+    Published schemas have mistakes, such as an `enum` that is a text. Invalid parts are removed,
+    so that the rest can still be used.
     """
     known = _known.get(id(schema))
     if known is not None and known[0] is schema:
@@ -78,7 +78,7 @@ def compiled(schema: Schema) -> Compiled:
     return made
 
 
-# A tool's schema is the same object at every check; kept here, it is not another one's name.
+# A tool's schema is the same object at every check; keeping it here keeps its id unique.
 _known: Final[dict[int, tuple[Schema, Compiled]]] = {}
 
 
@@ -92,7 +92,7 @@ def _compile(text: str) -> Compiled:
             message, cause = str(error), error.__cause__
         if not isinstance(cause, jsonschema_rs.ValidationError):
             return Compiled(None, message)
-        # A `$schema` nobody knows, such as that of "the latest draft", is no flaw.
+        # An unknown `$schema`, such as "the latest draft", is no error.
         if message.startswith("Unknown meta-schema") and "draft-03" not in message:
             del schema["$schema"]
             continue
@@ -105,7 +105,7 @@ def _compile(text: str) -> Compiled:
 
 
 def _cut_links(schema: Json) -> str:
-    """Take out every link to another document; the first of them, or nothing."""
+    """Removes every link to another document; returns the first of them."""
     first, stack = "", [schema]
     while stack:
         node = stack.pop()
@@ -122,7 +122,7 @@ def _cut_links(schema: Json) -> str:
 
 
 def _cut(schema: Schema, place: list[str | int]) -> bool:
-    """Take out what is wrong at a place; a whole schema becomes one that allows anything."""
+    """Removes what is wrong at a place; a wrong whole schema becomes one that allows anything."""
     while place and isinstance(place[-1], int):
         place = place[:-1]
     parent = at(schema, tuple(place[:-1]))
@@ -137,9 +137,9 @@ def _cut(schema: Schema, place: list[str | int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What may stand at a place: one of several forms, each a schema without choices.
+    """What a place may contain: one of several forms, each a schema without choices.
 
-    What stands below is looked at once: the steps of a plan ask for the same places.
+    Results are cached, since the steps of a plan ask for the same places again.
     """
 
     forms: list[Schema]
@@ -149,12 +149,12 @@ class Shape:
 
     @property
     def known(self) -> bool:
-        """Whether the schema says anything at all about the place."""
+        """Whether the schema says anything about the place."""
         return bool(self.forms) and all(self.forms)
 
 
 def shape(schema: Json, root: Schema) -> Shape:
-    """The shape that a schema gives to its value; no forms mean that nothing fits."""
+    """Returns the shape of a schema's value; no forms mean that no value is valid."""
     return Shape(_forms(schema, root, _MOST_LINKS), root)
 
 
@@ -189,7 +189,7 @@ def _parts(schema: Schema, root: Schema) -> Iterable[Json]:
 
 
 def _linked(link: str, root: Schema) -> Json:
-    """The schema behind a link into the same document; anything else says nothing."""
+    """Returns the schema that a link in the same document refers to, else an empty one."""
     node: Json = root
     if not link.startswith("#") or (link != "#" and not link.startswith("#/")):
         return {"additionalProperties": True}
@@ -211,13 +211,13 @@ def _product(left: list[Schema], right: list[Schema]) -> list[Schema]:
 
 
 def _joined(one: Schema, other: Schema) -> Schema:
-    """Both schemas at once, read loosely: what they do not agree on is left open."""
+    """Combines two schemas loosely: where they differ, anything is allowed."""
     joined = {**other, **one}
     mine, theirs = one.get("properties"), other.get("properties")
     if isinstance(mine, dict) and isinstance(theirs, dict):
         joined["properties"] = {**theirs, **mine}
         if one.get("additionalProperties", True) is not other.get("additionalProperties", True):
-            # `false` looks at the properties beside it only, so here nothing is certain.
+            # `false` applies only to the properties beside it, so nothing is certain here.
             joined["additionalProperties"] = True
     if "type" in one and "type" in other:
         both = types_of({"type": one["type"]}) & types_of({"type": other["type"]})
@@ -226,12 +226,12 @@ def _joined(one: Schema, other: Schema) -> Schema:
 
 
 def types_of(form: Schema) -> frozenset[str]:
-    """The JSON types that a form allows; `number` includes `integer`."""
+    """Returns the JSON types that a form allows; `number` includes `integer`."""
     named = form.get("type")
     types = {named} if isinstance(named, str) else set[Json]()
     if isinstance(named, list):
         types = {each for each in named if isinstance(each, str)}
-    # A type nobody knows, such as "any" or "float", says nothing.
+    # An unknown type, such as "any" or "float", allows anything.
     allowed = frozenset(each for each in types if each in _ALL_TYPES) or _ALL_TYPES
     if "number" in allowed:
         allowed |= {"integer"}
@@ -242,7 +242,7 @@ def types_of(form: Schema) -> frozenset[str]:
 
 
 def values_of(form: Schema) -> list[Json] | None:
-    """The values a form lists, where it lists them all."""
+    """Returns the values that a form lists, if it lists them all."""
     if "const" in form:
         return [form["const"]]
     listed = form.get("enum")
@@ -250,7 +250,7 @@ def values_of(form: Schema) -> list[Json] | None:
 
 
 def kinds_of(value: Json) -> tuple[str, ...]:
-    """The JSON types of a value; a whole number is also an integer."""
+    """Returns the JSON types of a value; a whole number is also an integer."""
     match value:
         case None:
             return ("null",)
@@ -269,7 +269,7 @@ def kinds_of(value: Json) -> tuple[str, ...]:
 
 
 def inside(place: Shape, path: Path) -> Shape:
-    """The shape of what stands at a path below; `undeclared` if a key is not spoken of."""
+    """Returns the shape of the value at a path; `undeclared` if the schema omits a key."""
     known = place.below.get(path)
     if known is None:
         known = _inside(place, path)
@@ -295,7 +295,7 @@ _UNDECLARED: Final[Schema] = {"undeclared": True}
 
 
 def _member(form: Schema, key: str | int) -> Json | None:
-    """The schema of one member: None if there can be none."""
+    """Returns the schema of one member; None if it cannot exist."""
     types = types_of(form)
     position = key if isinstance(key, int) else int(key) if _is_position(key) else None
     if position is not None and "array" in types:

@@ -1,1 +1,1 @@
-"""What a planner is told besides the request: profile, history, background, all fenced."""
+"""Collects what the planner knows besides the request: profile, history, background."""

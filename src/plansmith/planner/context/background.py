@@ -25,7 +25,7 @@ _QUERY_NAMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Tools to search with before planning, and how much that may take."""
+    """Tools to search with before planning, and limits for them."""
 
     tools: ToolSource
     calls: int = 1
@@ -34,7 +34,7 @@ class Search:
 
 
 class Investigated(NamedTuple):
-    """What the searches found, one block a tool, and what went wrong."""
+    """What the searches found, one block per tool, and what went wrong."""
 
     blocks: tuple[ContextBlock, ...]
     notes: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Investigated(NamedTuple):
 async def investigate(
     request: str, *, search: Search, clock: Clock, tokens: int, count: Count
 ) -> Investigated:
-    """Ask the first tools that are marked as search, at once; failures are notes."""
+    """Calls the first tools that are marked as search, in parallel; failures become notes."""
     start = clock.monotonic()
     listed = await with_timeout(_listed(search.tools), seconds=search.seconds, clock=clock)
     if isinstance(listed, Failed):
@@ -77,14 +77,14 @@ async def _listed(source: ToolSource) -> Sequence[ToolSpec]:
 def _choose(
     tools: Sequence[ToolSpec], request: str, calls: int
 ) -> tuple[list[tuple[ToolSpec, dict[str, Json]]], list[str]]:
-    """The tools to call with their arguments, and why others are not called."""
+    """Returns the tools to call with their arguments, and why others are not called."""
     chosen: list[tuple[ToolSpec, dict[str, Json]]] = []
     notes: list[str] = []
     for tool in tools:
         name = label(tool.name)
         key = query_argument(tool.input_schema)
         if tool.effect is not Effect.READ:
-            # Nothing is approved yet, so nothing that might change the world is called.
+            # Nothing is approved yet, so only tools that read are called.
             notes.append(Sentence("context.search_writes", name=name))
         elif key is None:
             notes.append(Sentence("context.search_form", name=name))
@@ -96,7 +96,7 @@ def _choose(
 
 
 def query_argument(schema: Mapping[str, Json]) -> str | None:
-    """The argument that takes the words to search for, when it alone is enough."""
+    """Returns the argument for the search words, if no other argument is required."""
     properties, required = schema.get("properties"), schema.get("required")
     known = properties if isinstance(properties, dict) else {}
     needed = [str(each) for each in required] if isinstance(required, list) else []

@@ -1,4 +1,4 @@
-"""Puts text from outside between marks that the text cannot close by itself."""
+"""Puts text from outside between marks that the text itself cannot close."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IN_LABELS: Final = str.maketrans({"<": "‹", ">": "›", '"': "'"})
 
 
 def fence(title: str, text: str, source: str = "") -> str:
-    """A text between marks; the same text always gets the same marks, and never holds them."""
+    """Returns a text between marks that it does not contain; equal texts get equal marks."""
     body = visible(text)
     labels = f' title="{label(title)}"'
     if source:
@@ -32,18 +32,18 @@ def fence(title: str, text: str, source: str = "") -> str:
 
 
 def label(text: str) -> str:
-    """A text on one line of limited length, without the signs that marks are made of."""
+    """Returns a text on one short line, without the characters that marks consist of."""
     line = " ".join(visible(text[: 4 * _LONGEST_LABEL]).split()).translate(_IN_LABELS)
     return clip(line, _LONGEST_LABEL)
 
 
 def indented(text: str) -> str:
-    """A text whose further lines are set in, so that none can pass for an entry of its own."""
+    """Indents all lines but the first, so that none looks like a new entry."""
     return visible(text).strip().replace("\n", "\n  ")
 
 
 def _mark(labels: str, body: str) -> str:
-    """A mark made of the content, and not to be found in it however it is written."""
+    """Returns a mark derived from the content and not contained in it."""
     squeezed = _NOT_WORD.sub("", unicodedata.normalize("NFKC", labels + body)).casefold()
     digest = hashlib.sha256(f"{labels}\n{body}".encode())
     while (mark := digest.hexdigest()[:_MARK_LENGTH]) in squeezed:

@@ -1,4 +1,4 @@
-"""Collects what the planner should know besides the request and the tools, as fenced data."""
+"""Collects what the planner should know besides the request and tools, as fenced data."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _TIME: Final = "current time"
 _PREVIOUS: Final = "previous plan"
 _PROBLEMS: Final = "problems of the previous plan"
 _CHANGES: Final = "changes the person asks for"
-# Blocks that help to plan and are no source of values: the clock, and what was said of a plan.
+# Blocks from which no values may come: the time, and comments on an earlier plan.
 _NO_FACTS: Final = frozenset({_TIME, _PREVIOUS, _PROBLEMS, _CHANGES})
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_LEAST_SHARE: Final = 24  # tokens; with less nothing useful can be said
+_LEAST_SHARE: Final = 24  # tokens; a smaller share is useless
 _MUST, _SHOULD, _MAY = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known before anyone is asked; the last three when a plan is revised."""
+    """What is known before any source is asked; the last three are set for a revision."""
 
     profile: Profile | None = None
     timezone: str | None = None
@@ -47,19 +47,19 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How many tokens the whole context may have, and how long each source may take."""
+    """How many tokens the context may have, and how long each source may take."""
 
     tokens: int = 6000
     seconds: float = 15.0
     count: Count = rough_count
 
 
-_NOTHING: Final = Known()
-_USUAL: Final = Limits()
+_NOTHING_KNOWN: Final = Known()
+_DEFAULT_LIMITS: Final = Limits()
 
 
 class Context(NamedTuple):
-    """What goes into the prompt, the language to plan in, and what was cut or failed."""
+    """The context of a prompt, its language, and notes on what was cut or failed."""
 
     blocks: tuple[ContextBlock, ...]
     text: str
@@ -69,12 +69,12 @@ class Context(NamedTuple):
 
     @property
     def facts(self) -> tuple[ContextBlock, ...]:
-        """What was found out and what is known of the person: values may come from it."""
+        """The blocks from which values may come: all but the time and comments on a plan."""
         return tuple(block for block in self.blocks if block.title not in _NO_FACTS)
 
 
 class _Gathered(NamedTuple):
-    """What one part of the context came to; `missing` names it when it failed."""
+    """One part of the context; `missing` names it if it failed."""
 
     part: Part
     notes: tuple[str, ...] = ()
@@ -86,14 +86,14 @@ async def gather_context(
     request: str,
     *,
     clock: Clock,
-    known: Known = _NOTHING,
+    known: Known = _NOTHING_KNOWN,
     sources: Sequence[ContextSource] = (),
     search: Search | None = None,
     summariser: Summariser | None = None,
-    limits: Limits = _USUAL,
+    limits: Limits = _DEFAULT_LIMITS,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Context:
-    """All of it, what is stable first; a source that fails or is late is told and left out."""
+    """Collects all parts, stable ones first; leaves out sources that fail or are late."""
     before, behind = _stable(known), _changing(known, clock)
     asking = len(sources) + bool(search) + bool(known.history)
     share = _share([*before, *behind], asking, limits)
@@ -115,7 +115,7 @@ async def gather_context(
 
 
 def _stable(known: Known) -> list[Part]:
-    """What stays the same from request to request."""
+    """Returns the parts that stay the same from request to request."""
     if known.profile is None:
         return []
     about, constraints = known.profile.about(), known.profile.constraints()
@@ -126,7 +126,7 @@ def _stable(known: Known) -> list[Part]:
 
 
 def _changing(known: Known, clock: Clock) -> list[Part]:
-    """What is new with each request or revision; the time, which never stands still, last."""
+    """Returns the parts that change with each request; the time comes last."""
     plan = plan_text(known.previous) if known.previous else ""
     problems = "\n".join(f"- {indented(str(each))}" for each in known.problems)
     return [
@@ -143,7 +143,7 @@ def _parts(title: str, text: str, rank: int) -> Iterator[Part]:
 
 
 def plan_text(plan: Plan) -> str:
-    """A plan as JSON, one step a line."""
+    """Returns a plan as JSON, one step per line."""
     value = plan.to_json()
     steps = value.pop("steps")
     head = json.dumps(value, ensure_ascii=False)[:-1]
@@ -154,7 +154,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def time_text(clock: Clock, timezone: str | None = None) -> str:
-    """The time as a planner reads it: with its offset, the day of the week and the zone."""
+    """Returns the time with offset, weekday and time zone."""
     name = timezone or "UTC"
     try:
         now = clock.now().astimezone(ZoneInfo(name))
@@ -165,7 +165,7 @@ def time_text(clock: Clock, timezone: str | None = None) -> str:
 
 
 def _share(parts: Sequence[Part], asking: int, limits: Limits) -> int:
-    """The tokens each of those who are asked may use, marks not counted."""
+    """Returns the tokens that each source may use, without marks."""
     blocks = [block for part in parts for block in part.blocks]
     marks = limits.count(fence(HEADING, "", "source")) if asking else 0
     left = limits.tokens - limits.count(rendered(blocks))

@@ -1,4 +1,4 @@
-"""Fits a conversation into a number of tokens: the newest whole, the oldest shortened."""
+"""Fits a conversation into a number of tokens: newest messages whole, older ones shortened."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from plansmith.planner.model_calls import ModelAnswer, read_answer, render
 from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
 
 TITLE: Final = "conversation so far"
-_SHARE_OF_OLDER: Final = 3  # a third of the room is for what does not fit whole
+_SHARE_OF_OLDER: Final = 3  # a third of the tokens is for messages that do not fit whole
 _LONGEST_LINE: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Summariser:
-    """A model that says in short what was said before: one call, of which it reads so much."""
+    """A model that summarises earlier messages in one call."""
 
     model: ChatModel
     clock: Clock
@@ -31,7 +31,7 @@ class Summariser:
 
 
 class Recalled(NamedTuple):
-    """A conversation as text, and what was left out or failed on the way."""
+    """A conversation as text, and notes on what was left out or failed."""
 
     text: str
     notes: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Recalled(NamedTuple):
 async def recall(
     history: Sequence[Message], *, tokens: int, count: Count, summariser: Summariser | None = None
 ) -> Recalled:
-    """The conversation, oldest message first, in at most so many tokens."""
+    """Returns the conversation, oldest message first, in at most so many tokens."""
     lines = [f"{label(message.role)}: {indented(message.text)}" for message in history]
     whole = "\n".join(lines)
     if count(whole) <= tokens:
@@ -55,22 +55,24 @@ async def recall(
         notes = [Sentence("context.newest_clipped")]
     else:
         kept, notes = lines[len(lines) - newest :], []
-    said = await _in_short(older, tokens=for_older, count=count, summariser=summariser)
-    text = "\n".join(part for part in [said.text, *kept] if part)
+    shortened = await _shortened(older, tokens=for_older, count=count, summariser=summariser)
+    text = "\n".join(part for part in [shortened.text, *kept] if part)
     return Recalled(
-        clipped(text, tokens=tokens, count=count, keep_end=True), (*notes, *said.notes), said.usage
+        clipped(text, tokens=tokens, count=count, keep_end=True),
+        (*notes, *shortened.notes),
+        shortened.usage,
     )
 
 
 def _newest(lines: Sequence[str], tokens: int, count: Count) -> int:
-    """How many of the last lines fit whole."""
+    """Returns how many of the last lines fit whole."""
     number = 0
     while number < len(lines) and count("\n".join(lines[-number - 1 :])) <= tokens:
         number += 1
     return number
 
 
-async def _in_short(
+async def _shortened(
     older: Sequence[str], *, tokens: int, count: Count, summariser: Summariser | None
 ) -> Recalled:
     if not older:
@@ -79,16 +81,16 @@ async def _in_short(
         return _excerpts(older, tokens, count)
     number, whole = _messages(len(older)), "\n".join(older)
     read = clipped(whole, tokens=summariser.reads_tokens, count=count, keep_end=True)
-    heard = await _summary(read, tokens // 2, summariser)
-    if isinstance(heard, Failed):
+    summary = await _summary(read, tokens // 2, summariser)
+    if isinstance(summary, Failed):
         excerpts = _excerpts(older, tokens, count)
-        failed = Sentence("context.no_summary", messages=number, reason=heard.reason)
+        failed = Sentence("context.no_summary", messages=number, reason=summary.reason)
         return Recalled(excerpts.text, (failed, *excerpts.notes))
     notes = [Sentence("context.summarised", messages=number, model=label(summariser.model.name))]
     if read != whole:
         notes.append(Sentence("context.summary_part", size=len(read)))
-    said = f"[{number}, in short] {indented(heard.text)}"
-    return Recalled(clipped(said, tokens=tokens, count=count), tuple(notes), heard.usage)
+    text = f"[{number}, in short] {indented(summary.text)}"
+    return Recalled(clipped(text, tokens=tokens, count=count), tuple(notes), summary.usage)
 
 
 async def _summary(text: str, words: int, summariser: Summariser) -> ModelAnswer | Failed:
@@ -99,20 +101,20 @@ async def _summary(text: str, words: int, summariser: Summariser) -> ModelAnswer
         conversation=fence("conversation", text),
     )
     answer = read_answer(summariser.model.stream(Prompt([Message("user", prompt)])))
-    heard = await with_timeout(answer, seconds=summariser.seconds, clock=summariser.clock)
-    if isinstance(heard, Failed) or heard.text.strip():
-        return heard
-    return Failed("the model said nothing")
+    summary = await with_timeout(answer, seconds=summariser.seconds, clock=summariser.clock)
+    if isinstance(summary, Failed) or summary.text.strip():
+        return summary
+    return Failed("the model's answer is empty")
 
 
 def _excerpts(older: Sequence[str], tokens: int, count: Count) -> Recalled:
-    """The beginnings of as many of the later lines as fit, and how many there were."""
+    """Returns the beginnings of as many of the later lines as fit, and their number."""
     kept: list[str] = []
 
     def text() -> str:
         gone = len(older) - len(kept)
-        said = [f"[{_messages(gone)} left out]"] if gone else []
-        return "\n".join([*said, *kept])
+        first_line = [f"[{_messages(gone)} left out]"] if gone else []
+        return "\n".join([*first_line, *kept])
 
     for line in reversed(older):
         first = " ".join(line.split())

@@ -12,7 +12,7 @@ DEFAULT: Final = "en"
 
 _LONGEST: Final = 20_000
 _TAG: Final = re.compile(r"([A-Za-z]{2,3})(?:[-_]([A-Za-z]{4}))?(?:[-_]([A-Za-z]{2}|[0-9]{3}))?")
-# Code, addresses and names of tools say nothing about the language they are spoken of in.
+# Code, addresses and tool names say nothing about the language of a text.
 _CODE: Final = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|\w+://[^\s\u3000-\u9fff]+|[\w.+-]+@[\w.-]+"
     r"|[A-Za-z0-9]+(?:[_.:/\\-][A-Za-z0-9]+)+|\b[a-z]+[A-Z]\w*|<<\w+>>|\{\{.*?\}\}",
@@ -30,7 +30,7 @@ _SCRIPTS: Final[Mapping[str, re.Pattern[str]]] = {
     "el": re.compile("[\u0370-\u03ff\u1f00-\u1fff]+"),
     "latin": re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]+(?:['’][A-Za-z]+)?"),
 }
-# How many words a match stands for: a word is a word, a character is less than one.
+# How many words one match counts as; a Chinese or Japanese character is less than a word.
 _WEIGHTS: Final = {"han": 0.6, "kana": 0.6, "ko": 0.6, "th": 0.25}
 
 _TRADITIONAL: Final = frozenset(
@@ -100,12 +100,12 @@ _VERBS: Final = _words(
 
 
 def locale_of(text: str, given: str = "") -> str:
-    """The language of a text as a tag such as `zh-CN` or `en`; a usable given tag is kept."""
+    """Returns the language tag of a text, such as `zh-CN`; keeps a valid given tag."""
     return normal_tag(given) or _detected(text[:_LONGEST])
 
 
 def normal_tag(tag: str) -> str:
-    """A language tag in its usual letters, `zh_cn` as `zh-CN`; nothing when it is none."""
+    """Returns a language tag in normal form, `zh_cn` as `zh-CN`; empty if it is invalid."""
     found = _TAG.fullmatch(tag.strip().partition(".")[0])
     if found is None:
         return ""
@@ -122,7 +122,7 @@ def _detected(text: str) -> str:
     words = [word.lower() for word in _SCRIPTS["latin"].findall(prose)]
     is_order = prose.lstrip()[:1].isascii() and bool(words) and words[0] in _VERBS
     weights["latin"] += is_order
-    # A foreign sentence with English names in it is foreign, unless it is built in English.
+    # A foreign sentence with English names counts as foreign, unless its grammar is English.
     if not is_order and _COMMON["en"].isdisjoint(words):
         rest = {script: weight for script, weight in weights.items() if script != "latin"}
         weights = rest if any(rest.values()) else weights

@@ -24,10 +24,10 @@ _FIELDS_HINT: Final = (
 
 
 class Profile(ProfileFields):
-    """Who plans, for what and how."""
+    """For whom and in which role plans are made."""
 
     def merged(self, other: Profile) -> Profile:
-        """What the other says counts where it says something; constraints are added up."""
+        """Returns a copy with the other's values where it has any; constraints are added."""
         said: dict[str, object] = {
             name: getattr(other, name)
             for name, field in Profile.model_fields.items()
@@ -38,11 +38,11 @@ class Profile(ProfileFields):
         return self.replace(**said)
 
     def render(self) -> str:
-        """The whole profile as text, one fact a line."""
+        """Returns the whole profile as text, one fact per line."""
         return "\n".join(part for part in (self.about(), self.constraints()) if part)
 
     def about(self) -> str:
-        """The profile without its constraints."""
+        """Returns the profile without its constraints."""
         return "\n".join(self._about())
 
     def _about(self) -> Iterator[str]:
@@ -54,7 +54,7 @@ class Profile(ProfileFields):
         yield from _entries("tasks:", self.tasks)
 
     def constraints(self) -> str:
-        """The constraints alone; nothing when there are none."""
+        """Returns the constraints as text; empty if there are none."""
         hard = _entries("hard constraints, the plan keeps every one:", self.hard_constraints)
         soft = _entries("soft constraints, kept where possible:", self.soft_constraints)
         return "\n".join([*hard, *soft])
@@ -67,7 +67,7 @@ def _entries(heading: str, texts: tuple[str, ...]) -> Iterator[str]:
 
 
 def read_profile(path: Path) -> Profile:
-    """A profile from a YAML, JSON or TOML file."""
+    """Reads a profile from a YAML, JSON or TOML file."""
     value = _read(path)
     if isinstance(value, dict) and value.keys() == {"profile"}:
         value = cast("object", value["profile"])
@@ -77,7 +77,7 @@ def read_profile(path: Path) -> Profile:
     try:
         return Profile.model_validate(value)
     except ValidationError as error:
-        raise _told(path, error) from None
+        raise _invalid(path, error) from None
 
 
 def _read(path: Path) -> object:
@@ -85,7 +85,7 @@ def _read(path: Path) -> object:
     reader = readers.get(path.suffix.lower())
     if reader is None:
         hint = "save it as .yaml, .json or .toml"
-        raise Misconfigured(f"{path.name!r} is no kind of file a profile is read from", hint=hint)
+        raise Misconfigured(f"{path.name!r} is not a YAML, JSON or TOML file", hint=hint)
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
@@ -104,7 +104,7 @@ def _toml(path: Path, data: bytes) -> object:
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"{path.name} is not valid TOML: {error}", hint="mend it") from None
+        raise Misconfigured(f"{path.name} is not valid TOML: {error}", hint="correct it") from None
 
 
 def _text(path: Path, data: bytes) -> object:
@@ -114,7 +114,7 @@ def _text(path: Path, data: bytes) -> object:
     return reading.value
 
 
-def _told(path: Path, error: ValidationError) -> Misconfigured:
+def _invalid(path: Path, error: ValidationError) -> Misconfigured:
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0]) if first["loc"] else ""
     if first["type"] == "extra_forbidden":

@@ -1,4 +1,4 @@
-"""Runs somebody else's code under a time limit; its failure is a value."""
+"""Runs foreign code under a time limit; returns a failure instead of raising it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Why there is no result, on one line; `late` when time was up."""
+    """Why there is no result, on one line; `late` after a timeout."""
 
     reason: str
     late: bool = False
 
 
 async def with_timeout(work: Coroutine[Any, Any, T], *, seconds: float, clock: Clock) -> T | Failed:
-    """The result of some work, or why there is none; only our own cancellation is raised."""
+    """Returns the result of some work, or why there is none; raises only our own cancellation."""
     task = asyncio.ensure_future(work)
     alarm = asyncio.ensure_future(clock.sleep(seconds))
     try:
@@ -41,11 +41,11 @@ async def with_timeout(work: Coroutine[Any, Any, T], *, seconds: float, clock: C
 
 
 async def _end(*tasks: asyncio.Future[Any]) -> None:
-    """Cancel what still goes on; who does not heed it is left behind after a moment."""
+    """Cancels tasks; those that do not stop are abandoned after a moment."""
     going = {task for task in tasks if not task.done()}
     for task in going:
         task.cancel()
     if going:
         ended, _ = await asyncio.wait(going, timeout=_GRACE_S)
-        # Looked at, or asyncio would complain that nobody did.
+        # Retrieved, because asyncio warns about exceptions that nobody retrieves.
         _ = [task.exception() for task in ended if not task.cancelled()]

@@ -1,4 +1,4 @@
-"""Shares the tokens of a prompt out between its blocks, and tells what was cut."""
+"""Divides the tokens of a prompt between its blocks, and reports what was cut."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from plansmith.ports import ContextBlock
 Count = Callable[[str], int]
 
 LEFT_OUT: Final = "left out of this context"
-_LONGEST_TOKEN: Final = 64  # characters; a longer text than this a token is cut unread
-_SMALLEST: Final = 8  # tokens of text below which a piece is not worth its marks
+_LONGEST_TOKEN: Final = 64  # characters per token; longer texts are cut before they are counted
+_SMALLEST: Final = 8  # tokens; a shorter piece is not worth its marks
 _MOST_NAMED: Final = 5
 
 
 def rough_count(text: str) -> int:
-    """About how many tokens a text has, rather too many: a third of its bytes."""
+    """Estimates the tokens of a text, rather too many: a third of its bytes."""
     return (len(text.encode("utf-8", "replace")) + 2) // 3
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Blocks that stand together; of rank 0 is what a planner must know."""
+    """Blocks that belong together; rank 0 is essential."""
 
     blocks: tuple[ContextBlock, ...]
     rank: int = 2
@@ -33,7 +33,7 @@ class Part:
 
 
 class Fitted(NamedTuple):
-    """The blocks that found room, as they enter the prompt, and what was cut."""
+    """The blocks that fit, as they enter the prompt, and what was cut."""
 
     blocks: tuple[ContextBlock, ...]
     text: str
@@ -41,7 +41,7 @@ class Fitted(NamedTuple):
 
 
 def fit(parts: Sequence[Part], *, tokens: int, count: Count, missing: Sequence[str] = ()) -> Fitted:
-    """As much of the parts as there is room for: by rank, then in equal shares, in their order."""
+    """Fits parts into a number of tokens: by rank, then in equal shares, in their order."""
     blocks = tuple(block for part in parts for block in part.blocks)
     if sum(len(block.text) for block in blocks) <= tokens * _LONGEST_TOKEN:
         text = rendered(blocks, missing)
@@ -54,14 +54,14 @@ def fit(parts: Sequence[Part], *, tokens: int, count: Count, missing: Sequence[s
         over = count(text) - tokens
         if over <= 0:
             return Fitted(sharing.blocks, text, tuple(sharing.notes))
-        # A joined text may count for more than its parts: try again with less.
+        # The joined text may have more tokens than its parts: try again with fewer.
         slack = max(2 * slack, slack + over)
     notes = (Sentence("context.no_room", tokens=tokens),)
     return Fitted((), "", notes if blocks else ())
 
 
 def rendered(blocks: Sequence[ContextBlock], missing: Sequence[str] = ()) -> str:
-    """Blocks as they stand in a prompt, behind the rule that they are data."""
+    """Returns blocks as prompt text, after the rule that they are data."""
     fences = [fence(block.title, block.text, block.source) for block in blocks]
     if missing:
         named = [label(name)[:60] for name in missing[:_MOST_NAMED]]
@@ -71,7 +71,7 @@ def rendered(blocks: Sequence[ContextBlock], missing: Sequence[str] = ()) -> str
 
 
 def clipped(text: str, *, tokens: int, count: Count, keep_end: bool = False) -> str:
-    """A text cut to a number of tokens, with a line that says how much is missing."""
+    """Cuts a text to a number of tokens; a line says how much is missing."""
     if len(text) <= tokens * _LONGEST_TOKEN and count(text) <= tokens:
         return text
 
@@ -94,7 +94,7 @@ def clipped(text: str, *, tokens: int, count: Count, keep_end: bool = False) -> 
 
 @dataclass
 class _Sharing:
-    """One try to share out an amount of tokens."""
+    """One attempt to divide a number of tokens."""
 
     parts: Sequence[Part]
     tokens: int
@@ -104,14 +104,14 @@ class _Sharing:
     cut: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
-        room = self.tokens - self.count(rendered((), [LEFT_OUT] * (_MOST_NAMED + 1)))
+        left = self.tokens - self.count(rendered((), [LEFT_OUT] * (_MOST_NAMED + 1)))
         taken: dict[int, tuple[ContextBlock, ...]] = {}
         for rank in sorted({part.rank for part in self.parts}):
             group = [at for at, part in enumerate(self.parts) if part.rank == rank]
             needs = [self._need(self.parts[at]) for at in group]
-            for at, share in zip(group, equal_shares(needs, room), strict=True):
+            for at, share in zip(group, equal_shares(needs, left), strict=True):
                 taken[at] = tuple(self._take(self.parts[at], share))
-            room -= sum(self._cost(block) for at in group for block in taken[at])
+            left -= sum(self._cost(block) for at in group for block in taken[at])
         self.blocks = tuple(block for at in sorted(taken) for block in taken[at])
 
     def _need(self, part: Part) -> int:
@@ -131,17 +131,17 @@ class _Sharing:
                 yield block
                 continue
             piece = self._clip(block, left, keep_end=part.newest_last)
-            # What follows is worth less than this: it must not take its place.
+            # Later blocks are less important and must not use the rest.
             left = 0
             if piece is not None:
                 yield piece
 
-    def _clip(self, block: ContextBlock, room: int, *, keep_end: bool) -> ContextBlock | None:
+    def _clip(self, block: ContextBlock, left: int, *, keep_end: bool) -> ContextBlock | None:
         name = f"{block.title} ({block.source})" if block.source else block.title
         marks = self._cost(replace(block, text=""))
         text = ""
-        if room - marks >= _SMALLEST:
-            text = clipped(block.text, tokens=room - marks, count=self.count, keep_end=keep_end)
+        if left - marks >= _SMALLEST:
+            text = clipped(block.text, tokens=left - marks, count=self.count, keep_end=keep_end)
         if not text:
             self.cut.append(name)
             self.notes.append(Sentence("context.lack_of_room", name=label(name)))
@@ -154,10 +154,10 @@ class _Sharing:
         return replace(block, text=text)
 
 
-def equal_shares(needs: Sequence[int], room: int) -> list[int]:
-    """What each gets of a room: what it needs, and no more than others that need more."""
+def equal_shares(needs: Sequence[int], left: int) -> list[int]:
+    """Returns what each gets: what it needs, or an equal share of what is left."""
     shares = [0] * len(needs)
-    left = max(room, 0)
+    left = max(left, 0)
     order = sorted(range(len(needs)), key=needs.__getitem__)
     for place, at in enumerate(order):
         shares[at] = min(needs[at], left // (len(order) - place))

@@ -1,1 +1,1 @@
-"""Reads plans out of any text, however badly written."""
+"""Reads plans from any text, however badly written."""

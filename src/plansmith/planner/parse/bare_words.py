@@ -1,4 +1,4 @@
-"""Unquoted text in malformed JSON: where a bare word ends, and what it means."""
+"""Reads unquoted text in malformed JSON: where a bare word ends, and what it means."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from plansmith.planner.parse.quotes import Role
 
 _STOP = re.compile(r"[,，;\n\"“”{}\[\]｛｝［］():：`]|//|/\*|(?<=\s)#")
 _KEY_END = re.compile(r"[:：=,，\n\"'“”{}\[\]｛｝［］`]")
-# The first quote after a bare word, when it hangs on the word's end.
+# The first quote after a bare word, if it directly follows the word.
 _HANGING_QUOTE = re.compile(r"(?:[^\"\\\n]|\\.){1,400}(?<![\s,{\[:])\"")
 _COMMA = re.compile(",")
 _BALANCED: Final = {"{": "}", "[": "]", "(": ")"}
@@ -37,7 +37,7 @@ _JSON_WORD = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """An unquoted value and where the text goes on; empty when a character was skipped."""
+    """An unquoted value and where it ends; `empty` if only a character was skipped."""
 
     value: Json
     end: int
@@ -46,7 +46,7 @@ class Word:
 
 
 def bare_word(text: str, start: int, end: int, role: Role, *, closing: bool) -> Word:
-    """The unquoted value at a place; `closing` says that a parenthesis may end it."""
+    """Reads the unquoted value at a place; `closing` if a parenthesis may end it."""
     found = SIMPLE_CALL.match(text, start, end)
     if found:
         return Word(_argument(found[1]), found.end())
@@ -82,7 +82,7 @@ def _meaning(word: str, end: int, *, hanging: bool) -> Word:
 
 
 def call_around(text: str, start: int, end: int) -> int:
-    """Where the argument of a call around a container starts, else 0."""
+    """Returns where the argument of a call around a container starts, else 0."""
     found = CALL.match(text, start, end)
     if not found:
         return 0
@@ -91,7 +91,7 @@ def call_around(text: str, start: int, end: int) -> int:
 
 
 def _lost_opening(text: str, start: int, end: int, role: Role) -> int:
-    """Where a string ends that has a closing quote but no opening one, else 0."""
+    """Returns where a string without an opening quote ends, else 0."""
     found = _HANGING_QUOTE.match(text, start, end)
     if found is None or role is Role.ROOT or (role is Role.ITEM and "," in found[0]):
         return 0
@@ -119,7 +119,7 @@ def _word_end(text: str, start: int, end: int, role: Role, closing: bool) -> int
 
 
 def _passed(text: str, start: int, end: int, found: re.Match[str], role: Role) -> int:
-    """Where a word goes on behind a sign that could end it, else 0."""
+    """Returns where a word continues after a character that might end it, else 0."""
     at, sign = found.start(), found[0]
     if sign in _BALANCED and at > start:
         close = text.find(_BALANCED[sign], at, min(end, at + _LONGEST_BRACKET))
@@ -136,7 +136,7 @@ def _passed(text: str, start: int, end: int, found: re.Match[str], role: Role) -
 
 
 def bare_key(text: str, start: int, end: int) -> tuple[str, int]:
-    """The unquoted key at a place, and where the text goes on."""
+    """Reads the unquoted key at a place; returns it and where it ends."""
     found = _KEY_END.search(text, start, end)
     stop = found.start() if found else end
     hanging = start < stop < end and text[stop] in "\"'“”" and not text[stop - 1].isspace()

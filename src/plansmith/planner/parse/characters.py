@@ -66,7 +66,7 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\s\S]|\Z)")
 _WORD = re.compile(r"[A-Za-z]+")
 _REGEX_CLASSES = frozenset("dDwWsSBAzZpPhHRXGkKNQECvxuU")
 _KEPT = frozenset(".()[]{}*+?^$|-%_&#~,;:!<>=@ ")
-# Commands whose first letter is also a JSON escape: "\theta" is no tab before "heta".
+# LaTeX commands whose first letter is also a JSON escape: "\theta" is not a tab and "heta".
 _LATEX = frozenset([
     "bar", "begin", "beta", "big", "bigg", "binom", "bmod", "boldsymbol", "bot", "boxed", "bullet",
     "flat", "forall", "frac", "nabla", "neg", "neq", "ngeq", "nleq", "notin", "nu", "nsubseteq",
@@ -80,7 +80,7 @@ _CALL_COST: Final = 16
 
 
 def bare_value(word: str) -> Json:
-    """What an unquoted word means: a number, a literal, or its own text."""
+    """Returns the meaning of an unquoted word: a number, a literal, or its own text."""
     lowered = word.lower()
     if lowered in _LITERALS and (len(lowered) <= len("false") and lowered != "nan"):
         return _LITERALS[lowered]
@@ -90,7 +90,7 @@ def bare_value(word: str) -> Json:
 
 
 def number(word: str) -> int | float | str:
-    """A finite number when the word is one, else the word itself."""
+    """Returns a finite number if the word is one, else the word itself."""
     found = _NUMBER.fullmatch(word)
     if found:
         whole = "." not in word and "e" not in word and "E" not in word
@@ -107,20 +107,20 @@ def number(word: str) -> int | float | str:
 
 
 def after_gap(text: str, position: int, end: int) -> int:
-    """The next place that is neither white space nor a comment."""
+    """Returns the next place that is neither white space nor a comment."""
     found = GAP.match(text, position, end)
     return found.end() if found else position
 
 
 def closers_of(quote: str) -> str:
-    """The characters that may close a string which `quote` opened."""
+    """Returns the characters that may close a string which `quote` opened."""
     if quote in "\"'":
         return quote
     return DOUBLE if quote in DOUBLE else SINGLE
 
 
 def unescape(raw: str) -> str:
-    """The text of a string's inside: JSON escapes resolved, foreign backslashes kept."""
+    """Resolves the JSON escapes of a string; keeps other backslashes."""
     if "\\" not in raw:
         return clean(raw)
     parts: list[str] = []
@@ -149,7 +149,7 @@ def _escaped(raw: str, found: re.Match[str]) -> str:
 
 
 def clean(text: str) -> str:
-    """The text with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
+    """Joins surrogate pairs, and replaces lone surrogates by U+FFFD."""
     if text.isascii() or not SURROGATE.search(text):
         return text
     joined = _PAIR.sub(
@@ -167,7 +167,7 @@ _GUARDED = json.JSONDecoder(parse_constant=_no_value, parse_float=number)
 
 
 class Source:
-    """A text, with how many of its characters may still be looked at more than once."""
+    """A text, and how many of its characters may still be read again."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -179,13 +179,13 @@ class Source:
         return _GUARDED if _BIG_NUMBER.search(self.text) else _PLAIN
 
     def strict_at(self, start: int) -> tuple[Json, int] | None:
-        """The well-formed container at a place and its end, or nothing."""
+        """Returns the well-formed container at a place and its end, or None."""
         if self._patience < 0:
             return None
         try:
             value, end = self._decoder.raw_decode(self.text, start)
         except json.JSONDecodeError as error:
-            # The error counts the lines before it; an unclosed string was searched to the end.
+            # The error message counts lines from the start; an unclosed string was read to the end.
             far = len(self.text) if error.msg.startswith("Unterminated") else error.pos
             self._patience -= far + _CALL_COST
             return None
@@ -195,12 +195,12 @@ class Source:
         return _scrubbed(value, self.text[start:end]), end
 
     def whole(self) -> Json:
-        """The value of a text that is one JSON document; ValueError when it is not."""
+        """Parses the text as one JSON document; raises ValueError if it is not."""
         return _scrubbed(self._decoder.decode(self.text), self.text)
 
 
 def _scrubbed(value: Json, text: str) -> Json:
-    """The value without lone surrogates, which could not be written as UTF-8."""
+    """Returns the value without lone surrogates, which UTF-8 cannot hold."""
     if "\\ud" not in text and "\\uD" not in text and (text.isascii() or not SURROGATE.search(text)):
         return value
     holder: list[Json] = [value]

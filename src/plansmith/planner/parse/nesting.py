@@ -1,4 +1,4 @@
-"""The open brackets of malformed JSON, and what a closing bracket that fits none of them means."""
+"""Keeps the open brackets of malformed JSON, and interprets unexpected closing brackets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WINDOW: Final = 80
 
 
 class TooDeep(Exception):
-    """The value is nested beyond what Python code can walk."""
+    """The value is nested too deeply for Python code."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Frame:
     doubled: bool = False
 
     def value(self, *, cut: bool) -> Json:
-        """The container's value; braces around plain items are a set, so a list."""
+        """Returns the container's value; braces around plain items are read as a list."""
         if self.kind == "{":
             if not self.named and self.items and not (cut and len(self.items) == 1):
                 return self.items
@@ -44,7 +44,7 @@ class Frame:
         return self.items
 
     def assign(self, value: Json) -> None:
-        """Give the pending key its value."""
+        """Assigns a value to the pending key."""
         key, self.key = self.key or "", None
         self.comma = False
         if self.dropping:
@@ -60,7 +60,7 @@ class Frame:
 
 
 class Nesting:
-    """The stack of open containers, and the outermost value once it is known."""
+    """The stack of open containers, and the outermost value."""
 
     def __init__(self) -> None:
         self.stack: list[Frame] = []
@@ -74,20 +74,20 @@ class Nesting:
         self.opened[kind] += 1
 
     def close(self, *, cut: bool) -> None:
-        """Close the innermost container and hand it to the one around it."""
+        """Closes the innermost container and puts it into the one around it."""
         frame = self._pop()
         if frame.key is not None:
             frame.assign(None)
         self.put(frame.value(cut=cut))
 
     def drop(self) -> None:
-        """Forget an innermost container that nothing was put into, unless a key needs it."""
+        """Drops an empty innermost container, unless a key needs a value."""
         frame = self._pop()
         if self.stack[-1].key is not None:
             self.put(frame.value(cut=False))
 
     def put(self, value: Json) -> None:
-        """Add a value to the innermost container."""
+        """Adds a value to the innermost container."""
         if not self.stack:
             self.root = value
             return
@@ -106,7 +106,7 @@ class Nesting:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A closer in the text, with what stands around it."""
+    """A closing bracket in the text, with its surroundings."""
 
     text: str
     at: int
@@ -114,27 +114,27 @@ class Place:
 
     @property
     def before(self) -> str:
-        """The last character before the closer that is not white space."""
+        """The last character before the bracket that is not white space."""
         return self.text[max(0, self.at - _WINDOW) : self.at].rstrip()[-1:]
 
     def next(self) -> tuple[str, int]:
-        """The first character after the closer, and where the text goes on behind it."""
+        """Returns the first character after the bracket, and the place after it."""
         follow = after_gap(self.text, self.at + 1, self.end)
         return (self.text[follow], follow + 1) if follow < self.end else ("", follow)
 
     def goes_on(self) -> bool:
-        """Whether a comma and a quoted key follow the closer."""
+        """Whether a comma and a quoted key follow the bracket."""
         char, follow = self.next()
         return char == "," and bool(QUOTED_KEY.match(self.text, follow, self.end))
 
     def next_object(self) -> bool:
-        """Whether a comma and an opening brace follow the closer."""
+        """Whether a comma and an opening brace follow the bracket."""
         char, follow = self.next()
         return char == "," and self.text.startswith("{", after_gap(self.text, follow, self.end))
 
 
 def is_typo(place: Place, stack: Sequence[Frame], kind: str) -> bool:
-    """Whether a wrong closer stands for the right one of the innermost container."""
+    """Whether a wrong closing bracket was meant to close the innermost container."""
     if len(stack) < 2 or stack[-2].kind != kind:
         return False
     if kind == "[":
@@ -144,7 +144,7 @@ def is_typo(place: Place, stack: Sequence[Frame], kind: str) -> bool:
 
 
 def is_extra(place: Place, nest: Nesting) -> bool:
-    """Whether a wrong closer is one too many, because the innermost container goes on."""
+    """Whether a closing bracket is superfluous, because the innermost container continues."""
     top = nest.stack[-1]
     if place.before != place.text[place.at] or top.kind == "(":
         return False

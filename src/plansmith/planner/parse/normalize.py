@@ -1,4 +1,4 @@
-"""Brings steps written in other words into the plan language, and notes each change."""
+"""Translates steps with other field names into the plan language; notes each change."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class Shape:
-    """Reads steps generously; `notes` has a problem for everything it changed or left out."""
+    """Reads steps tolerantly; `notes` has a problem for everything changed or left out."""
 
     def __init__(self) -> None:
         self.notes: list[Problem] = []
@@ -55,7 +55,7 @@ class Shape:
         self._taken: set[str] = set()
 
     def head(self, value: dict[str, Json]) -> dict[str, Json]:
-        """The fields of the plan itself."""
+        """Returns the fields of the plan itself."""
         fields: dict[str, Json] = {}
         for name, each in value.items():
             known = _PLAN_ALIASES.get(name, name)
@@ -67,7 +67,7 @@ class Shape:
         return fields
 
     def step(self, value: Json, place: int) -> dict[str, Json] | None:
-        """One step in the plan language's own words, or None with a problem."""
+        """Returns one step in the plan language, or None with a problem."""
         if not isinstance(value, dict):
             message = Sentence("ps.entry_no_step", place=place, text=repr(str(value)[:80]))
             hint = Sentence("hint.as_object")
@@ -83,9 +83,9 @@ class Shape:
         return fields
 
     def settle(self, steps: list[dict[str, Json]]) -> list[Json]:
-        """The steps with their references in order, once all ids are known."""
+        """Returns the steps with corrected references, once all ids are known."""
         ids = {str(step["id"]) for step in steps}
-        return [self._settled(step, ids) for step in steps]
+        return [self._with_references(step, ids) for step in steps]
 
     def _known_fields(self, value: dict[str, Json], place: int) -> dict[str, Json]:
         fields: dict[str, Json] = {}
@@ -102,13 +102,13 @@ class Shape:
         return fields
 
     def _kind_from_fields(self, fields: dict[str, Json], kind: str) -> dict[str, Json]:
-        """A kind we do not have: what the fields say counts more."""
-        told = kind_of({name: each for name, each in fields.items() if name != "kind"})
-        if told is None:
+        """Replaces an unknown kind by the kind that the fields imply."""
+        implied = kind_of({name: each for name, each in fields.items() if name != "kind"})
+        if implied is None:
             return {}
-        message = Sentence("ps.kind_read_as", kind=str(kind), known=told)
+        message = Sentence("ps.kind_read_as", kind=str(kind), known=implied)
         self._note(message, step=str(fields["id"]), path=("kind",))
-        return {"kind": told}
+        return {"kind": implied}
 
     def _inner(self, value: Json, place: int) -> Json:
         if not isinstance(value, dict):
@@ -139,7 +139,7 @@ class Shape:
         self._taken.add(free)
         return free
 
-    def _settled(self, step: dict[str, Json], ids: set[str]) -> dict[str, Json]:
+    def _with_references(self, step: dict[str, Json], ids: set[str]) -> dict[str, Json]:
         name = str(step["id"])
         after = step.get("after")
         if after is not None:
@@ -150,7 +150,7 @@ class Shape:
                 step[field] = self._references(step[field], ids, name, (field,))
         each = step.get("each")
         if isinstance(each, dict):
-            step["each"] = self._settled({"id": f"{name}_each", **each}, ids | {"item"})
+            step["each"] = self._with_references({"id": f"{name}_each", **each}, ids | {"item"})
         return step
 
     def _references(self, value: Json, ids: set[str], step: str, path: Path) -> Json:
@@ -170,7 +170,7 @@ class Shape:
         }
 
     def _reference(self, value: dict[str, Json], step: str, path: Path) -> Json:
-        """A reference with an id that was renamed, or with its path written as text."""
+        """Corrects a reference with a renamed id, or with its path written as text."""
         source, inside = value[FROM], value.get(PATH)
         if isinstance(source, (int, str)) and not isinstance(source, bool):
             found = pieces("{{" + str(source) + "}}")[0]
@@ -186,7 +186,7 @@ class Shape:
         return value
 
     def _text(self, text: str, ids: set[str], step: str, path: Path) -> str:
-        """A text in which `${step.key}` means a reference, when there is such a step."""
+        """Rewrites `${step.key}` as a reference, if there is such a step."""
 
         def rewrite(match: re.Match[str]) -> str:
             source = self._renamed.get(match[1], match[1])
@@ -211,16 +211,16 @@ class Shape:
 
 
 class Assigned(NamedTuple):
-    """A plan whose steps all name somebody, and a note for each that did not."""
+    """A plan whose steps all name an agent, and a note for each that did not."""
 
     plan: Plan
     problems: list[Problem]
 
 
 def assigned(plan: Plan, agents: Sequence[AgentSpec], *, tags: bool = False) -> Assigned:
-    """The plan with steps that name nobody given to the first agent there is.
+    """Gives steps without an agent to the first agent.
 
-    Where names are `tags`, one that is no agent's says what kind of step it is, and stays a word.
+    With `tags`, a name that belongs to no agent is the kind of step, and stays in the task's text.
     """
     usable = {each.name.lower(): each.name for each in agents if each.enabled and not each.hidden}
     notes: list[Problem] = []
@@ -240,7 +240,7 @@ def assigned(plan: Plan, agents: Sequence[AgentSpec], *, tags: bool = False) -> 
 
 
 def _field_name(name: str, kind: str | None, value: dict[str, Json]) -> str:
-    """The field of the plan language that a field of this name stands for."""
+    """Returns the plan-language name of a field."""
     if name in _FIELDS:
         return name
     if name == "name" and kind in _NAMED:
@@ -252,7 +252,7 @@ def _field_name(name: str, kind: str | None, value: dict[str, Json]) -> str:
 
 
 def _path(text: str | int) -> list[Json]:
-    """A path that was written as text, such as `items[0].title`."""
+    """Reads a path that was written as text, such as `items[0].title`."""
     if isinstance(text, int):
         return [text]
     found = pieces("{{x." + text.removeprefix("$").removeprefix(".") + "}}")[0]

@@ -27,7 +27,7 @@ from plansmith.planner.parse.characters import (
 
 
 class Role(Enum):
-    """What a string is for; it decides what may follow its closing quote."""
+    """What a string is used for; it decides what may follow the closing quote."""
 
     KEY = auto()
     VALUE = auto()
@@ -36,26 +36,26 @@ class Role(Enum):
 
 
 class Verdict(Enum):
-    """What one quote inside a string is."""
+    """The meaning of one quote inside a string."""
 
     END = auto()
     INNER = auto()
-    NEXT = auto()  # it opens the next string: this one lost its closing quote
+    NEXT = auto()  # opens the next string: this one lost its closing quote
 
 
 @dataclass(slots=True)
 class Reading:
-    """A string as read, where the text goes on, and whether it had to be mended."""
+    """A string, where it ends, and whether it had to be repaired."""
 
     text: str
     end: int
-    mended: bool = False
+    repaired: bool = False
     cut: bool = False
 
 
 @dataclass(slots=True)
 class _Scan:
-    """One string under way: its place, its closing quotes and the inner quotes met so far."""
+    """A string that is being read: its place, its quotes, and the inner quotes so far."""
 
     start: int
     quote: str
@@ -77,7 +77,7 @@ _OPEN_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _ITEM_STOP = re.compile(r"[,，\]}\n+]|/\*")
 _FIELD_STOP = re.compile(r"[,，}\]\n+]")
 _KEY_STOP = re.compile(r"[:：,}\n]")
-# What lies between the end of one field and the key of the next, and nothing else.
+# The text between the end of one field and the key of the next.
 _STRUCTURE = re.compile(r"(?:\s*[}\]])*\s*(?:[,，]|\n)\s*(?:[{\[]\s*)*")
 _MAX_RUN: Final = 200
 
@@ -92,13 +92,13 @@ class Strings:
         self._source = source
 
     def read(self, start: int, role: Role) -> Reading:
-        """The string whose opening quote stands at `start`."""
+        """Reads the string whose opening quote is at `start`."""
         text = self.text
         quote = text[start]
         if _TRIPLE.match(text, start):
             close = text.find(text[start : start + 3], start + 3, self.end)
             if close > start + 3:
-                return Reading(unescape(text[start + 3 : close]), close + 3, mended=True)
+                return Reading(unescape(text[start + 3 : close]), close + 3, repaired=True)
         doubled = self._doubled(start, role)
         scan = _Scan(start + 1 + doubled, quote, role, _PATTERNS[quote], doubled=doubled)
         if doubled:
@@ -106,7 +106,7 @@ class Strings:
             tail = reading.end
             if tail < self.end and text[tail] == quote and text[tail - 1] == quote:
                 reading.end += 1
-            reading.mended = True
+            reading.repaired = True
             return reading
         return self._scan(scan)
 
@@ -128,7 +128,7 @@ class Strings:
                 return self._unclosed(scan)
             verdict = Verdict.END if self._source.budget < 0 else self._judge(scan, stop)
             if verdict is Verdict.END:
-                return Reading(unescape(text[scan.start : stop]), stop + 1, mended=scan.inner > 0)
+                return Reading(unescape(text[scan.start : stop]), stop + 1, repaired=scan.inner > 0)
             if verdict is Verdict.NEXT:
                 return self._before(scan, stop)
             if not scan.inner:
@@ -137,7 +137,7 @@ class Strings:
             position = stop + 1
 
     def _before(self, scan: _Scan, stop: int) -> Reading:
-        """The string ended before the separator in front of the quote at `stop`."""
+        """Ends the string before the separator in front of the quote at `stop`."""
         cut = self._structure(scan, stop) if scan.role is Role.VALUE else -1
         if scan.role is Role.KEY:
             cut = self.text.find(":", scan.start, stop)
@@ -145,10 +145,10 @@ class Strings:
             cut = self._back(scan, stop)
             if cut > scan.start and self.text[cut - 1] in ",，:：+":
                 cut = self._back(scan, cut - 1)
-        return Reading(unescape(self.text[scan.start : cut].rstrip()), cut, mended=True)
+        return Reading(unescape(self.text[scan.start : cut].rstrip()), cut, repaired=True)
 
     def _judge(self, scan: _Scan, at: int) -> Verdict:
-        """What the quote at `at` is, by the text around it."""
+        """Decides what the quote at `at` is, by the text around it."""
         follow = self._skip(at + 1)
         if follow >= self.end or self.text.startswith(("```", "~~~"), follow):
             return Verdict.END
@@ -177,12 +177,12 @@ class Strings:
         return Verdict.END if char in OPENING_QUOTES and scan.inner % 2 == 0 else Verdict.INNER
 
     def _lost_key_end(self, scan: _Scan, at: int) -> bool:
-        """Whether a whole field was taken for a key, because the key lost its closing quote."""
+        """Whether a key lost its closing quote, so that a whole field was read as key."""
         fresh = self._before_char(scan, at) == "," and QUOTED_KEY.match(self.text, at, self.end)
         return bool(fresh) and ":" in self.text[scan.start : min(at, scan.start + _MAX_RUN)]
 
     def _after_comma(self, scan: _Scan, position: int) -> Verdict:
-        """Whether the text after a comma goes on as a value of this kind would."""
+        """Whether the text after a comma can follow a value of this kind."""
         if scan.role is not Role.VALUE:
             return Verdict.END
         follow = self._skip(position)
@@ -197,7 +197,7 @@ class Strings:
         text, end = self.text, self.end
         if ELLIPSIS.match(text, follow, end) or BARE_KEY.match(text, follow, end):
             return Verdict.END
-        # A word that is no key but stands before a quoted key is noise between two fields.
+        # A word before a quoted key that is no key itself is noise.
         return Verdict.END if self._noise_before_key(follow) else Verdict.INNER
 
     def _noise_before_key(self, position: int) -> bool:
@@ -205,7 +205,7 @@ class Strings:
         return bool(word and QUOTED_KEY.match(self.text, word.end(), self.end))
 
     def _before_closer(self, scan: _Scan, at: int, follow: int) -> Verdict:
-        """Whether a closer after the quote closes a container, not a bracket in the string."""
+        """Whether a closing bracket after the quote closes a container, not one in the string."""
         kind = CLOSERS[self.text[follow]]
         inside = self._open_inside(scan, at, kind)
         if kind == "(" and not self.opened.get("("):
@@ -232,14 +232,14 @@ class Strings:
         )
 
     def _open_inside(self, scan: _Scan, at: int, kind: str) -> bool:
-        """Whether a bracket of this kind was opened in the string and is not closed yet."""
+        """Whether a bracket of this kind was opened in the string and is still open."""
         close = {"{": "}", "[": "]", "(": ")"}[kind]
         self._source.budget -= at - scan.start
         opened = self.text.count(kind, scan.start, at)
         return opened > self.text.count(close, scan.start, at)
 
     def _before_word(self, scan: _Scan, at: int, follow: int) -> Verdict:
-        """A quote before plain text or another quote: inner, lost, or followed by no comma."""
+        """Decides on a quote before plain text or another quote."""
         text, char = self.text, self.text[follow]
         if self._opens_next(scan, at):
             return Verdict.NEXT
@@ -286,7 +286,7 @@ class Strings:
         return beyond >= self.end or text[beyond] in COMMAS or text[beyond] in CLOSERS
 
     def _structure(self, scan: _Scan, at: int) -> int:
-        """Where the run of closers, commas and openers before a quote starts, else -1."""
+        """Returns where the brackets and commas before a quote start, else -1."""
         window = self.text[max(scan.start, at - _MAX_RUN) : at]
         self._source.budget -= len(window)
         kept = len(window.rstrip(" \t\r\n,，{}[]"))
@@ -298,11 +298,11 @@ class Strings:
         return at - len(window) + kept if _STRUCTURE.fullmatch(window, kept) else -1
 
     def _unclosed(self, scan: _Scan) -> Reading:
-        """No quote closed the string: cut it where its container goes on, or take the rest."""
+        """Ends a string without closing quote where its container continues, or at the end."""
         text = self.text
         if scan.role is Role.VALUE and scan.inner % 2 == 1 and self._looks_closed(scan.first_inner):
             raw = text[scan.start : scan.first_inner]
-            return Reading(unescape(raw), scan.first_inner + 1, mended=True)
+            return Reading(unescape(raw), scan.first_inner + 1, repaired=True)
         tail = self.end
         while tail > scan.start and text[tail - 1].isspace():
             tail -= 1
@@ -310,12 +310,12 @@ class Strings:
         if scan.role is Role.KEY or (closed and scan.role is not Role.ROOT):
             stop = self._stop(scan)
             if stop < self.end:
-                return Reading(unescape(text[scan.start : stop].rstrip()), stop, mended=True)
+                return Reading(unescape(text[scan.start : stop].rstrip()), stop, repaired=True)
         raw = _OPEN_ESCAPE.sub("", text[scan.start : self.end])
-        return Reading(unescape(raw), self.end, mended=True, cut=True)
+        return Reading(unescape(raw), self.end, repaired=True, cut=True)
 
     def _ends_container(self, scan: _Scan, at: int) -> bool:
-        """Whether the last character belongs to the containers around, not to the string."""
+        """Whether the last character belongs to a container, not to the string."""
         char = self.text[at]
         if char in CLOSERS:
             return not self._open_inside(scan, at, CLOSERS[char])
@@ -326,7 +326,7 @@ class Strings:
         return not self.text[at - 1].isspace() and after.isspace()
 
     def _stop(self, scan: _Scan) -> int:
-        """The first place at which the container of an unclosed string goes on."""
+        """Returns the first place where the container of an unclosed string continues."""
         patterns = {Role.KEY: _KEY_STOP, Role.VALUE: _FIELD_STOP}
         pattern = patterns.get(scan.role, _ITEM_STOP)
         for found in pattern.finditer(self.text, scan.start, self.end):
@@ -358,7 +358,7 @@ class Strings:
         return self.text[position - 1] if position > scan.start else ""
 
     def _back(self, scan: _Scan, at: int) -> int:
-        """The end of the text before white space and comments in front of a place."""
+        """Returns the end of the text before white space and comments."""
         text, position = self.text, at
         while position > scan.start:
             if text[position - 1].isspace():

@@ -1,4 +1,4 @@
-"""Finds the JSON value in a text, and reads it however badly it is written."""
+"""Finds the JSON value in a text, and reads it even if it is malformed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FLAWS_TO_DOUBT: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A value found in a text, and what speaks for it."""
+    """A value found in a text, and what is needed to rank it."""
 
     value: Json
     start: int
@@ -54,7 +54,7 @@ class Candidate:
 
 
 class Scanner:
-    """Walks a text once and reads a value at every opening bracket outside other values."""
+    """Scans a text once, and reads a value at every opening bracket outside other values."""
 
     def __init__(self, source: Source) -> None:
         self.text = source.text
@@ -67,7 +67,7 @@ class Scanner:
         self._thinking = False
 
     def candidates(self) -> list[Candidate]:
-        """All values in the order of the text; those of a closed thought are marked."""
+        """Returns all values in the order of the text; marks those inside a thought."""
         found: list[Candidate] = []
         position = stray = 0
         opened = False
@@ -86,11 +86,11 @@ class Scanner:
             else:
                 found.extend(self._at(mark.start()))
             position = max(position, found[-1].end if found else 0)
-        # A thought that was closed but never opened began with the text.
+        # A thought that is closed but never opened starts with the text.
         return [replace(one, thought=one.thought or one.start < stray) for one in found]
 
     def _at_fence(self, mark: re.Match[str]) -> int:
-        """Open or close a fence; the place after the mark and its language."""
+        """Opens or closes a code fence; returns the place after it and its language."""
         if self._fence:
             self._fence = ""
             return mark.end()
@@ -100,18 +100,18 @@ class Scanner:
         return mark.end() + (len(info[1]) if info and info[1] else 0)
 
     def _tuple(self, position: int) -> Iterator[Candidate]:
-        """A fence may hold a Python tuple; elsewhere parentheses are prose."""
+        """Reads a Python tuple at the start of a fence; elsewhere parentheses are prose."""
         if self._fence and _TUPLE_START.match(self.text, position):
             yield from self._at(position)
 
     def _at(self, start: int) -> Iterator[Candidate]:
-        mended = self._strict(start)
-        if mended is None:
-            mended = self._mended(start)
-        if mended is None:
+        found = self._strict(start)
+        if found is None:
+            found = self._tolerant(start)
+        if found is None:
             return
         one = Candidate(
-            mended.value, start, mended.end, mended.flaws, mended.closed,
+            found.value, start, found.end, found.flaws, found.closed,
             bool(self._fence), self._code, self._thinking,
         )  # fmt: skip
         if self._swallowed_prose(one):
@@ -123,7 +123,7 @@ class Scanner:
         yield one
 
     def _swallowed_prose(self, one: Candidate) -> bool:
-        """Whether a stray bracket of the prose ate the rest of the text."""
+        """Whether a stray bracket in prose was read as a value up to the end."""
         if one.closed or one.fenced or self._retries >= _MAX_RETRIES:
             return False
         return bool(_BARE_START.match(self.text, one.start + 1))
@@ -134,7 +134,7 @@ class Scanner:
             return None
         return Repaired(*found)
 
-    def _mended(self, start: int) -> Repaired | None:
+    def _tolerant(self, start: int) -> Repaired | None:
         try:
             return TolerantParser(self._source, start, self._limit(start)).read()
         except TooDeep:
@@ -144,7 +144,7 @@ class Scanner:
         return None
 
     def _limit(self, start: int) -> int:
-        """The end of the fenced block around a place, else the end of the text."""
+        """Returns the end of the fenced block around a place, else the end of the text."""
         if not self._fence:
             return len(self.text)
         line = re.compile(rf"\n[ \t]*{self._fence}").search(self.text, start)
@@ -152,13 +152,13 @@ class Scanner:
 
 
 def _goes_on(text: str, end: int) -> bool:
-    """Whether another field follows an object that is closed already."""
+    """Whether another field follows an object that is already closed."""
     comma = text.find(",", end, end + 80)
     return comma >= 0 and not text[end:comma].strip() and bool(QUOTED_KEY.match(text, comma + 1))
 
 
 def only_gap(text: str, start: int, end: int) -> bool:
-    """Whether nothing but white space, commas and comments lies between two places."""
+    """Whether only white space, commas and comments are between two places."""
     position = start
     while position < end:
         found = GAP.match(text, position, end)
@@ -172,7 +172,7 @@ def only_gap(text: str, start: int, end: int) -> bool:
 
 
 def read_json(text: str, *, fits: Fits | None = None) -> Json:
-    """The JSON value in a text; among several the one that fits best."""
+    """Returns the JSON value in a text; among several, the one that fits best."""
     try:
         return Source(text).whole()
     except (ValueError, RecursionError):
@@ -195,7 +195,7 @@ def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
         return whole[0]
     scanner = Scanner(Source(text))
     found = scanner.candidates()
-    # Quotes with backslashes may also stand in the prose around a proper value.
+    # Quotes with backslashes may also be in the prose around a valid value.
     if scanner.escaped and not again and not any(one.fenced and not one.flaws for one in found):
         raise Escaped
     if found:
@@ -206,7 +206,7 @@ def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
 
 
 def _whole(text: str) -> list[Json] | None:
-    """The value of a text that is one quoted string, pattern or list of fields as a whole."""
+    """Returns the value of a text that as a whole is a quoted string or a list of fields."""
     body = text.strip()
     if REGEX_LITERAL.fullmatch(body):
         return [body]
@@ -214,8 +214,8 @@ def _whole(text: str) -> list[Json] | None:
         return None
     if QUOTED_KEY.match(body):
         return [TolerantParser(Source("{" + body)).read().value]
-    mended = TolerantParser(Source(body)).read()
-    return [mended.value] if not body[mended.end :].strip(" \n\t,;") else None
+    found = TolerantParser(Source(body)).read()
+    return [found.value] if not body[found.end :].strip(" \n\t,;") else None
 
 
 def _choose(text: str, found: Sequence[Candidate], fits: Fits | None) -> Candidate:
@@ -228,7 +228,7 @@ def _choose(text: str, found: Sequence[Candidate], fits: Fits | None) -> Candida
 
 
 def _groups(text: str, found: Sequence[Candidate]) -> list[Candidate]:
-    """Values that follow each other without a word between them are one list."""
+    """Groups values with no word between them; they are one list."""
     groups: list[list[Candidate]] = []
     for one in found:
         last = groups[-1][-1] if groups else None
@@ -243,16 +243,16 @@ def _groups(text: str, found: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _joined(group: Sequence[Candidate], *, alone: bool) -> Candidate:
-    """One list of the values that have something in them; a footnote beside fields has not."""
+    """Joins values into one list, without empty ones."""
     most = max(_substance(one.value) for one in group)
     least = 1 if alone else most
     full = [one for one in group if _substance(one.value) >= max(1, least)]
     if len(full) < 2:
         return full[0] if full else group[0]
     first = full[0]
-    seamless = all(left.end == right.start for left, right in pairwise(full))
-    if seamless and all(isinstance(one.value, list) for one in full):
-        return full[-1]  # an array right behind an array is a second attempt
+    adjacent = all(left.end == right.start for left, right in pairwise(full))
+    if adjacent and all(isinstance(one.value, list) for one in full):
+        return full[-1]  # an array directly after an array is a second attempt
     return Candidate(
         [one.value for one in full], first.start, full[-1].end, sum(one.flaws for one in full),
         full[-1].closed, first.fenced, first.code, first.thought,
@@ -260,7 +260,7 @@ def _joined(group: Sequence[Candidate], *, alone: bool) -> Candidate:
 
 
 def _merit(one: Candidate) -> tuple[bool, bool, bool, int, bool]:
-    """What speaks for a candidate, most important first; ties go to the earlier one."""
+    """Ranks a candidate, most important criterion first; ties go to the earlier one."""
     substance = _substance(one.value)
     return (
         not one.thought,
@@ -272,7 +272,7 @@ def _merit(one: Candidate) -> tuple[bool, bool, bool, int, bool]:
 
 
 def _substance(value: Json) -> int:
-    """0 for an empty container, 1 for a list of plain values, 2 for anything with fields."""
+    """Returns 0 for an empty container, 1 for a list of plain values, 2 if there are fields."""
     if isinstance(value, dict):
         return 2 if value else 0
     if not isinstance(value, list) or not value:
@@ -281,7 +281,7 @@ def _substance(value: Json) -> int:
 
 
 def _bare(text: str) -> Json:
-    """The value of a text without brackets: a word, a number, or a list of them."""
+    """Returns the value of a text without brackets: a word, a number, or a list of them."""
     body = _unfenced(text).strip()
     if GROUPED.fullmatch(body):
         return number(body.replace(",", ""))
@@ -291,13 +291,13 @@ def _bare(text: str) -> Json:
     words = position = 0
     source = Source(body)
     while position < len(body):
-        mended = TolerantParser(source, position).read()
-        piece = body[position : mended.end]
+        found = TolerantParser(source, position).read()
+        piece = body[position : found.end]
         quoted = piece[:1] in OPENING_QUOTES
         words = max(words, 1 if quoted else len(piece.split()))
-        values.append(mended.value)
-        noise = _NOISE.match(body, max(mended.end, position + 1))
-        position = noise.end() if noise else mended.end
+        values.append(found.value)
+        noise = _NOISE.match(body, max(found.end, position + 1))
+        position = noise.end() if noise else found.end
     limit = _MAX_BARE_WORDS if len(values) == 1 else 1
     if not values or words > limit or (words > 1 and _SENTENCE.search(body)):
         raise UnreadableText("there is no JSON value in the text")

@@ -1,4 +1,4 @@
-"""Reads a plan out of whatever a model wrote, with a note for everything read generously."""
+"""Reads a plan from a model's text, with a note on everything that was interpreted."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _EXCERPT: Final = 200
 
 
 class Parsed(NamedTuple):
-    """What a text gave: a plan or none, and all that is to be said of the reading."""
+    """A plan or none, and the problems of reading it."""
 
     plan: Plan | None
     problems: list[Problem]
 
 
 def parse(text: str, *, goal: str = "", locale: str = "en", shape: str = "") -> Parsed:
-    """The plan in a text; `goal` and `locale` fill what the text leaves out.
+    """Reads the plan in a text; `goal` and `locale` are used if the text has none.
 
-    `shape` is the dialect that the text was asked for in; others are recognised all the same.
+    `shape` is the dialect that the model was asked for; other dialects are recognised too.
     """
     try:
         value = read_json(text, fits=plan_fit)
@@ -42,7 +42,7 @@ def parse(text: str, *, goal: str = "", locale: str = "en", shape: str = "") -> 
 
 
 def _in_shape(name: str, value: Json, goal: str, locale: str) -> Parsed | None:
-    """The plan in a value of another system's shape, if it is one."""
+    """Reads a plan in another system's shape; None if it is not one."""
     plan, problems = (reading := dialect(name).read(value)).plan, [*reading.problems]
     if plan is None:
         return None
@@ -51,9 +51,9 @@ def _in_shape(name: str, value: Json, goal: str, locale: str) -> Parsed | None:
 
 
 def parse_value(value: Json, *, goal: str = "", locale: str = "en", text: str = "") -> Parsed:
-    """The plan in a value of any of the usual shapes."""
+    """Reads a plan from a value of any usual shape."""
     steps, head = _unwrap(value)
-    foreign = recognise(value) if not _speaks_ours(steps) else None
+    foreign = recognise(value) if not _is_plan_language(steps) else None
     if foreign and (found := _in_shape(foreign, value, goal, locale)):
         return found
     if steps is None or (steps and not any(isinstance(step, dict) for step in steps)):
@@ -71,7 +71,7 @@ def parse_value(value: Json, *, goal: str = "", locale: str = "en", text: str = 
 
 
 def plan_fit(value: Json) -> float:
-    """How much a value looks like a plan: the share of steps among its parts, and their number."""
+    """Rates how much a value looks like a plan: share and number of steps."""
     steps, head = _unwrap(value)
     if not steps or not any(isinstance(step, dict) for step in steps):
         return 1.0 if recognise(value) else 0.0
@@ -80,8 +80,8 @@ def plan_fit(value: Json) -> float:
     return good / len(steps) + min(good, 50) / 100 + wrapped / 2 + ("goal" in head) / 4
 
 
-def _speaks_ours(steps: Sequence[Json] | None) -> bool:
-    """Whether steps are in our own words, whatever stands around them."""
+def _is_plan_language(steps: Sequence[Json] | None) -> bool:
+    """Whether steps are in the plan language, whatever surrounds them."""
     return any(isinstance(step, dict) and step.get("kind") in KINDS for step in steps or ())
 
 
@@ -96,7 +96,7 @@ def _looks_like_step(value: Json) -> bool:
 
 
 def _unwrap(value: Json) -> tuple[Sequence[Json] | None, dict[str, Json]]:
-    """The list of steps in a value, and the fields that stand beside it."""
+    """Returns the list of steps in a value, and the fields beside it."""
     head: dict[str, Json] = {}
     for _ in range(4):
         if isinstance(value, list):
@@ -114,7 +114,7 @@ def _unwrap(value: Json) -> tuple[Sequence[Json] | None, dict[str, Json]]:
 def _without_bad_parts(
     document: dict[str, Json], found: list[Problem], notes: list[Problem]
 ) -> Parsed:
-    """What is left when the parts that cannot be read are taken out, each with its problem."""
+    """Removes the parts that cannot be read, with a problem for each."""
     steps = cast("list[dict[str, Json]]", document["steps"])
     bad_steps = {each.step for each in found if each.step is not None}
     bad_fields = {each.path[0] for each in found if each.step is None and each.path} - {"steps"}

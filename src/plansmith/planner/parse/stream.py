@@ -1,4 +1,4 @@
-"""Reads a plan while it is being written: hands each step over with its last brace."""
+"""Reads a plan while it is being written; returns each step as soon as it is complete."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Item:
 
 @dataclass(slots=True)
 class _Level:
-    """An open container: whether steps may lie in it, and the last word read in it."""
+    """An open container: whether it may contain steps, and the last word read in it."""
 
     kind: str
     reachable: bool = False
@@ -48,14 +48,14 @@ _AFTER_STRING: Final = frozenset(",:}]，：｝］/#+)\"'“‘")
 
 @dataclass(slots=True)
 class _Text:
-    """What of the text is known: all of it, and the part that is not understood yet."""
+    """The whole text so far, and the part that is not parsed yet."""
 
     parts: list[str] = field(default_factory=list[str])
     tail: str = ""
 
 
 class JsonStream:
-    """Feed it a text in pieces; it reports the steps as they become complete."""
+    """Parses a text piece by piece; returns the steps as they become complete."""
 
     def __init__(self) -> None:
         self._text = _Text()
@@ -72,7 +72,7 @@ class JsonStream:
         self._found: list[Item] = []
 
     def feed(self, chunk: str) -> list[Item]:
-        """Take the next piece of the text; the steps that it completes."""
+        """Adds the next piece of text; returns the steps that it completes."""
         self._text.parts.append(chunk)
         if self._mode is None:
             return []
@@ -87,7 +87,7 @@ class JsonStream:
         return found
 
     def close(self) -> list[Item]:
-        """The text has ended; the steps that only the whole text shows."""
+        """Ends the text; returns the steps that only the whole text shows."""
         self._mode = None
         try:
             value = read_json("".join(self._text.parts))
@@ -97,7 +97,7 @@ class JsonStream:
         return late[self._count :]
 
     def _wait(self, data: str, position: int) -> int:
-        """Keep the rest until more of the text is there."""
+        """Keeps the rest until more text is there."""
         self._text.tail = data[position:]
         return len(data)
 
@@ -125,7 +125,7 @@ class JsonStream:
         return found.end()
 
     def _outside(self, data: str, position: int) -> int:
-        """One piece of the text between strings."""
+        """Reads one piece of the text between strings."""
         found = _PIECE.match(data, position)
         piece = found[0] if found else data[position]
         end = position + len(piece)
@@ -154,7 +154,7 @@ class JsonStream:
             level.word = (level.word + piece)[-_LONGEST_KEY:]
 
     def _starts_string(self, piece: str) -> bool:
-        # A quote right behind a word closes a string that was never opened.
+        # A quote directly after a word closes a string that was never opened.
         if piece not in OPENING_QUOTES or self._before not in "{[(,:+，：｛［}]\"'“”’":
             return False
         self._closers = closers_of(piece)
@@ -199,7 +199,7 @@ class JsonStream:
         return min((stop for stop in stops if stop >= 0), default=len(data))
 
     def _after_quote(self, data: str, position: int) -> int:
-        """The character behind a quote tells whether the string has ended there."""
+        """Decides by the character after a quote whether the string has ended."""
         if data[position].isspace():
             return position + 1
         if data[position] not in _AFTER_STRING and not data.startswith("```", position):
@@ -236,7 +236,7 @@ class JsonStream:
             self._lose()
 
     def _finish(self, data: str, end: int) -> None:
-        """A step is complete: read it alone, or give up where that does not work."""
+        """Reads a complete step; gives up if that fails."""
         parts, self._element = self._element or [], None
         parts.append(data[self._mark : end])
         try:
@@ -250,19 +250,19 @@ class JsonStream:
         self._count += 1
 
     def _leave(self) -> None:
-        """The outermost value is over: look for the next one, unless the plan was in it."""
+        """Ends the outermost value; looks for the next one unless it was the plan."""
         self._levels = []
         self._element = None
         self._mode = None if self._count else self._prose
 
     def _lose(self) -> None:
-        """The nesting cannot be trusted any more: the rest is read at the end."""
+        """Gives up streaming: the rest is read at the end."""
         self._mode = None
         self._element = None
 
 
 def steps_in(value: Json) -> Iterator[dict[str, Json]]:
-    """The steps of a plan value: the objects of its first list that has any."""
+    """Returns the steps of a plan value: the objects of its first list that has any."""
     steps = _step_list(value, 0)
     return (step for step in steps or [] if isinstance(step, dict))
 

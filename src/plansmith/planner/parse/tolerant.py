@@ -1,4 +1,4 @@
-"""Parses malformed JSON in one pass with a stack of its own, and counts its repairs."""
+"""Parses malformed JSON in one pass without recursion, and counts its repairs."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from plansmith.planner.parse.characters import (
 from plansmith.planner.parse.nesting import Frame, Nesting, Place, TooDeep, is_extra, is_typo
 from plansmith.planner.parse.quotes import Reading, Role, Strings
 
-# A value left out of a finished text was left blank; one cut off by the end is unknown: null.
+# A missing value in a complete text is blank; one cut off by the end is unknown: null.
 BLANK: Final = ""
 
 
 class Escaped(Exception):
-    """The whole text is escaped once more: its quotes are written with a backslash."""
+    """The whole text is escaped once more: its quotes have backslashes."""
 
 
 @dataclass(slots=True)
 class Repaired:
-    """A value, where its text ends, and how much had to be guessed to read it."""
+    """A value, where its text ends, and how much had to be guessed."""
 
     value: Json
     end: int
@@ -49,7 +49,7 @@ _FENCE_AND_QUOTE = re.compile(r"\s*```+\s*[\"'`]")
 
 
 class TolerantParser:
-    """Reads one value that starts at a given place of a text."""
+    """Reads one value at a given place of a text."""
 
     def __init__(
         self, source: Source, start: int = 0, end: int | None = None, *, nested: bool = False
@@ -66,7 +66,7 @@ class TolerantParser:
         self._cut = False
 
     def read(self) -> Repaired:
-        """The value at the start; containers left open are closed at the end of the text."""
+        """Reads the value; closes open containers at the end of the text."""
         self._skip()
         if self.pos < self.end:
             self._value(Role.ROOT)
@@ -110,7 +110,7 @@ class TolerantParser:
             self._read_key(frame)
 
     def _opener_for_key(self, frame: Frame, kind: str) -> None:
-        """A bracket where a key should be: a lost closer, more of a list, or noise."""
+        """Handles a bracket instead of a key: a lost closing bracket, more of a list, or noise."""
         self.flaws += 1
         parent = self._stack[-2].kind if len(self._stack) > 1 else ""
         if kind == "{" and parent in ("[", "("):
@@ -138,7 +138,7 @@ class TolerantParser:
             frame.key, frame.named = word, True
 
     def _keyless(self, frame: Frame, word: str, *, quoted: bool) -> None:
-        """A key without a value: an item of a set, or a field that was cut off."""
+        """Handles a key without a value: an item of a set, or a field that was cut off."""
         cut = self.pos >= self.end
         if not frame.comma or (cut and word == "") or (cut and frame.named and not quoted):
             return
@@ -181,7 +181,7 @@ class TolerantParser:
             self._value(Role.ITEM)
 
     def _implicit_object(self, frame: Frame) -> None:
-        """``["key": value}``: the brace before the key is missing."""
+        """Reads ``["key": value}``, where the brace before the key is missing."""
         self.pos += 1
         self.flaws += 1
         key = frame.items[-1] if frame.items and not frame.comma else None
@@ -237,33 +237,33 @@ class TolerantParser:
             self._nest.put("".join(parts))
 
     def _fenced_inside(self) -> bool:
-        """``"```json {"a": 1}```"``: a whole fenced value where a string should be."""
+        """Reads ``"```json {"a": 1}```"``: a fenced value instead of a string."""
         fence = _FENCED_STRING.match(self.text, self.pos, self.end)
         if fence is None or self._nested:
             return False
         inner = TolerantParser(self._source, fence.end(), self.end, nested=True)
         try:
-            mended = inner.read()
+            repaired = inner.read()
         except (Escaped, TooDeep):
             return False
-        close = _FENCE_AND_QUOTE.match(self.text, mended.end, self.end)
+        close = _FENCE_AND_QUOTE.match(self.text, repaired.end, self.end)
         if close is None:
             return False
         self.pos = close.end()
-        self.flaws += 1 + mended.flaws
-        self._nest.put(mended.value)
+        self.flaws += 1 + repaired.flaws
+        self._nest.put(repaired.value)
         return True
 
     def _string(self, role: Role) -> Reading:
         reading = self._strings.read(self.pos, role)
-        if self.text[self.pos] != '"' or reading.mended:
-            self.flaws += 1 + reading.mended
+        if self.text[self.pos] != '"' or reading.repaired:
+            self.flaws += 1 + reading.repaired
         self.pos = reading.end
         self._cut = self._cut or reading.cut
         return reading
 
     def _unquoted(self, role: Role) -> None:
-        """A prefixed string, a call around a value, or a plain word."""
+        """Reads a prefixed string, a call around a value, or a plain word."""
         prefix = STRING_PREFIX.match(self.text, self.pos, self.end)
         opening = call_around(self.text, self.pos, self.end)
         if prefix:

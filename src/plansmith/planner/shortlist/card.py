@@ -1,4 +1,4 @@
-"""What the shortlist knows of one tool or agent: its weighted terms."""
+"""Turns the text of one tool or agent into weighted terms for the shortlist."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SHORT_TITLE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The text of a tool or agent, by field: name, description, parameters, their notes."""
+    """The text of a tool or agent by field: name, description, parameters, their descriptions."""
 
     name: str
     kind: Kind
@@ -43,14 +43,14 @@ class Source:
     required: tuple[str, ...] = ()
 
     def key(self) -> str:
-        """The hash of all that is indexed."""
+        """The hash of everything that is indexed."""
         text = "\x00".join((self.kind, self.name, *self.fields, *self.required))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A tool or agent ready to be ranked."""
+    """A tool or agent, ready for ranking."""
 
     name: str
     kind: Kind
@@ -63,7 +63,7 @@ class Card:
 
 
 def source(name: str, entry: object) -> Source | None:
-    """The text of a tool or agent in any accepted shape; None for one that may not be used."""
+    """Returns the text of a tool or agent; None for an agent that may not be used."""
     if isinstance(entry, AgentSpec):
         return None if entry.hidden or not entry.enabled else _agent_source(entry)
     if isinstance(entry, ToolSpec):
@@ -89,14 +89,14 @@ def _tool_source(name: str, description: object, schema: object) -> Source:
         notes.append(note)
         notes.extend(choices)
     text = description if isinstance(description, str) else ""
-    # `com.example/` in front of a name says who made a tool, not what it does.
+    # The prefix `com.example/` says who made a tool, not what it does.
     title = _PUBLISHER.sub("", name)
     fields = (title, _cut(text), _cut(" ".join(names)), _cut(" ".join(notes)))
     return Source(name, "tool", fields, tuple(_required(schema)))
 
 
 def _properties(schema: object) -> Iterator[tuple[str, str, list[str]]]:
-    """Parameter names, descriptions and choices, nested ones too; any odd shape is skipped."""
+    """Yields parameter names, descriptions and choices, also nested; skips malformed ones."""
     pending: list[tuple[object, int]] = [(schema, 0)]
     seen = 0
     while pending and seen < _MOST_PROPERTIES:
@@ -135,7 +135,7 @@ def _cut(text: str) -> str:
 
 
 def read_card(given: Source) -> Card:
-    """Read a tool's text into terms; the only slow step of indexing."""
+    """Turns a tool's text into terms; the only slow step of indexing."""
     raw: dict[str, float] = {}
     for text, (gain, typical, dilution) in zip(given.fields, _FIELDS, strict=True):
         found = [term for _, term in terms(text)]
@@ -144,7 +144,7 @@ def read_card(given: Source) -> Card:
             raw[term] = raw.get(term, 0.0) + each
     weights = {term: x * (1 + _SATURATION) / (x + _SATURATION) for term, x in raw.items()}
     norm = math.sqrt(sum(x * x for x in weights.values()))
-    # Long cards match something in every request: each match of theirs counts less.
+    # Long cards match something in every request, so each match counts less.
     shrink = (0.3 + 0.7 * norm / _TYPICAL_NORM) ** -_SHRINK
     title = tuple(dict.fromkeys(term for _, term in terms(given.fields[0])))
     needs = frozenset(_wanted((*given.required, *_PLACEHOLDER.findall(given.name))))
@@ -165,7 +165,7 @@ def _is_finder(title: tuple[str, ...]) -> bool:
 
 
 def _wanted(parameters: Iterable[str]) -> Iterator[str]:
-    """The things whose identifier must be known before the tool can be called."""
+    """Returns the things whose identifier is needed to call the tool."""
     for parameter in parameters:
         parts = split(parameter)
         if not parts:

@@ -1,4 +1,4 @@
-"""The shortlist's indexes, cached in the process by content and on disk when a folder is given."""
+"""Caches the shortlist's indexes: in memory by content, and on disk in a given folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ENOUGH_SHARED: Final = 0.5
 
 
 class CatalogueIndex:
-    """One catalogue, indexed; `slots` gives the cards in the catalogue's order."""
+    """The index of one catalogue; `slots` lists the cards in the catalogue's order."""
 
     def __init__(self) -> None:
         self.lexical = LexicalIndex()
@@ -41,11 +41,11 @@ class CatalogueIndex:
         self._next = 0
 
     def overlap(self, keys: Mapping[str, Source]) -> int:
-        """How many of these cards are already here."""
+        """Returns how many of these cards are in the index."""
         return len(self._keys.keys() & keys.keys())
 
     def become(self, key: str, wanted: Mapping[str, tuple[Source, Card]]) -> None:
-        """Turn into another catalogue's index; only cards that differ are touched."""
+        """Turns this into the index of another catalogue; changes only cards that differ."""
         for gone in self._keys.keys() - wanted.keys():
             self.lexical.remove(self._keys.pop(gone))
         for fresh in wanted:
@@ -64,14 +64,14 @@ class CatalogueIndex:
         return {key: self.slots[slot] for key, slot in self._keys.items()}
 
     def remember(self, tools: Catalogue) -> None:
-        """Keep what was given, so that the same catalogue is known again at a glance."""
+        """Stores the given tools, to recognise the same catalogue quickly."""
         try:
             self._given = _snapshot(tools)
         except (RecursionError, TypeError, ValueError):
             self._given = None
 
     def knows(self, tools: Catalogue) -> bool:
-        """Whether this very catalogue was given before, unchanged."""
+        """Whether exactly this catalogue was given before."""
         try:
             return self._given is not None and _unchanged(self._given, tools)
         except (RecursionError, TypeError, ValueError):
@@ -79,7 +79,7 @@ class CatalogueIndex:
 
 
 class IndexCache:
-    """A bounded number of catalogue indexes, the least recently used given up first."""
+    """A limited number of indexes; the least recently used is dropped first."""
 
     def __init__(self) -> None:
         self._indexes: list[CatalogueIndex] = []
@@ -87,7 +87,7 @@ class IndexCache:
         self.lock = RLock()
 
     def index(self, tools: Catalogue, folder: Path | None) -> CatalogueIndex:
-        """The index of a catalogue: a kept one, one nearly the same changed, or a new one."""
+        """Returns the index of a catalogue: cached, adapted from a similar one, or new."""
         for at, index in enumerate(self._indexes):
             if index.knows(tools):
                 self._indexes.insert(0, self._indexes.pop(at))
@@ -182,7 +182,7 @@ def _ensure_saved(folder: Path | None, index: CatalogueIndex) -> None:
 
 
 def _load(folder: Path, key: str, missing: Sequence[str]) -> dict[str, Card]:
-    """Cards read before, from this catalogue's file, else from the latest files."""
+    """Returns cards from this catalogue's file, else from the latest files."""
     wanted = set(missing)
     own = _file(folder, key)
     found: dict[str, Card] = {}
@@ -200,7 +200,7 @@ def _latest(folder: Path) -> list[Path]:
 
 
 def _read_file(path: Path) -> dict[str, Card]:
-    """The cards of a file; nothing when it is damaged or of another format."""
+    """Returns the cards of a file; none if it is damaged or has another format."""
     try:
         data = json.loads(path.read_bytes())
         if data["format"] != FORMAT or data["check"] != _check(data["cards"]):
@@ -220,7 +220,7 @@ def _check(cards: object) -> str:
 
 
 def _save(path: Path, cards: Mapping[str, Card]) -> None:
-    """Write a file whole or not at all; a folder that cannot be written is no reason to fail."""
+    """Writes a file completely or not at all; ignores a folder that is not writable."""
     rows = {
         key: [c.name, c.kind, c.weights, c.title, c.phrase, c.tail, c.needs, c.finds]
         for key, c in cards.items()

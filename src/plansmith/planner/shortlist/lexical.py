@@ -1,4 +1,4 @@
-"""The lexical index: which tools hold the terms of a request, or terms close to them."""
+"""Finds the tools whose text contains the terms of a request, or similar terms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REPEATS: Final = 1.0
 _HINT: Final = 0.2
 _QUOTED_WEIGHT: Final = 0.5
 
-# A run of characters this long is data (base64, a key, a hash), not language.
+# So many characters in a row are data (base64, a key, a hash), not language.
 _BLOB: Final = re.compile(r"[A-Za-z0-9+/=_-]{120,}")
 _CLAUSE: Final = re.compile(
     r"[.!?;。！？；\n]+|,\s+(?:and|then)\s+|\b(?:additionally|also|then|after that|furthermore"
@@ -82,13 +82,13 @@ _LEADERS: Final = 5
 _CONTENDERS: Final = 70
 _CHAMPIONS: Final = 200
 _BUDGET: Final = 2_500
-# For a term that cards hold: the terms of the request it answers, and what a match is worth.
+# For each term in cards: the matching terms of the request, and the value of a match.
 Worth = dict[str, list[tuple[str, float]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a request asks for: its terms, its clauses and their terms, and the words behind."""
+    """A request as terms: its terms, its clauses with their terms, and the original words."""
 
     terms: Mapping[str, float]
     clauses: tuple[frozenset[str], ...]
@@ -99,7 +99,7 @@ class Request:
 
 
 def read_request(text: str) -> Request:
-    """Read a request; a very long one by its beginning and its end."""
+    """Turns a request into terms; reads only the beginning and end of a very long one."""
     said = _BLOB.sub(" ", text)
     short = said if len(said) <= _HEAD + _TAIL else f"{said[:_HEAD]}\n{said[-_TAIL:]}"
     weights, surface = _weights(short)
@@ -128,7 +128,7 @@ def _weights(text: str) -> tuple[dict[str, float], dict[str, str]]:
         lone = _LONE_CHARACTER if len(word) == 1 and is_cjk(word) else 1.0
         counts[term] = counts.get(term, 0.0) + lone * word_weight(word)
     weights = {t: x * (1 + _REPEATS) / (x + _REPEATS) for t, x in counts.items()}
-    # What stands in quotes is mostly a value to work on, not what to do.
+    # Quoted text is mostly a value to work on, not what to do.
     unquoted = {term for _, term in terms(_VALUE_TEXT.sub(" ", text))}
     for term in weights.keys() - unquoted:
         weights[term] *= _QUOTED_WEIGHT
@@ -141,7 +141,7 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 class LexicalIndex:
-    """Cards by term. Adding or removing a card touches only that card's terms."""
+    """Cards by term; adding or removing a card touches only that card's terms."""
 
     def __init__(self) -> None:
         self._cards: dict[int, Card] = {}
@@ -154,7 +154,7 @@ class LexicalIndex:
         self._openings: dict[str, dict[int, float]] = {}
 
     def add(self, slot: int, card: Card) -> None:
-        """Put a card in."""
+        """Adds a card."""
         self._cards[slot] = card
         self._rarities.clear()
         for term, weight in card.weights.items():
@@ -168,7 +168,7 @@ class LexicalIndex:
             self._openings.setdefault(opening, {})[slot] = 1.0
 
     def remove(self, slot: int) -> None:
-        """Take a card out."""
+        """Removes a card."""
         card = self._cards.pop(slot)
         self._rarities.clear()
         for term in card.weights:
@@ -182,7 +182,7 @@ class LexicalIndex:
             _drop(self._openings, opening, slot)
 
     def settle(self) -> None:
-        """Do now what the first requests would wait for."""
+        """Builds now what the first request would otherwise wait for."""
         synonyms()
         for term, holders in self._holders.items():
             if len(holders) > _CHAMPIONS:
@@ -193,15 +193,15 @@ class LexicalIndex:
         return word in self._openings
 
     def named(self, phrase: str) -> Collection[int]:
-        """The slots whose full name is this phrase."""
+        """Returns the slots whose full name is this phrase."""
         return self._phrases.get(phrase, ())
 
     def named_without_namespace(self, phrase: str) -> Collection[int]:
-        """The slots whose name, less its namespace, is this phrase."""
+        """Returns the slots whose name without its namespace is this phrase."""
         return self._tails.get(phrase, ())
 
     def worth(self, request: Request) -> Worth:
-        """What the terms held here are worth to a request."""
+        """Returns how much each indexed term counts for a request."""
         worth: Worth = {}
         for term in request.terms:
             rarity = self._rarity(term)
@@ -216,12 +216,12 @@ class LexicalIndex:
         return worth
 
     def coverage(self, request: Request, scores: Mapping[int, float]) -> float:
-        """How much of a request the best card answers, 0 to 1."""
+        """Returns how much of a request the best card matches, 0 to 1."""
         asked = sum(value * self._rarity(term) for term, value in request.terms.items())
         return min(1.0, max(scores.values(), default=0.0) / asked) if asked else 0.0
 
     def scores(self, request: Request, worth: Worth, least: int) -> dict[int, float]:
-        """How well the best cards fit a request: at least so many, if they share words with it."""
+        """Scores at least `least` of the best cards, if so many share words with the request."""
         slots = self._contenders(worth, request, max(_CONTENDERS, 3 * least))
         shares = {slot: _shares(self._cards[slot], worth) for slot in slots}
         total = {
@@ -235,7 +235,7 @@ class LexicalIndex:
         return total
 
     def matches(self, slot: int, request: Request, worth: Worth) -> list[tuple[str, str]]:
-        """The request's terms a card answers, strongest first, each with the term it holds."""
+        """Returns the request's terms that a card matches, strongest first."""
         found: dict[str, tuple[float, str]] = {}
         for held, weight in self._cards[slot].weights.items():
             for term, gain in worth.get(held, ()):
@@ -245,7 +245,7 @@ class LexicalIndex:
         return [(term, held) for term, (_, held) in strongest]
 
     def _contenders(self, worth: Worth, request: Request, most: int) -> list[int]:
-        """The cards worth scoring: the likeliest holders of the terms that say most."""
+        """Returns the cards worth scoring: those with the most significant terms."""
         if len(self._cards) <= most:
             return [
                 slot
@@ -286,7 +286,7 @@ class LexicalIndex:
         return known
 
     def _title_share(self, slot: int, request: Request) -> float:
-        """A request that holds all words of a short name means it more than one of many."""
+        """Scores the share of a card's name that the request contains."""
         rarities = [(term, self._rarity(term)) for term in self._cards[slot].title]
         whole = sum(rarity for _, rarity in rarities)
         held = sum(rarity for term, rarity in rarities if term in request.terms)
@@ -295,7 +295,7 @@ class LexicalIndex:
     def _reward_clauses(
         self, total: dict[int, float], request: Request, shares: Mapping[int, dict[str, float]]
     ) -> None:
-        """The best card of each clause counts, however long the rest of the request is."""
+        """Raises the best card of each clause, so that a long request cannot hide it."""
         ease = _CLAUSE_EASE * math.log(1 + (len(self._cards) + 0.5) / 1.5)
         best: dict[int, float] = {}
         for clause in request.clauses:
@@ -311,7 +311,7 @@ class LexicalIndex:
             total[slot] += _CLAUSE_SHARE * most * value
 
     def _reward_finders(self, total: dict[int, float]) -> None:
-        """A tool that needs an identifier brings in the tool that looks it up."""
+        """Raises tools that look up an identifier which a found tool needs."""
         leaders = nlargest(_LEADERS, total.items(), key=lambda item: (item[1], -item[0]))
         wanted: dict[str, float] = {}
         for slot, score in leaders:
@@ -325,7 +325,7 @@ class LexicalIndex:
 
 
 def _shares(card: Card, worth: Worth) -> dict[str, float]:
-    """What each of the request's terms gives a card: its best match counts, not all of them."""
+    """Returns what each term of the request adds to a card; only its best match counts."""
     best: dict[str, float] = {}
     weights = card.weights
     for held in weights.keys() & worth.keys():

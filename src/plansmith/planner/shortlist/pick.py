@@ -1,4 +1,4 @@
-"""Picks the few tools and agents that a request needs, and says why each was picked."""
+"""Picks the tools and agents that fit a request, with a reason for each."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _LONGEST_NAME: Final = 10
 _WORDS_SHOWN: Final = 3
 _NEAR: Final = 0.5
 _NO_REASON: Final = "fills the list, nothing in the request matches"
-# What meaning weighs beside words: little when words answer all of a request, more else.
+# The weight of meaning beside words: small if words match the whole request, else larger.
 _MEANING: Final = 0.3
 _MEANING_IN_DOUBT: Final = 1.0
 _SHELF: Final = IndexCache()
 
 
 class SemanticRanker(Protocol):
-    """Anything that says how near in meaning texts are to a request, e.g. by embeddings."""
+    """Scores how close texts are in meaning to a request, for example by embeddings."""
 
     def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """One number a text, larger is nearer."""
+        """Returns one number per text; larger is closer."""
         ...
 
 
@@ -51,7 +51,7 @@ def shortlist(
     ranker: SemanticRanker | None = None,
     cache: Path | str | None = None,
 ) -> list[Pick]:
-    """The k tools and agents a request needs most, best first; names it mentions come first."""
+    """Returns the k tools and agents that fit best; those that the request names come first."""
     _check_count(k)
     request = read_request(query)
     with _SHELF.lock:
@@ -90,7 +90,7 @@ def _check_count(k: object) -> None:
 def _best(
     total: Mapping[int, float], named: frozenset[int], index: CatalogueIndex, k: int
 ) -> list[int]:
-    """The best slots; ties, and places nothing matched for, go by the catalogue's order."""
+    """Returns the best slots; ties keep the catalogue's order."""
     places = index.places
     ranked = sorted(
         total.keys() | named,
@@ -103,7 +103,7 @@ def _best(
 
 
 def _named(request: Request, lexical: LexicalIndex) -> Iterator[int]:
-    """The slots whose name the request spells out, in any of its usual spellings."""
+    """Returns the slots whose name the request contains, in any usual spelling."""
     words = request.words
     for start, first in enumerate(words):
         if not lexical.opens_a_name(first):
@@ -112,15 +112,15 @@ def _named(request: Request, lexical: LexicalIndex) -> Iterator[int]:
             phrase = " ".join(words[start:end])
             full = lexical.named(phrase)
             quoted = phrase in request.quoted
-            if full and (quoted or _is_telling(words[start:end])):
+            if full and (quoted or _looks_like_name(words[start:end])):
                 yield from full
             # Plain words in a row, such as "get user", need not mean `crm.get_user`.
             if quoted:
                 yield from lexical.named_without_namespace(phrase)
 
 
-def _is_telling(words: Sequence[str]) -> bool:
-    """Whether words in a row can only be meant as a name, should there be one like it."""
+def _looks_like_name(words: Sequence[str]) -> bool:
+    """Whether words in a row can only be a name."""
     if len(words) == 1:
         return not is_everyday(words[0])
     return not all(word in STOP or word in FILLER for word in words)
@@ -134,7 +134,7 @@ def _fractions(scores: Mapping[int, float]) -> dict[int, float]:
 def _semantic(
     ranker: SemanticRanker | None, asked: Sequence[str], index: CatalogueIndex
 ) -> dict[int, float]:
-    """Nearness to the whole request and to one part of it, 0 the average card, 1 the nearest."""
+    """Scores closeness to the request and its parts: 0 for the average card, 1 for the best."""
     if ranker is None or not index.slots:
         return {}
     texts = list(index.texts.values())
@@ -160,7 +160,7 @@ def _sound(given: Sequence[float], count: int) -> list[float]:
 def _fused(
     lexical: Mapping[int, float], semantic: Mapping[int, float], meaning: float
 ) -> dict[int, float]:
-    """Both views as one number from 0 to 1."""
+    """Combines both scores into one from 0 to 1."""
     if not semantic:
         return dict(lexical)
     return {
@@ -172,7 +172,7 @@ def _fused(
 def _reasons(
     matches: Sequence[tuple[str, str]], request: Request, *, named: bool, near: bool
 ) -> Iterator[str]:
-    """Why a card was picked, in a few words for a person."""
+    """Says in a few words why a card was picked."""
     if named:
         yield "named in the request"
     shown = [(t, held) for t, held in matches[:_WORDS_SHOWN] if t in request.surface]

@@ -1,4 +1,4 @@
-"""Words that mean nearly the same, and how common each word is: two shipped word lists."""
+"""Similar words and word frequencies, from two shipped word lists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Synonyms = Mapping[str, tuple[tuple[str, float], ...]]
 
 @cache
 def synonyms() -> Synonyms:
-    """Each term with the terms near to it in meaning and their likeness, 0 to 1."""
+    """Returns for each term the similar terms, with a similarity from 0 to 1."""
     near: dict[str, dict[str, float]] = {}
     for line in _lines("neighbours.txt"):
         head, *others = line.split()
@@ -48,19 +48,19 @@ def _ranks() -> Mapping[str, int]:
 
 
 def word_weight(word: str) -> float:
-    """How much a word of a request says: rare words 1, everyday words less."""
+    """Returns how significant a word is: 1 for rare words, less for common ones."""
     if word.isdecimal():
         return _NUMBER_WEIGHT
     usual = _FILLER_WEIGHT if word in FILLER else 1.0
     place = _ranks().get(stem(word))
     if place is None:
         return usual
-    # Word frequency falls with the rank (Zipf): each power of e takes one step.
+    # By Zipf's law frequency falls with the rank, so the weight grows with its logarithm.
     return usual * max(_LEAST_WEIGHT, min(1.0, math.log(place + 3) / _RANK_OF_FULL_WEIGHT))
 
 
 def is_everyday(word: str) -> bool:
-    """Whether a word is common English or names a concept, so that its use names no tool."""
+    """Whether a word is common English, so that using it names no tool."""
     return word in STOP or stem(word) in _ranks() or stem(word) in synonyms()
 
 

@@ -34,7 +34,7 @@ _FILLER: Final = """
 """
 STOP: Final = frozenset(_STOP.split())
 FILLER: Final = frozenset(_FILLER.split())
-# Chinese writes no spaces: particles and pronouns are where one word surely ends.
+# Chinese has no spaces, but a particle or pronoun always ends a word.
 _PARTICLES: Final = re.compile(f"[{''.join(sorted(w for w in STOP if not w.isascii()))}]")
 
 _SUFFIXES: Final = (
@@ -47,7 +47,7 @@ _ENDINGS: Final = (
     "ive", "ize", "ise", "ion", "er", "or", "al", "ic",
 )  # fmt: skip
 
-# Stems that the rules below would get wrong.
+# Exceptions to the rules below.
 _IRREGULAR: Final = {
     "news": "news", "analysis": "analyz", "analyses": "analyz", "analyse": "analyz",
     "analytics": "analyz", "bought": "buy", "sold": "sell", "sent": "send", "paid": "pay",
@@ -62,7 +62,7 @@ def is_cjk(term: str) -> bool:
 
 
 def split(text: str) -> list[str]:
-    """The lower-case words of a text; a Chinese run gives its characters and their pairs."""
+    """Returns the words of a text in lower case; Chinese gives characters and pairs."""
     plain = _CAMEL.sub(" ", unicodedata.normalize("NFKC", text))
     found: list[str] = []
     for run in _RUNS.findall(plain):
@@ -79,7 +79,7 @@ def split(text: str) -> list[str]:
 
 
 def spelling(text: str) -> list[str]:
-    """The words and single Chinese characters of a text in order, for comparing names."""
+    """Returns the words and single Chinese characters of a text, to compare names."""
     plain = _CAMEL.sub(" ", unicodedata.normalize("NFKC", text)).lower()
     found: list[str] = []
     for run in _RUNS.findall(plain):
@@ -91,7 +91,7 @@ def spelling(text: str) -> list[str]:
 
 
 def terms(text: str) -> Iterator[tuple[str, str]]:
-    """Each word that carries meaning, with the term it is indexed under."""
+    """Yields each significant word with the term under which it is indexed."""
     for word in split(text):
         if word not in STOP:
             yield word, stem(word)
@@ -99,7 +99,7 @@ def terms(text: str) -> Iterator[tuple[str, str]]:
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """The word without its English inflection and commonest derivations."""
+    """Returns the word without English endings."""
     if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
     if word in _IRREGULAR:
