@@ -1,4 +1,4 @@
-"""Approvals: which definitions a person has approved, kept in a file that survives the process."""
+"""Stores which definitions a person has approved, in a JSON file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from plansmith.plan.data import Json, Record
 
 
 class Approval(Record):
-    """One definition, approved by somebody at some time; kept whole, to show what changed."""
+    """An approved definition, with who approved it and when; kept whole, to show changes."""
 
     hash: str = Field(min_length=1)
     definition: dict[str, Json]
@@ -29,15 +29,15 @@ class Approvals(Protocol):
     """Where approvals are kept."""
 
     def get(self, name: str) -> Approval | None:
-        """The approval of a name, if there is one."""
+        """Returns the approval of a name, if there is one."""
         ...
 
     def put(self, name: str, approval: Approval) -> None:
-        """Keep an approval, in the place of an older one."""
+        """Stores an approval; replaces an older one."""
         ...
 
     def remove(self, name: str) -> None:
-        """Forget an approval; harmless when there is none."""
+        """Removes an approval; does nothing if there is none."""
         ...
 
 
@@ -58,7 +58,7 @@ class MemoryApprovals:
 
 
 class ApprovalFile:
-    """Approvals in a JSON file, for its owner alone; what others write is seen at once."""
+    """Approvals in a JSON file that only its owner can write; sees others' changes at once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -69,7 +69,7 @@ class ApprovalFile:
         return self._read().get(name)
 
     def all(self) -> dict[str, Approval]:
-        """Every approval, by name."""
+        """Returns all approvals by name."""
         return dict(self._read())
 
     def put(self, name: str, approval: Approval) -> None:

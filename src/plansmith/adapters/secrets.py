@@ -1,4 +1,4 @@
-"""Secrets by name, and a filter that takes them out of text however they are written."""
+"""Gives secrets to the tools that may have them, and removes them from all texts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LINE: Final = 16  # of a secret of many lines, one this long is hidden by itsel
 
 
 class Hider:
-    """Knows secrets by all their forms; what is learned once is looked for in every value."""
+    """Replaces known secrets in values, in any form in which they may be written."""
 
     def __init__(self) -> None:
         self._forms: list[tuple[str, str]] = []
@@ -39,7 +39,7 @@ class Hider:
         self._shortest = 0
 
     def learn(self, value: str, name: str) -> None:
-        """Look for a secret from now on."""
+        """Adds a secret to look for."""
         if (value, name) in self._known:
             return
         self._known.add((value, name))
@@ -52,7 +52,7 @@ class Hider:
         self._numbers = self._numbers or value.lstrip("-").replace(".", "", 1).isdigit()
 
     def hide(self, value: Json) -> Json:
-        """A value with the name of a secret wherever the secret stood."""
+        """Returns a value in which each secret is replaced by its name."""
         if not self._known:
             return value
         if isinstance(value, str):
@@ -80,7 +80,7 @@ class Hider:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """A secret as it stands, and as texts of other kinds write it."""
+    """Yields a secret as it is, and in the escaped forms of URLs, JSON, HTML and Python."""
     for each in (value, *_long_lines(value)):
         yield each
         yield from _in_addresses(each)
@@ -130,7 +130,7 @@ def _in_html(value: str) -> Iterator[str]:
 
 
 def _base64_cores(secret: bytes) -> Iterator[str]:
-    """What base64 makes of a secret wherever it begins in what is encoded: `user:secret` too.
+    """Yields the base64 forms of a secret at every offset, as in `user:secret`.
 
     Letters at either end that also hold bits of a neighbour are left out.
     """
@@ -142,7 +142,7 @@ def _base64_cores(secret: bytes) -> Iterator[str]:
 
 
 def _without_code(text: str, core: str, mark: str) -> str:
-    """A text with each run of base64 that holds a secret replaced as a whole."""
+    """Replaces each run of base64 that contains a secret."""
     parts: list[str] = []
     done, found = 0, text.find(core)
     while found >= 0:
@@ -194,7 +194,7 @@ class SecretBox:
         self._knows_all = False
 
     def flaw(self, name: str, tool: str) -> str:
-        """Why a tool cannot be given a secret, without looking at the secret; or nothing."""
+        """Returns why a tool may not have a secret, without reading it; or an empty text."""
         source = self._sources.get(name)
         if source is None:
             return f"there is no secret {name!r}"
@@ -203,7 +203,7 @@ class SecretBox:
         return ""
 
     def reveal(self, name: str, tool: str) -> str:
-        """The value, for a call that is about to be made."""
+        """Returns the value of a secret for a call that is about to be made."""
         flaw = self.flaw(name, tool)
         if flaw:
             raise Misconfigured(flaw, hint=f"set [secrets.{name}] with tools = [{tool!r}]")
@@ -215,7 +215,7 @@ class SecretBox:
         return value
 
     def hide(self, value: Json) -> Json:
-        """A value without any secret, however it is written.
+        """Returns a value without any secret, however it is written.
 
         Those of the environment and of files are known before they are revealed: a tool may tell
         one that was given to another, or in a process that ended.

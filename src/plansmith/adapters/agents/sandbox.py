@@ -1,4 +1,4 @@
-"""Sandbox: Python code in a process of its own, behind walls, within limits, with its files.
+"""Runs Python code in a confined process, with limits, and returns its output and files.
 
 What the walls keep out and what they do not is told in docs/local-agents.md; what is missing on
 a machine is in every outcome, and without `allow_weak` nothing runs where a wall is missing.
@@ -28,7 +28,7 @@ _GRACE_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """What code may take. `memory_bytes` is for each process and for all of them together."""
+    """Limits of the code. `memory_bytes` is for each process and for all together."""
 
     wall_s: float = 30.0
     cpu_s: int = 20
@@ -59,7 +59,7 @@ class BoxFile:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How code ended: `stopped` says which limit ended it, `missing` what did not confine it.
+    """How code ended: `stopped` is the limit that ended it, `missing` the walls not in place.
 
     `standing` names the walls that did: namespaces or landlock, seccomp, and limits of cgroups.
     """
@@ -76,7 +76,7 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether the code came to its own end without an error."""
+        """Whether the code ended by itself without an error."""
         return self.exit_code == 0 and not self.stopped
 
 
@@ -88,7 +88,7 @@ class Sandbox:
         self.allow_weak = allow_weak
 
     async def run(self, code: str, files: Mapping[str, bytes] | None = None) -> Outcome:
-        """Run code with files in its working folder, and take back what it says and makes."""
+        """Runs code with files in its working folder; returns its output and the files it made."""
         if sys.platform != "linux":
             hint = "use an agent on another machine, or leave the coder out"
             raise Misconfigured("code can be confined on Linux only", hint=hint)
@@ -140,7 +140,7 @@ class Sandbox:
 
 
 async def _exchange(process: Process, line: bytes) -> tuple[bytes, bytes]:
-    """Hand over the job and take the result; the input stays open as long as we wait."""
+    """Sends the job and reads the result; keeps the input open while it waits."""
     assert process.stdin is not None  # noqa: S101 - it was asked for
     assert process.stdout is not None  # noqa: S101
     assert process.stderr is not None  # noqa: S101
@@ -152,7 +152,7 @@ async def _exchange(process: Process, line: bytes) -> tuple[bytes, bytes]:
 
 
 async def _end(process: Process) -> None:
-    """Close the life line; whoever does not end then is killed."""
+    """Closes the input, which ends the process; kills it if it does not end."""
     if process.stdin is not None:
         process.stdin.close()
     try:
@@ -198,7 +198,7 @@ def _outcome(told: dict[str, Any], more: list[str]) -> Outcome:
 
 
 def _remove(folder: Path) -> str:
-    """Remove the working folder; in words what could not be."""
+    """Removes the working folder; returns a description of what could not be removed."""
     try:
         shutil.rmtree(folder)
     except (OSError, RecursionError) as error:
@@ -221,7 +221,7 @@ _COUNTED: Final = (
 
 
 class WallFinding(NamedTuple):
-    """One thing worth knowing of the sandbox, and what to do about it."""
+    """One finding about the sandbox on this machine, and what to do about it."""
 
     level: Literal["ok", "note", "warning"]
     text: str
@@ -229,7 +229,7 @@ class WallFinding(NamedTuple):
 
 
 async def wall_findings() -> list[WallFinding]:
-    """Which walls stand and which do not, found by running nothing behind them."""
+    """Returns which walls work on this machine and which do not."""
     try:
         outcome = await Sandbox(allow_weak=True).run("")
     except PlansmithError as error:

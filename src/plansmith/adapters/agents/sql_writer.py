@@ -1,4 +1,4 @@
-"""The SQL writer: a question becomes a statement that is run, and mended when it is refused."""
+"""An agent that writes SQL for a question, runs it, and corrects it if the database refuses it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CARD: Final = AgentSpec(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SqlWriter:
-    """An agent that only reads one database.
+    """An agent that reads one database.
 
     `knowledge` is what it should know beside the schema. With `run` off, a statement is checked
     by the database and not run.
@@ -77,7 +77,7 @@ class SqlWriter:
         prompt_of(PROMPT, self.prompts)
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        """The statement, its columns and rows, and how many tries it took."""
+        """Returns the statement, its columns and rows, and the number of tries."""
         messages = await self._briefing(task, inputs)
         refused: dict[str, str] = {}
         error = ""
@@ -103,7 +103,7 @@ class SqlWriter:
         raise ToolFailed(f"no statement worked in {self.most_tries} tries: {error}", hint=HINT)
 
     async def _briefing(self, task: str, inputs: Mapping[str, Json]) -> list[Message]:
-        """The rules, the tables that fit the question, what else is known, and the question."""
+        """Returns the rules, the tables that fit the question, the knowledge and the question."""
         system = render_prompt(
             PROMPT,
             folder=self.prompts,
@@ -138,7 +138,7 @@ class SqlWriter:
         return heard.text
 
     async def _try(self, sql: str, call: Call) -> dict[str, Json]:
-        """What the database makes of a statement: its rows, or only that it takes it."""
+        """Runs or checks a statement; returns its rows, or only that it is accepted."""
         if not self.run:
             checked: dict[str, Json] = {"query": _explaining(sql, self.kind), "limit": 1}
             await self.sql.call("sql.query", checked, call)
@@ -160,7 +160,7 @@ def sql_writer(
     run: bool = True,
     prompts: Path | None = None,
 ) -> SqlWriter:
-    """A SQL writer for the database at a URL; one that runs nothing takes requests as they are."""
+    """Makes an SQL writer for the database at a URL."""
     bounds = limits or RowLimits()
     scheme = database.partition(":")[0]
     return SqlWriter(
@@ -183,7 +183,7 @@ class _Written(Record):
 
 
 def _statement(said: str) -> str | None:
-    """The statement in an answer, None when there is none to be read."""
+    """Returns the statement in an answer; None if there is no readable one."""
     try:
         written = _Written.model_validate(read_json(said))
     except (UnreadableText, ValidationError):
@@ -196,12 +196,12 @@ def _statement(said: str) -> str | None:
 
 
 def _plain(sql: str) -> str:
-    """A statement as it compares: spaces and line ends make no difference."""
+    """Normalizes a statement for comparison: spaces and line ends make no difference."""
     return " ".join(sql.split())
 
 
 def _explaining(sql: str, kind: str) -> str:
-    """A statement that has another one planned, names and all, and reads no row."""
+    """Makes a statement that has another one planned and its names checked, without rows."""
     # Whatever this comes to be, the database is opened for reading and takes one statement.
     inner = f"SELECT * FROM (\n{sql}\n) AS checked"  # noqa: S608
     return f"{inner} LIMIT 0" if kind == "postgresql" else f"EXPLAIN {inner}"

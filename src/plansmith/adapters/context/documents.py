@@ -1,4 +1,4 @@
-"""Documents: local files and folders, cut into chunks and searched for what fits a request."""
+"""Cuts local files and folders into chunks and finds those that fit a request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CODE_FENCE: Final = re.compile(r"\s*(```|~~~)")
 
 
 class Chunk(NamedTuple):
-    """A piece of a text, its first and last line, and the headings it stands under."""
+    """A piece of a text, with its first and last line and the headings above it."""
 
     text: str
     first: int
@@ -39,7 +39,7 @@ class _Line(NamedTuple):
 def chunks(
     text: str, *, size: int = 1200, overlap: int = 150, headings: bool = True
 ) -> list[Chunk]:
-    """Pieces of about a size in characters; neighbours under one heading overlap a little.
+    """Cuts a text into pieces of about `size` characters; neighbours overlap a little.
 
     Without `headings` a line that begins with `#` is a line like any other, as in source code.
     """
@@ -56,7 +56,7 @@ def chunks(
 
 
 def _sections(text: str, size: int, *, headings: bool) -> Iterator[tuple[str, Sequence[_Line]]]:
-    """The lines under each heading, with the headings above it."""
+    """Yields the lines under each heading, with the headings above it."""
     path: list[tuple[int, str]] = []
     lines: list[_Line] = []
     in_code = False
@@ -78,7 +78,7 @@ def _title(path: Sequence[tuple[int, str]]) -> str:
 
 
 def _end(lines: Sequence[_Line], start: int, size: int) -> int:
-    """Where a chunk ends: at its size, and better at an empty line in its second half."""
+    """Returns where a chunk ends: at its size, or before that at an empty line."""
     length, empty = 0, 0
     for at in range(start, len(lines)):
         length += len(lines[at].text) + 1
@@ -90,7 +90,7 @@ def _end(lines: Sequence[_Line], start: int, size: int) -> int:
 
 
 def _back(lines: Sequence[_Line], start: int, end: int, overlap: int) -> int:
-    """Where the next chunk starts: a few whole lines back, and always further than this one."""
+    """Returns where the next chunk starts: some lines back, but after the start of this one."""
     length, at = 0, end
     while at - 1 > start and length + len(lines[at - 1].text) < overlap:
         at -= 1
@@ -114,7 +114,7 @@ _HEADED: Final = frozenset({".md", ".markdown", ".html", ".htm"})
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A file as it was read at a size and time."""
+    """The chunks of a file, with the size and time at which it was read."""
 
     stamp: tuple[int, int]
     text: str
@@ -130,18 +130,18 @@ class _Piece(NamedTuple):
 
     @property
     def searched(self) -> str:
-        """What a query is compared with."""
+        """The text that a query is compared with."""
         return f"{self.name} {self.chunk.heading}\n{self.chunk.text}"
 
     def block(self) -> ContextBlock:
-        """The chunk as context, with where it is from."""
+        """Returns the chunk as context, with its source."""
         under = f": {self.chunk.heading}" if self.chunk.heading else ""
         lines = f"{self.name}:{self.chunk.first}-{self.chunk.last}"
         return ContextBlock(f"document{under}", self.chunk.text, lines)
 
 
 class DocumentSource:
-    """Files and folders as context; `tell` hears of every file that is left out, and why."""
+    """Files and folders as context; calls `tell` for every file that is left out."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class DocumentSource:
         self._busy = threading.Lock()
 
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        """Whole documents when all fit, else the pieces that fit the query best, best first."""
+        """Returns whole documents if all fit, else the chunks that fit the query best."""
         notes: list[str] = []
         blocks = await asyncio.to_thread(self._gather, query, token_limit, notes.append)
         # Told here and not in the thread: whoever listens is no friend of threads.

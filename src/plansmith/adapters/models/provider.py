@@ -1,4 +1,4 @@
-"""Models of every provider that pydantic-ai knows, and of OpenAI-compatible servers."""
+"""Models of all providers that pydantic-ai supports, and of OpenAI-compatible servers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ProviderModel:
 
     @property
     def name(self) -> str:
-        """The model as it was asked for, `provider:name`."""
+        """The model as settings name it, `provider:name`."""
         return self._spec
 
     async def __aenter__(self) -> Self:
@@ -92,7 +92,7 @@ class ProviderModel:
 
     @takes_messages
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """The answer piece by piece; an empty piece of text means that the model thinks."""
+        """Yields the answer in pieces; an empty text means that the model thinks."""
         model = await self._connect()
         schema = prompt.schema
         modes = self._modes(schema)
@@ -118,7 +118,7 @@ class ProviderModel:
         return f"{self._spec} at {base_url}" if base_url else self._spec
 
     def _address(self) -> tuple[str | None, str | None]:
-        """The base URL and the key; the environment's key goes to its own address only."""
+        """Returns base URL and key; a key from the environment goes only to its own provider."""
         provider = self._spec.partition(":")[0]
         if self._base_url is None and provider in _OWN_SERVER:
             base_url = os.environ.get("OPENAI_BASE_URL")
@@ -241,7 +241,7 @@ class ProviderModel:
 
 
 class _ModeRefused(ModelFailed):
-    """The server does not know this way of asking for an answer."""
+    """The server does not support this output mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,14 +253,14 @@ class _Ask:
 
 
 class _Pieces:
-    """Turns the library's events into ours."""
+    """Converts pydantic-ai's events to our pieces."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
         self._calls: dict[int, str] = {}
 
     def read(self, event: Any) -> list[Delta]:
-        """The pieces of one event."""
+        """Returns the pieces of one event."""
         if event.event_kind == "part_start":
             return self._start(event.index, event.part)
         if event.event_kind == "part_delta":
@@ -286,7 +286,7 @@ class _Pieces:
 
 @dataclass(frozen=True, slots=True)
 class _Library:
-    """The parts of pydantic-ai in use here."""
+    """The parts of pydantic-ai that are used here."""
 
     direct: ModuleType
     messages: ModuleType
@@ -355,12 +355,12 @@ def _tool(
 
 
 def _strict(schema: Mapping[str, Json]) -> bool | None:
-    """None lets the library find out; it would close open objects, so they are never strict."""
+    """Returns False for open objects, which strict mode would close; else None (automatic)."""
     return None if is_closed(schema) else False
 
 
 def _wire_name(name: str) -> str:
-    """A tool's name as providers take it: letters, digits, `_` and `-`, at most 64."""
+    """Returns a tool's name as providers accept it: letters, digits, `_`, `-`, at most 64."""
     if _TOOL_NAME.fullmatch(name):
         return name
     clean = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")[:50] or "tool"

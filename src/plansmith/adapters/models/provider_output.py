@@ -1,4 +1,4 @@
-"""Structured output, errors and prices of providers."""
+"""Output modes, errors and prices of model providers."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ _NO_SCHEMAS: Final = ("const", "default", "enum", "examples", "required")
 
 
 def is_mode_refusal(status: int | None, text: str, mode: Mode) -> bool:
-    """Whether a server's error is about the way the answer was asked for."""
+    """Whether a server's error is about the output mode."""
     said = text.lower()
     return status in _STATUSES and any(word in said for word in _WORDS[mode])
 
 
 class OutputMemory:
-    """Which output modes models have refused, so that nobody asks twice."""
+    """Remembers which output modes a model has refused."""
 
     def __init__(self) -> None:
         self._refused: dict[str, set[Mode]] = {}
 
     def modes(self, model: str) -> tuple[Mode, ...]:
-        """The modes worth trying, best first; text is always one."""
+        """Returns the modes to try, best first; text is always one."""
         return tuple(mode for mode in MODES if mode not in self._refused.get(model, ()))
 
     def refuse(self, model: str, mode: Mode) -> None:
-        """Remember that a model refused a mode; nothing is below text."""
+        """Remembers that a model refused a mode; text cannot be refused."""
         if mode != "text":
             self._refused.setdefault(model, set()).add(mode)
 
@@ -60,12 +60,12 @@ def takes_object(schema: Mapping[str, Json]) -> bool:
 
 
 def is_closed(schema: Mapping[str, Json]) -> bool:
-    """Whether no object of a schema may have properties beyond those it names."""
+    """Whether all objects of a schema forbid additional properties."""
     return all(each.get("additionalProperties") is False for each in _objects(schema))
 
 
 def opened(schema: Mapping[str, Json]) -> dict[str, Json]:
-    """The same schema, where objects of which it says nothing are open in so many words.
+    """Returns the schema with `additionalProperties` stated for objects without properties.
 
     Grammars made from schemas (llama.cpp, xgrammar) let such an object only be empty.
     """
@@ -90,7 +90,7 @@ def _objects(schema: object) -> Iterator[dict[str, Json]]:
 
 
 def with_schema_text(messages: Sequence[Message], schema: Mapping[str, Json]) -> list[Message]:
-    """The messages with the schema in words, for models that know no other way.
+    """Returns the messages with the schema as text, for models without other modes.
 
     It goes into the first message: the start of the prompt stays the same from call to call,
     and no two messages of one role follow each other, which some chat templates refuse.
@@ -127,18 +127,18 @@ _LONGEST_QUOTE: Final = 500
 
 
 def key_variable(provider: str) -> str:
-    """The environment variable that holds a provider's key."""
+    """Returns the environment variable of a provider's key."""
     return _KEYS.get(provider, provider.upper().replace("-", "_") + "_API_KEY")
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status an error tells of."""
+    """Returns the HTTP status of an error."""
     status = getattr(error, "status_code", None)
     return status if isinstance(status, int) else None
 
 
 def words_of(error: BaseException) -> str:
-    """What a server said about an error, as text."""
+    """Returns what the server said in an error."""
     body: object = getattr(error, "body", None)
     if isinstance(body, dict):
         entry = cast("dict[str, Any]", body)
@@ -150,7 +150,7 @@ def words_of(error: BaseException) -> str:
 
 
 def as_failure(error: Exception, *, model: str, own_key: bool = False) -> ModelFailed:
-    """Our error for one of a provider's library; `own_key` when the key comes from settings.
+    """Returns our error for one of a provider; `own_key` if the key is from settings.
 
     Errors are told apart by the names of their classes: the library stays unimported here.
     """
@@ -211,7 +211,7 @@ def _from_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
 
 
 def broken_off(model: str) -> ModelBusy:
-    """An answer without an end."""
+    """Returns the error for an answer that stopped before its end."""
     return ModelBusy(f"the answer of {model} broke off before its end")
 
 
@@ -222,7 +222,7 @@ def _first_cause(error: BaseException) -> str:
 
 
 def refused_setup(error: Exception, model: str) -> ModelRefused:
-    """A model that cannot even be asked: no library, key, provider or address."""
+    """Returns the error for a missing library, key, provider or address."""
     said = str(error)
     if isinstance(error, ImportError):
         group = _GROUP.search(said)
@@ -248,7 +248,7 @@ _FORM: Final = (
 def price_of(
     tokens: object, name: str, *, provider: str, url: str | None = None, only_url: bool = False
 ) -> Decimal | None:
-    """The price of a usage object of genai-prices' shape.
+    """Returns the price of a usage object of genai-prices' shape.
 
     `only_url` when the address is a server of one's own: a local model that shares a name with
     a paid one must not be billed like it.

@@ -1,4 +1,4 @@
-"""Plans by rules, without a language model: words match tools, values are copied."""
+"""Plans by rules without a language model: matches words to tools and copies values."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _NAME: Final = re.compile(r"(?<=[a-z,] )[A-Z]\w+(?: [A-Z]\w+)*")
 
 @dataclass(slots=True)
 class Values:
-    """What a request holds, by kind, in the order in which it stands there."""
+    """The values in a request by kind, in their order."""
 
     quoted: list[str] = field(default_factory=list[str])
     urls: list[str] = field(default_factory=list[str])
@@ -76,7 +76,7 @@ class Values:
 
 
 def read_values(text: str) -> Values:
-    """Every value once: what is part of a longer one is not told again."""
+    """Reads the values of a text; part of a longer value does not count again."""
     rest = _Rest(text)
     word = keyword(text)
     values = Values(keyword="" if word.isdecimal() else word)
@@ -99,7 +99,7 @@ def read_values(text: str) -> Values:
 
 
 def _sort_in(quoted: str, values: Values) -> None:
-    """A quoted path or address is one of those, not a text."""
+    """Files a quoted path or address under its kind."""
     for pattern, kind in (
         (_URL, values.urls),
         (_MAIL, values.mails),
@@ -122,7 +122,7 @@ def _share(found: re.Match[str]) -> str:
 
 
 class _Rest:
-    """A text from which values are taken out one kind after another."""
+    """A text from which values are removed kind by kind."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -162,7 +162,7 @@ _RESULT: Final = re.compile(r"text|body|content|message|note|rows|data|items", r
 
 
 def calls_for(request: str, tools: Sequence[Offered]) -> list[dict[str, Any]]:
-    """The calls that the words of a request point at; none when no tool fits."""
+    """Returns the calls that fit the words of a request; none if no tool fits."""
     calls: list[dict[str, Any]] = []
     for clause in _clauses(request):
         best = _best(clause, tools, len(calls))
@@ -184,7 +184,7 @@ class _Filled:
 
 
 def _best(clause: str, tools: Sequence[Offered], place: int) -> _Filled | None:
-    """The tool whose words fit and whose arguments can be given."""
+    """Returns the best fitting tool whose required arguments can be filled."""
     known = {tool.name: tool for tool in tools if not tool.is_agent}
     entries = {
         name: {"description": tool.about, "input_schema": tool.inputs}
@@ -225,7 +225,7 @@ def _count(values: Values) -> int:
 def _value(
     name: str, schema: Mapping[str, Any], values: Values, clause: str, required: Sequence[str]
 ) -> Json:
-    """What the request gives for an argument by its name and kind; None when nothing does."""
+    """Returns the request's value for an argument by its name and type; None if there is none."""
     choices = cast("list[Any]", schema.get("enum") or [])
     if choices:
         return next((each for each in choices if _is_said(each, clause)), None)
@@ -248,7 +248,7 @@ def _value(
 def _otherwise(
     name: str, schema: Mapping[str, Any], tool: Offered, values: Values, place: int
 ) -> Json:
-    """What stands in for a required value that is not named by its kind."""
+    """Returns a substitute for a required value that has no value of its kind."""
     kind = schema.get("type")
     if "default" in schema:
         return cast("Json", schema["default"])
@@ -265,7 +265,7 @@ def _otherwise(
 
 
 def _free_text(name: str, tool: Offered, values: Values) -> str | None:
-    """What is quoted; for whoever searches, the word that stands out."""
+    """Returns the quoted text; for a searching tool the most notable word."""
     if values.quoted:
         return values.quoted.pop(0)
     searches = tool.only_reads and _WORDS.search(name)
@@ -290,7 +290,7 @@ def _number(values: Values, *, whole: bool) -> Json:
 
 
 def _is_said(choice: object, clause: str) -> bool:
-    """Whether a choice stands in the request as a word of its own."""
+    """Whether a choice occurs in the request as a whole word."""
     if not isinstance(choice, str) or not choice.strip():
         return False
     return bool(re.search(rf"(?<!\w){re.escape(choice)}(?!\w)", clause, re.IGNORECASE))
@@ -311,15 +311,15 @@ _HINT: Final = "plansmith model pull gets a model, --model names one"
 
 
 class RulesModel:
-    """Answers the planner and the runner without a language model, and says so in the plan."""
+    """Answers without a language model, and says so in the plan."""
 
     @property
     def name(self) -> str:
-        """The name by which settings and reports call it."""
+        """The name that settings and reports use."""
         return "rules"
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """A decision, a plan or a reply; anything else takes a language model."""
+        """Yields a decision, a plan or a reply; anything else needs a language model."""
         yield TextDelta(_said(prompt))
         yield ModelDone(Usage(), self.name)
 
@@ -354,5 +354,5 @@ def _plan(brief: PlanBrief) -> dict[str, Json]:
 
 
 def rules_model() -> RulesModel:
-    """The rules as a model."""
+    """Returns the rules as a model."""
     return RulesModel()

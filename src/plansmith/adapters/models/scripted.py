@@ -1,4 +1,4 @@
-"""A model that says what it was told to say: for tests and demonstrations."""
+"""A model with scripted answers, for tests and demonstrations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """What is streamed."""
+        """The text that is streamed."""
         return self.says if isinstance(self.says, str) else json.dumps(self.says)
 
     def fits(self, messages: Sequence[Message]) -> bool:
@@ -50,12 +50,12 @@ class ScriptedModel:
 
     @property
     def name(self) -> str:
-        """The name given at the start."""
+        """The given name."""
         return self._name
 
     @takes_messages
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """The next answer, in pieces."""
+        """Yields the next answer in pieces."""
         self.prompts.append(list(prompt.messages))
         answer = self._next(prompt.messages)
         if isinstance(answer.says, ModelFailed):
@@ -77,7 +77,7 @@ class ScriptedModel:
         return self._answers.pop(0)
 
     def finish(self) -> None:
-        """Complain about answers that nobody asked for."""
+        """Raises an error if answers were not used."""
         if self._answers:
             left = len(self._answers)
             raise ScriptMismatch(

@@ -1,4 +1,4 @@
-"""What is wrong with a store, in words, and the proof that a run was not altered."""
+"""Finds what is wrong with a store, and verifies that a run was not altered."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SHOWN: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     level: Literal["ok", "note", "warning", "error"]
     subject: str
@@ -41,14 +41,14 @@ class Finding:
 
 
 class _Examined(PlanStore, Protocol):
-    """A store that can also count what nobody mentions."""
+    """A store that can also count values that no event mentions."""
 
     async def unmentioned(self) -> int: ...
     async def missing(self) -> Sequence[str]: ...
 
 
 async def diagnose(url: str, *, sample: int | None = None) -> list[Finding]:
-    """Look at a store from all sides; `sample` limits how many of the newest runs are verified."""
+    """Checks a store; `sample` limits how many of the newest runs are verified."""
     if is_postgres(url):
         findings = await _diagnose_server(url)
     elif url.startswith("memory"):
@@ -65,7 +65,7 @@ async def diagnose(url: str, *, sample: int | None = None) -> list[Finding]:
 
 
 async def verify(store: PlanStore, run: str) -> int:
-    """Check a run's chain, that it folds, and every result; return how many events it has."""
+    """Verifies a run's hash chain, its fold and all results; returns its number of events."""
     journal = Journal(run, store=store, clock=SystemClock())
     await journal.catch_up()
     journal.need_sound()
@@ -104,7 +104,7 @@ async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
 
 
 async def missing_runs(store: Any) -> list[Finding]:
-    """Runs that were written and are not there any more."""
+    """Returns runs that were written and are no longer there."""
     hint = "restore the store from a backup; nothing of them is left to be repaired"
     found = await store.missing() if hasattr(store, "missing") else ()
     return [Finding("error", "missing", f"written and gone: {each}", hint) for each in found]
@@ -209,7 +209,7 @@ def _integrity(connection: sqlite3.Connection, path: Path) -> Finding:
 
 
 def lock_owners(path: Path) -> list[int]:
-    """The processes that hold a write lock on a file or its shared memory, where Linux says."""
+    """Returns the processes that hold a write lock on the database, where Linux tells."""
     files = [path, path.with_name(f"{path.name}-shm")]
     inodes = {str(file.stat().st_ino) for file in files if file.exists()}
     table = Path("/proc/locks")

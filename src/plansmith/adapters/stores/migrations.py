@@ -38,7 +38,7 @@ _log: Final = logging.getLogger("plansmith")
 
 
 def refuse_newer(name: str, found: int) -> None:
-    """Do not touch what a later Plansmith wrote."""
+    """Refuses a store that a later Plansmith wrote."""
     if found > VERSION:
         raise Misconfigured(
             f"{name} has schema version {found}, and this Plansmith knows {VERSION}",
@@ -47,14 +47,14 @@ def refuse_newer(name: str, found: int) -> None:
 
 
 class _Progress:
-    """Tells how far the rows are moved, where that takes long."""
+    """Reports how many rows are moved, if it takes long."""
 
     def __init__(self, name: str, total: int) -> None:
         self._name, self._total, self._done = name, total, 0
         self._told = time.monotonic()
 
     def add(self, count: int) -> None:
-        """So many more rows are moved."""
+        """Adds a number of moved rows."""
         self._done += count
         if time.monotonic() - self._told > _QUIET_S:
             self._told = time.monotonic()
@@ -66,13 +66,13 @@ class _Progress:
 
 
 def _events(run: str, key: int, rows: Sequence[Sequence[Any]]) -> list[tuple[object, ...]]:
-    """The cells of `events` from positions, numbers and deflated rows."""
+    """Makes the cells of `events` from positions, numbers and compressed rows."""
     plain = plain_rows(run, [(number, data) for _, number, data in rows])
     return [(row[0], key, *cells) for row, cells in zip(rows, plain, strict=True)]
 
 
 def _values(rows: Iterable[Sequence[Any]]) -> list[tuple[str, str, str]]:
-    """The cells of `contents`; only half of a value's hash was kept, and the text tells all."""
+    """Makes the cells of `contents`; recomputes the hash, of which only half was stored."""
     moved: list[tuple[str, str, str]] = []
     for key, day, data in rows:
         text = plain_value(data)
@@ -83,7 +83,7 @@ def _values(rows: Iterable[Sequence[Any]]) -> list[tuple[str, str, str]]:
 
 
 def _records(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """Rows that end with a hash and a deflated text, with both as plain text."""
+    """Decompresses rows that end with a hash and a compressed text."""
     return [(*cells, bytes(digest).hex(), plain_value(data)) for *cells, digest, data in rows]
 
 
@@ -130,7 +130,7 @@ def _insert(table: str, mark: str) -> str:
 
 
 def migrate_sqlite(connection: sqlite3.Connection, name: str) -> None:
-    """Bring a file to the newest version."""
+    """Brings a file to the newest version."""
     if _number(connection, "user_version") == VERSION and _is_ours(connection):
         return
     with _transaction(connection):
@@ -248,7 +248,7 @@ def _number(connection: sqlite3.Connection, setting: str) -> int:
 
 
 async def migrate_postgres(connection: Any) -> None:
-    """Bring the schema `plansmith`, which the connection looks in, to the newest version."""
+    """Brings the schema `plansmith` to the newest version."""
     if await schema_version(connection) == VERSION:
         return
     # Locked before the transaction begins: only then does it see what others have made.
@@ -345,7 +345,7 @@ _RECORD: Final = """
 
 
 async def schema_version(connection: Any) -> int:
-    """The version of the schema; 0 when there is none."""
+    """Returns the version of the schema; 0 if there is none."""
     cursor = await connection.execute("SELECT to_regclass('plansmith.migration') IS NOT NULL")
     if not (await cursor.fetchone())[0]:
         return 0

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that comes back, and the server's errors in Plansmith's words."""
+"""A PostgreSQL connection that reconnects, and converts the server's errors to ours."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DAMAGED: Final = ("XX001", "XX002", "42P01", "42703")
 
 
 def load_psycopg() -> Any:
-    """The driver, which only this store needs."""
+    """Imports the driver, which only this store needs."""
     try:
         return import_module("psycopg")
     except ImportError as error:
@@ -38,7 +38,7 @@ def load_psycopg() -> Any:
 
 
 class Connection:
-    """One connection, opened when first used and again, for a while, when it was lost."""
+    """One connection, opened at first use; reconnects for a while when it is lost."""
 
     def __init__(self, dsn: str, *, patience_s: float, migrating: bool = True) -> None:
         self._dsn = dsn
@@ -50,7 +50,7 @@ class Connection:
         self._was_open = False
 
     async def use(self, work: Callable[[Any, bool], Awaitable[_T]]) -> _T:
-        """Work with the connection; once more when it was lost, which the flag then says."""
+        """Runs `work` with the connection; runs it again with a flag if the connection was lost."""
         deadline = time.monotonic() + self._patience_s
         again = False
         while True:
@@ -102,7 +102,7 @@ class Connection:
 
 
 def named(error: Exception) -> PlansmithError:
-    """The Plansmith error of an error of the driver or the server."""
+    """Returns our error for one of the driver or the server."""
     state: str = getattr(error, "sqlstate", None) or ""
     words = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if state in _FULL:

@@ -1,4 +1,4 @@
-"""A store in one SQLite file: durable, shared by processes, with one commit for many runs."""
+"""A store in one SQLite file: durable, shared by processes, one commit for many runs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class SqliteStore(DatabaseStore):
         )
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
-        """The events of a run behind a number; none for an unknown run."""
+        """Returns the events of a run after a number; none for an unknown run."""
         after = max(after, 0)
 
         def decoded(rows: _Rows) -> list[Event]:
@@ -96,7 +96,7 @@ class SqliteStore(DatabaseStore):
         return decoded(rows) if len(rows) <= _FEW else await self._elsewhere(lambda: decoded(rows))
 
     async def sound(self, run: str) -> Sound:
-        """The events of a run up to the first that is missing, altered or on a broken page."""
+        """Returns the events of a run up to the first that is missing, altered or unreadable."""
 
         def read(connection: sqlite3.Connection) -> Sound:
             found = connection.execute(_RUN, (run,)).fetchone()
@@ -108,7 +108,7 @@ class SqliteStore(DatabaseStore):
         return await self._read(read)
 
     async def close(self) -> None:
-        """Finish what was asked for and let the file go; harmless when done twice."""
+        """Finishes all requests and closes the file; may be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -129,7 +129,7 @@ class SqliteStore(DatabaseStore):
         self._ledger.ends.close(self._agrees)
 
     def _agrees(self, ends: Iterable[End]) -> bool:
-        """Whether all that was written is in the file: asked anew, as the next process would."""
+        """Whether everything written is in the file; reads it with a new connection."""
         try:
             self._ledger.file.need()
             connection = open_database(self._path, timeout_s=self._timeout_s)

@@ -1,4 +1,4 @@
-"""All built-in tools for one folder; SQL and the web are loaded only where they are used."""
+"""All built-in tools of a folder; loads SQL and web tools only where they are used."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SPEC: Final = ToolSpec(
 
 
 class NoteTools(ToolSet):
-    """The tool; what it tells is its result, and goes to whoever watches the run."""
+    """The tool that shows a text to whoever watches the run, and returns it."""
 
     def __init__(self) -> None:
         super().__init__([BuiltIn(SPEC, _tell)])
@@ -65,7 +65,7 @@ def builtin_sources(
     hosts: Sequence[str] = (),
     private: Sequence[str] = (),
 ) -> list[ToolSource]:
-    """Every built-in tool that can be used as things are set.
+    """Returns all built-in tools that the arguments allow.
 
     Files, tables and charts stay in `folder`, and change nothing without `write`. SQL comes with
     `databases` (names to URLs, only read but for those in `writable`), fetching with `hosts`.

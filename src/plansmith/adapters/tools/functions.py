@@ -1,4 +1,4 @@
-"""Python functions as tools: schema from type hints, effect by declaration."""
+"""Makes tools of Python functions: the schema comes from type hints, the effect is declared."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EffectName = Literal["read", "write", "final"]
 
 
 class FunctionTool:
-    """One function, callable as before, that a plan can call too."""
+    """A function that a plan can call; Python code can still call it as before."""
 
     def __init__(
         self, function: Callable[..., Any], spec: ToolSpec, arguments: type[BaseModel]
@@ -55,11 +55,11 @@ class FunctionTool:
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """Call the function itself."""
+        """Calls the function itself."""
         return self.function(*args, **options)
 
     async def run(self, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Call the function for a plan: arguments checked, the result made JSON."""
+        """Calls the function for a plan: checks the arguments, converts the result to JSON."""
         try:
             checked = self._arguments.model_validate(dict(arguments))
         except ValidationError as error:
@@ -82,7 +82,7 @@ class FunctionTool:
 
 
 async def _in_a_thread(work: Callable[[], R]) -> R:
-    """Run a function in a thread of its own, which nobody waits for once the call was given up.
+    """Runs a function in its own thread, which no one waits for after the call is given up.
 
     The threads of `asyncio.to_thread` are joined at the end of the process: one function that
     hangs would keep it alive for ever.
@@ -177,11 +177,11 @@ class FunctionTools:
             raise Misconfigured(f"two tools are called {twice!r}", hint="give one another name")
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """The specs of all functions."""
+        """Returns the specs of all functions."""
         return [each.spec for each in self._tools.values()]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Call one of them."""
+        """Calls a function by its tool name."""
         if tool not in self._tools:
             raise ToolFailed(f"there is no tool called {tool!r}")
         return await self._tools[tool].run(arguments, call)
@@ -215,12 +215,12 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _about(function: Callable[..., Any]) -> str:
-    """The docstring without its list of parameters."""
+    """Returns the docstring without its list of parameters."""
     return _SECTION.split(inspect.getdoc(function) or "", maxsplit=1)[0].strip()
 
 
 def _said_of_parameters(function: Callable[..., Any]) -> dict[str, str]:
-    """What a docstring says of each parameter, in the styles of Google, NumPy and Sphinx."""
+    """Returns a docstring's text on each parameter (Google, NumPy and Sphinx styles)."""
     text = inspect.getdoc(function) or ""
     said = {found[1]: found[2].strip() for found in _SPHINX.finditer(text)}
     parts = _SECTION.split(text)
@@ -244,7 +244,7 @@ _SPHINX: Final = re.compile(r"^:param (?:[\w\[\], |]+ )?(\w+):[ \t]*(.+)$", re.M
 
 
 def _output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
-    """The schema of what a function says it returns; nothing when it does not say."""
+    """Returns the schema of the return annotation; None if there is none."""
     returned = _hints(function).get("return", Any)
     if returned is Any or returned is object:
         return None
@@ -266,7 +266,7 @@ _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 def _to_json(result: object) -> Json:
-    """Models, dates and the like as JSON; what has no JSON form is a failure of the tool."""
+    """Converts models, dates and the like to JSON; raises `ToolFailed` for anything else."""
     try:
         return cast("Json", _ANY.dump_python(result, mode="json"))
     except (PydanticSerializationError, ValueError) as error:

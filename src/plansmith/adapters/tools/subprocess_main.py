@@ -1,4 +1,4 @@
-"""The child process in which databases and tables are read, call after call, within its limits.
+"""The child process that reads databases and tables, call after call, within limits.
 
 `subprocesses` starts it. Its input is its life line too: when that closes, it ends at once.
 """
@@ -35,7 +35,7 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class _CallQueue:
-    """The call at work, and those that wait."""
+    """The running call, and those that wait."""
 
     def __init__(self, calls: BinaryIO) -> None:
         self._calls = calls
@@ -43,7 +43,7 @@ class _CallQueue:
         self.job = Job(Call(key=""))
 
     def listen(self) -> None:
-        """Take calls in for ever; when whoever makes them is gone, end at once."""
+        """Reads calls forever; exits at once when the parent closes the input."""
         try:
             while head := self._calls.read(HEAD.size):
                 message = json.loads(self._calls.read(HEAD.unpack(head)[0]))
@@ -57,7 +57,7 @@ class _CallQueue:
 
 
 def main() -> None:
-    """Do one call after another."""
+    """Handles one call after another."""
     # The terminal's Ctrl-C is for whoever asked: the life line tells us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     replies = os.fdopen(os.dup(1), "wb")
@@ -99,7 +99,7 @@ def _told(message: dict[str, Any], job: Job) -> dict[str, Any]:
 
 
 def _limit(limits: dict[str, Any]) -> None:
-    """The limits of one call; only the soft ones, so that the next may have others."""
+    """Sets the limits of one call; only soft ones, so that the next call may have others."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     spent = int(used.ru_utime + used.ru_stime) + 1
     memory = int(limits["memory_bytes"])

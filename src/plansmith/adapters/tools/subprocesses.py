@@ -1,4 +1,4 @@
-"""Heavy work in child processes with a memory limit: the child may die, this process does not."""
+"""Runs heavy work in child processes with a memory limit, so that only the child can crash."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessLimits:
-    """What one call may take; `writes` says that its end matters, should nobody see it."""
+    """Limits of one call; `writes` says that a crash leaves its outcome unknown."""
 
     seconds: float
     memory_bytes: int
@@ -49,7 +49,7 @@ class ProcessLimits:
 
 
 class Subprocesses:
-    """Children that are kept warm; each does one call at a time."""
+    """A pool of child processes; each handles one call at a time."""
 
     def __init__(self) -> None:
         self._owner = os.getpid()
@@ -60,7 +60,7 @@ class Subprocesses:
     def call(
         self, work: str, arguments: Mapping[str, Any], *, limits: ProcessLimits, job: Job | None
     ) -> Json:
-        """What `module:function`, given a job and the arguments, makes of them in a child."""
+        """Runs `module:function` with a job and arguments in a child; returns its result."""
         message = {"work": work, "arguments": dict(arguments), "limits": _told(limits)}
         data = _packed(message)
         with self._taken(limits, job):
@@ -76,7 +76,7 @@ class Subprocesses:
         return _value(reply, limits)
 
     def close(self) -> None:
-        """End the children that wait."""
+        """Ends the idle children."""
         with self._lock:
             children, self._idle = self._idle, []
         for each in children if self._owner == os.getpid() else ():
@@ -106,7 +106,7 @@ class Subprocesses:
         return _Child()
 
     def _keep(self, child: _Child, *, worn: bool) -> None:
-        """Keep a child for the next call, unless it holds much memory of the last one."""
+        """Keeps a child for the next call, unless it still holds much memory."""
         with self._lock:
             if not worn and len(self._idle) < _IDLE:
                 self._idle.append(child)
@@ -137,16 +137,16 @@ class _Child:
 
     @property
     def lives(self) -> bool:
-        """Whether it can be given a call."""
+        """Whether the child can take a call."""
         return self._process.poll() is None
 
     @property
     def ended(self) -> int | None:
-        """Its exit code, or the number of the signal that ended it below zero."""
+        """The child's exit code; negative for the signal that ended it."""
         return self._process.returncode
 
     def ask(self, data: bytes, limits: ProcessLimits, job: Job | None) -> dict[str, Any] | None:
-        """Its reply; None when it died. Whoever takes too long or says too much is killed."""
+        """Returns the child's reply; None if it died. Kills it at a limit."""
         try:
             reply = self._exchange(data, time.monotonic() + limits.seconds + _GRACE_S, job)
         except BaseException:
@@ -158,7 +158,7 @@ class _Child:
         return cast("dict[str, Any]", json.loads(reply))
 
     def _exchange(self, data: bytes, deadline: float, job: Job | None) -> bytes | None:
-        """Write and read by turns, so that neither side waits for the other for ever."""
+        """Writes and reads in turns, so that the two sides cannot block each other."""
         left, found, cancelled = memoryview(data), bytearray(), False
         while (reply := _whole(found)) is None:
             ready = self._ready(writing=bool(left))
@@ -175,7 +175,7 @@ class _Child:
         return reply
 
     def _ready(self, *, writing: bool) -> set[int]:
-        """Which of its pipes can be used; not by `select`, which knows 1,024 handles only."""
+        """Returns the pipes that are ready; avoids `select`, which is limited to 1,024 handles."""
         poll = select.poll()
         poll.register(self._out, select.POLLIN)
         if writing:
@@ -199,7 +199,7 @@ class _Child:
         return bool(data)
 
     def end(self) -> None:
-        """Kill it with all it may have started, and take leave of it."""
+        """Kills the child and all it started, and reaps it."""
         # Not once it was taken leave of: its number may be somebody else's by then.
         if self.lives:
             with suppress(ProcessLookupError, PermissionError):
@@ -211,7 +211,7 @@ class _Child:
 
 
 def _whole(found: bytearray) -> bytes | None:
-    """The reply in what was read, once all of it is there."""
+    """Returns the reply once all of it was read."""
     if len(found) < HEAD.size:
         return None
     end = HEAD.size + int(HEAD.unpack_from(found)[0])
@@ -247,14 +247,14 @@ def _value(reply: dict[str, Any], limits: ProcessLimits) -> Json:
 
 
 def too_much(memory_bytes: int) -> ToolFailed:
-    """What is said of a query that needs more memory than it may have."""
+    """Returns the message for a query that needs too much memory."""
     size = f"{memory_bytes / 2**30:g} GB" if memory_bytes >= 2**30 else f"{memory_bytes >> 20} MB"
     hint = "narrow it: fewer rows or columns, a filter, a smaller join"
     return ToolFailed(f"the query needed more than {size} of memory", hint=hint)
 
 
 def _lost(child: _Child, limits: ProcessLimits) -> PlansmithError:
-    """What is said of a child that died; a write may have been done before."""
+    """Makes the failure for a child that died; a write may have been done before."""
     if limits.writes:
         return OutcomeUnknown("the process that changed the database ended before it could answer")
     if child.late or child.ended == -signal.SIGXCPU:

@@ -108,7 +108,7 @@ REPLACE: Final = ToolSpec(
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceLimits:
-    """How large a file may become, how many names are found and looked at."""
+    """Limits: size of a file, names found and names looked at."""
 
     bytes_each: int = 10_000_000
     found: int = 500
@@ -116,7 +116,7 @@ class WorkspaceLimits:
 
 
 class WorkspaceTools(ToolSet):
-    """The tools that write, confined to a folder; `write=False` leaves only the finding one."""
+    """The tools that write in a folder; `write=False` leaves only the one that finds."""
 
     def __init__(
         self, root: Path, *, write: bool = True, limits: WorkspaceLimits | None = None
@@ -213,7 +213,7 @@ def _decoded(name: str, data: bytes | None) -> str:
 
 
 def _fits(path: str, pattern: str) -> bool:
-    """Whether a path fits a pattern; one without a folder fits in every folder."""
+    """Whether a path matches a pattern; a pattern without a folder matches in every folder."""
     wanted = pattern.removeprefix("./") if "/" in pattern else f"**/{pattern}"
     return _wild(path.split("/"), wanted.split("/"), "**", _fits_part)
 
@@ -225,7 +225,7 @@ def _fits_part(name: str, pattern: str) -> bool:
 def _wild(
     found: Sequence[str], wanted: Sequence[str], star: str, fits: Callable[[str, str], bool]
 ) -> bool:
-    """Whether a sequence fits one with stars, without ever going back behind the last star."""
+    """Matches a sequence against one with stars; never backtracks behind the last star."""
     at = place = back = 0
     mark = -1
     while at < len(found):

@@ -1,4 +1,4 @@
-"""Exchange: requests over the A2A library within limits, and its objects as plain records."""
+"""Sends A2A requests through the SDK within limits, and converts its objects to our records."""
 
 from __future__ import annotations
 
@@ -73,15 +73,15 @@ class Unsupported(ToolFailed):
 
 
 class Gone(ToolFailed):
-    """The agent does not know the task, or no longer."""
+    """The agent does not know the task (any more)."""
 
 
 class Broke(ToolFailed):
-    """The agent itself failed in the middle of what it was asked."""
+    """The agent failed while it handled the request."""
 
 
 class Exchange:
-    """One call's connection to an agent, by the card that was approved and no other."""
+    """The connection of one call to an agent; uses only the approved card."""
 
     def __init__(self, card: Card, settings: AgentSettings, *, headers: Mapping[str, str]) -> None:
         parsed = _only(card, settings)
@@ -108,7 +108,7 @@ class Exchange:
     def send(
         self, parts: list[Part], *, message: str, context: str, task: str = ""
     ) -> AsyncGenerator[News]:
-        """Send a message, once, and hear what the agent says to it."""
+        """Sends a message once and yields what the agent answers."""
         said = proto.Message(
             message_id=message,
             context_id=context,
@@ -121,12 +121,12 @@ class Exchange:
         return self._hear(self._client.send_message(request), self._limits.answer_s)
 
     def subscribe(self, task: str) -> AsyncGenerator[News]:
-        """Hear what becomes of a task that is under way."""
+        """Yields the updates of a running task."""
         request = proto.SubscribeToTaskRequest(id=task)
         return self._hear(self._client.subscribe(request), self._limits.silence_s)
 
     async def task(self, task: str) -> Task:
-        """A task as it stands now."""
+        """Returns the current state of a task."""
         request = proto.GetTaskRequest(id=task, history_length=0)
         found = await self._ask(self._client.get_task(request), read_task)
         if found.id != task:
@@ -134,13 +134,13 @@ class Exchange:
         return found
 
     async def tasks(self, context: str) -> list[Task]:
-        """The tasks of a context, newest first; what belongs to another one is left out."""
+        """Returns the tasks of a context, newest first; leaves out those of other contexts."""
         request = proto.ListTasksRequest(context_id=context, page_size=50, history_length=0)
         found = await self._ask(self._client.list_tasks(request), read_tasks)
         return newest([each for each in found if each.context == context])
 
     async def cancel(self, task: str) -> None:
-        """Have the agent stop a task."""
+        """Asks the agent to cancel a task."""
         request = proto.CancelTaskRequest(id=task)
         await self._ask(self._client.cancel_task(request), read_task)
 
@@ -154,7 +154,7 @@ class Exchange:
             raise sorted_out(error) from error
 
     async def _hear(self, events: AsyncGenerator[Any], patience: float) -> AsyncGenerator[News]:
-        """News one by one; the first may take its time, then silence is not borne for ever."""
+        """Yields events; waits longer for the first one, then limits the silence between two."""
         async with aclosing(events) as heard:
             while True:
                 try:
@@ -172,7 +172,7 @@ class Exchange:
 
 
 def _only(card: Card, settings: AgentSettings) -> Any:
-    """The card with the chosen interface alone, so that the SDK has no other to choose."""
+    """Returns the card with only the chosen interface, so that the SDK cannot choose another."""
     chosen = choose_interface(card, settings)
     offered = {
         "url": chosen.url,
@@ -188,7 +188,7 @@ def _only(card: Card, settings: AgentSettings) -> Any:
 
 
 def sorted_out(error: Exception) -> ToolFailed | Cut:
-    """What an error of the SDK means to us; `Cut` where nobody knows what came of the request."""
+    """Converts an SDK error to ours; `Cut` if it is unknown whether the request took effect."""
     if isinstance(error, A2AError) and not isinstance(error, A2AClientError):
         return _told(error)
     cause = error if isinstance(error, httpx.HTTPError) else error.__cause__
@@ -217,7 +217,7 @@ def _short(error: Exception) -> str:
 
 
 def read_news(event: Any) -> News:
-    """One event of a stream."""
+    """Converts one event of a stream."""
     if event.HasField("task"):
         return read_task(event.task)
     if event.HasField("message"):
@@ -238,7 +238,7 @@ def read_news(event: Any) -> News:
 
 
 def read_task(given: Any) -> Task:
-    """A task, when its ids can be told and used in an address."""
+    """Converts a task; refuses ids that cannot be used in an address."""
     if not given.id:
         raise Cut("the agent's answer is not A2A: its task has no id")
     artifacts = [_artifact(each) for each in given.artifacts]
@@ -253,18 +253,18 @@ def read_task(given: Any) -> Task:
 
 
 def read_tasks(given: Any) -> list[Task]:
-    """The tasks of a list."""
+    """Converts a list of tasks."""
     return [read_task(each) for each in given.tasks]
 
 
 def read_message(given: Any) -> Message:
-    """A message of the agent."""
+    """Converts a message of the agent."""
     parts = tuple(_part(each) for each in given.parts)
     return Message(str(given.message_id)[:200], parts, _extra(given))
 
 
 def to_part(part: Part) -> Any:
-    """A part of a message of ours."""
+    """Converts a part of one of our messages for the SDK."""
     if part.text is not None:
         return proto.Part(text=part.text, media_type=part.kind or "text/plain")
     made: Any = proto.Part(media_type="application/json")
@@ -273,7 +273,7 @@ def to_part(part: Part) -> Any:
 
 
 def survives(value: Json) -> bool:
-    """Whether a value comes out of the SDK as it went in: it holds all numbers as doubles."""
+    """Whether the SDK keeps a value unchanged: it stores all numbers as doubles."""
     return all(not isinstance(each, int) or abs(each) < _EXACT for each in leaves(value))
 
 
@@ -320,7 +320,7 @@ def _json(given: Any) -> Json:
 
 
 def _whole(value: Json) -> Json:
-    """Whole numbers as whole numbers again: the SDK makes 3.0 of every 3."""
+    """Turns 3.0 back into 3: the SDK makes doubles of all numbers."""
     if isinstance(value, float) and math.isfinite(value) and value.is_integer():
         return int(value) if abs(value) < _EXACT else value
     return value

@@ -1,4 +1,4 @@
-"""One call of a remote agent, from the first word to the result; no message goes out twice."""
+"""Makes one call of a remote agent: sends the task, follows it, and never sends a message twice."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _ENDINGS: Final = {
 
 
 class RemoteTask:
-    """One call: it begins or goes on with a task, follows it, and says how it ended."""
+    """One call: starts or continues a task, follows it, and returns how it ended."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class RemoteTask:
         self._until = 0.0
 
     async def run(self, task: str, inputs: Mapping[str, Json]) -> Json:
-        """The result, or an error that says what is certain; a cancelled call stops the task."""
+        """Returns the result or raises what is certain; cancelling the call cancels the task."""
         try:
             if self._call.reply is None:
                 attempt = self._call.attempt
@@ -103,14 +103,14 @@ class RemoteTask:
             raise self._went_wrong(failed.message) from None
 
     def _went_wrong(self, why: str, *, hint: str = "") -> ToolFailed:
-        """A failure after the work was begun: an agent that changes things may have done so."""
+        """Makes the error of a failure after the start: the agent may have changed things."""
         is_read = self._settings.effect is Effect.READ
         return (ToolFailed if is_read else OutcomeUnknown)(why, hint=hint)
 
     async def _begin(
         self, task: str, inputs: Mapping[str, Json], *, mark: str, is_first: bool
     ) -> None:
-        """Send the work, unless an earlier try has sent it already."""
+        """Sends the task, unless an earlier attempt already sent it."""
         if not is_first and await self._is_under_way():
             return
         await self._send(self._work_parts(task, inputs), mark=mark)
@@ -118,7 +118,7 @@ class RemoteTask:
             await self._find()
 
     async def _is_under_way(self) -> bool:
-        """Whether the agent has this work already; then it is gone on with."""
+        """Whether the agent already has this task; it is then continued."""
         try:
             found = await self._look_up()
             self._known = {each.id for each in found}
@@ -130,14 +130,14 @@ class RemoteTask:
         return bool(under_way)
 
     async def _send(self, parts: list[Part], *, mark: str) -> None:
-        """Send one message; a cut is remembered, since the task may be known by now."""
+        """Sends one message; remembers a lost answer, since the agent may have created the task."""
         message = _id(f"{self._call.key}\n{mark}")
         context, task = self._task.context or self._context, self._task.id
         stream = self._exchange.send(parts, message=message, context=context, task=task)
         self._why = await self._listen(stream)
 
     async def _listen(self, stream: AsyncGenerator[News]) -> str:
-        """Take in what is said until there is nothing more to wait for, and say why it ended.
+        """Reads a stream until nothing more is to be waited for, and returns why it ended.
 
         An error before the first word is the agent's answer; after it, the task decides.
         """
@@ -175,7 +175,7 @@ class RemoteTask:
         self._tell(news)
 
     def _tell(self, news: News) -> None:
-        """Pass on what is worth showing while the work goes on."""
+        """Reports progress worth showing while the task runs."""
         if isinstance(news, Message):
             return
         if isinstance(news, (Task, StatusNews)):
@@ -187,13 +187,13 @@ class RemoteTask:
             self._call.progress(text[:500])
 
     def _is_settled(self) -> bool:
-        """Whether a task stands where only we can move it; a question just answered does not."""
+        """Whether the task is over or waits for us; a question just answered does not count."""
         if self._task.state not in SETTLED:
             return False
         return self._task.state not in WAITING or question_of(self._task) != self._answered
 
     async def _find(self) -> None:
-        """Look for the task of a message whose answer was lost; never send it again."""
+        """Looks for the task of a message whose answer was lost; never sends the message again."""
         wait, until = _FIRST_WAIT, self._clock.monotonic() + self._limits.lost_s
         while True:
             with suppress(Cut, ToolFailed):
@@ -208,7 +208,7 @@ class RemoteTask:
         self._give_up_on("")
 
     async def _look_up(self) -> list[Task]:
-        """The tasks of this call that the agent knows; none where it cannot list them."""
+        """Returns the tasks of this call that the agent knows; none if it cannot list tasks."""
         try:
             return await self._exchange.tasks(self._context)
         except ToolBusy:
@@ -217,7 +217,7 @@ class RemoteTask:
             return []
 
     async def _follow(self) -> None:
-        """Stay with a task until it is settled, through cuts and silence."""
+        """Follows a task until it is settled, through lost connections and silence."""
         wait, looks, streams = _FIRST_WAIT, 0, self._exchange.streams
         self._until = self._clock.monotonic() + self._limits.lost_s
         while not self._is_settled() and looks < _STALE_LOOKS:
@@ -232,7 +232,7 @@ class RemoteTask:
                 await self._clock.sleep(wait)
 
     async def _resubscribe(self) -> bool:
-        """Listen again to a task under way; whether that is worth trying another time."""
+        """Listens to a running task again; returns whether another attempt makes sense."""
         try:
             self._why = await self._listen(self._exchange.subscribe(self._task.id))
         except TooMuch:
@@ -245,7 +245,7 @@ class RemoteTask:
         return True
 
     async def _ask_after(self) -> None:
-        """Ask how the task stands; an agent that cannot be reached is tried for a while."""
+        """Asks for the state of the task; retries for a while if the agent cannot be reached."""
         try:
             found = await self._exchange.task(self._task.id)
         except (Cut, ToolBusy) as error:
@@ -262,7 +262,7 @@ class RemoteTask:
             self._look(found)
 
     def _look(self, task: Task) -> None:
-        """Take in a task that was asked for; a state nobody knows cannot be waited out."""
+        """Takes over the task's current state; fails if the protocol does not define it."""
         if task.state is State.UNKNOWN:
             odd = f"{self._name} reports its task in a state that A2A does not know"
             raise self._went_wrong(odd)
@@ -273,7 +273,7 @@ class RemoteTask:
             self._task = task
 
     def _give_up_on(self, task: str) -> NoReturn:
-        """Nobody knows: a read is tried again, anything else is the person's to decide."""
+        """Handles an unknown outcome: retries a read, otherwise asks the person."""
         if self._settings.effect is Effect.READ:
             raise ToolBusy(f"{self._name}: {self._why}")
         self._check_times()
@@ -283,7 +283,7 @@ class RemoteTask:
     async def _go_on(
         self, asked: Asked, answer: Json, task: str, inputs: Mapping[str, Json]
     ) -> None:
-        """Go on with what a question was about."""
+        """Continues what a question was about."""
         self._times = asked.times
         self._context, self._known = asked.context or self._context, set(asked.known)
         if asked.task:
@@ -295,7 +295,7 @@ class RemoteTask:
             await self._find()
 
     async def _go_on_with(self, asked: Asked, answer: Json) -> None:
-        """Hand an answer to the task that waits for it, unless it has moved on meanwhile."""
+        """Sends an answer to the task that waits for it, unless the task has moved on."""
         try:
             self._task = await self._exchange.task(asked.task)
         except Cut as cut:
@@ -313,7 +313,7 @@ class RemoteTask:
         await self._send(parts, mark=f"{asked.question} {asked.times}")
 
     def _work_parts(self, task: str, inputs: Mapping[str, Json]) -> list[Part]:
-        """The work as a message: its words, and its inputs in the form the agent takes."""
+        """Makes the message of a task: its text, and its inputs in a form the agent accepts."""
         if not inputs:
             return [Part(text=task)]
         given: dict[str, Json] = dict(inputs)
@@ -322,7 +322,7 @@ class RemoteTask:
         return [Part(text=f"{task}\n\nInputs (JSON):\n{json.dumps(given, ensure_ascii=False)}")]
 
     def _end(self) -> Json:
-        """How the call ended."""
+        """Returns the result, or raises how the call failed."""
         room = self._limits.binary_bytes
         if self._answer is not None:
             return message_result(self._answer, binary_bytes=room)
@@ -350,7 +350,7 @@ class RemoteTask:
             )
 
     async def _stop(self) -> None:
-        """Have the agent stop the task; whether it does is not ours to wait for."""
+        """Asks the agent to cancel the task; does not wait until it does."""
         with suppress(Cut, PlansmithError, TimeoutError):
             async with asyncio.timeout(self._limits.cancel_s):
                 if not self._task.id:
@@ -361,5 +361,5 @@ class RemoteTask:
 
 
 def _id(text: str) -> str:
-    """The same id for the same text, in the form agents expect."""
+    """Makes a UUID from a text; the same text gives the same UUID."""
     return str(uuid.uuid5(_SPACE, text))

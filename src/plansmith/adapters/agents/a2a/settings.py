@@ -1,4 +1,4 @@
-"""Settings of A2A agents: where each is, how a planner may use it, how much of it is borne."""
+"""Settings of A2A agents: address, effect, allowed hosts, headers and limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Lookup = Callable[[str], str | None]
 
 
 class AgentLimits(Record):
-    """How much of an agent is borne: time, size and number. Nobody's agent is above them.
+    """Limits of time, size and number for one agent; they hold for every agent.
 
     `answer_s` is how long the first word may take, `silence_s` how long a stream may say nothing
     before its task is looked at, `lost_s` how long a lost task is looked for.
@@ -45,7 +45,7 @@ class AgentLimits(Record):
 
 
 class AgentSettings(Record):
-    """One agent: the address of the agent or of its card, and what a person says of it.
+    """One agent: its address or that of its card, and what a person decides about it.
 
     `effect` is the person's word, never the card's. `hosts` are further hosts that the card may
     send us to. In `headers`, `${NAME}` stands for a value that is looked up at the call.
@@ -74,7 +74,7 @@ class AgentSettings(Record):
 
 
 def check_name(name: str) -> str:
-    """The name of an agent, which is also the name of its file."""
+    """Checks the name of an agent, which is also the name of its file."""
     if not NAME.fullmatch(name):
         raise Misconfigured(
             f"{name!r} is no name for an agent",
@@ -84,7 +84,7 @@ def check_name(name: str) -> str:
 
 
 def fill_headers(headers: Mapping[str, str], lookup: Lookup) -> tuple[dict[str, str], list[str]]:
-    """Headers with their places filled, and the values that must never be shown."""
+    """Fills the placeholders of headers; also returns the secret values that were used."""
     secrets: list[str] = []
 
     def value(found: re.Match[str]) -> str:

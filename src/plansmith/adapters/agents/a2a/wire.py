@@ -1,4 +1,4 @@
-"""The wire to an agent: HTTP within bounds, and plain words for what goes wrong on it."""
+"""HTTP to remote agents: size limits, fetching cards, and readable errors."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _BUSY: Final = (429, 503)
 
 
 class TooMuch(ToolFailed):
-    """The agent sent more than is taken from it."""
+    """The agent sent more than the limit."""
 
 
 class NotSent(ToolBusy):
-    """No connection came about, so nothing can have happened."""
+    """No connection was made, so the request had no effect."""
 
 
 class Cut(Exception):
-    """A request went out and its answer was lost: nobody knows what came of it."""
+    """The request was sent and its answer was lost: whether it took effect is unknown."""
 
 
 class _Bounded(httpx.AsyncByteStream):
-    """A response's body, which ends when it grows beyond a limit."""
+    """A response body that fails when it grows beyond a limit."""
 
     def __init__(self, stream: httpx.AsyncByteStream, limit: int) -> None:
         self._stream = stream
@@ -51,7 +51,7 @@ class _Bounded(httpx.AsyncByteStream):
 
 
 class BoundedTransport(httpx.AsyncBaseTransport):
-    """HTTP as usual, except that no answer is unpacked or grows beyond a limit."""
+    """An HTTP transport that limits responses and does not decompress them."""
 
     def __init__(self, *, limit: int, verify: ssl.SSLContext) -> None:
         self._limit = limit
@@ -74,7 +74,7 @@ class BoundedTransport(httpx.AsyncBaseTransport):
 def open_http(
     settings: AgentSettings, *, headers: Mapping[str, str], limit: int
 ) -> httpx.AsyncClient:
-    """A client for one call: no redirects, no cookies kept, no proxy out of the environment."""
+    """Opens an HTTP client for one call: no redirects, no cookies, no proxy from environment."""
     why = plain_refusal(settings.url, settings)
     if why:
         raise ToolFailed(f"the agent cannot be used: {why}")
@@ -90,7 +90,7 @@ def open_http(
 
 @cache
 def _trust(ca_file: Path | None) -> ssl.SSLContext:
-    """Whose certificates are believed; made once, since reading them all takes a while."""
+    """Returns the TLS context of a CA file; cached, since loading certificates is slow."""
     if ca_file is None:
         return httpx.create_ssl_context(trust_env=False)
     try:
@@ -100,7 +100,7 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
 
 
 async def fetch_card(settings: AgentSettings) -> Card:
-    """The card as it is served now, whole and raw; redirects only within its own host."""
+    """Fetches the raw card; follows redirects only within its own host."""
     limits, url = settings.limits, card_url(settings.url)
     # No secret goes along: this is asked of addresses that nobody has approved yet.
     client = open_http(settings, headers={}, limit=limits.card_bytes)
@@ -149,7 +149,7 @@ def _card_failure(error: httpx.HTTPError, url: str) -> ToolFailed:
 
 
 def explain(error: httpx.HTTPError) -> ToolFailed | Cut:
-    """What an error on the wire means; `Cut` where nobody knows what came of the request."""
+    """Converts an HTTP error to ours; `Cut` if it is unknown whether the request took effect."""
     if isinstance(error, httpx.HTTPStatusError):
         return _status(error.response)
     if _is_about_certificates(error):
@@ -163,7 +163,7 @@ def explain(error: httpx.HTTPError) -> ToolFailed | Cut:
 
 
 def _is_about_certificates(error: BaseException | None) -> bool:
-    """Whether an error goes back to TLS, which no second try mends."""
+    """Whether an error is caused by TLS: a retry would not help."""
     while error is not None:
         if isinstance(error, ssl.SSLError):
             return True

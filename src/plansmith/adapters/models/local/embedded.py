@@ -1,4 +1,4 @@
-"""The embedded model by name: `local`, `local:NAME` or `local:FILE.gguf`."""
+"""Finds the embedded model by name: `local`, `local:NAME` or `local:FILE.gguf`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LARGE: Final = 6_000_000_000  # bytes from which unknown weights are trusted wi
 def embedded_model(
     name: str = "", *, context: int = CONTEXT, folder: Path | None = None
 ) -> ChatModel:
-    """The model of a name; nothing is loaded, hashed or looked for before its first call."""
+    """Returns the model of a name; loads and checks nothing before its first call."""
     shelf = ModelFolder(folder)
     wished = name or shelf.chosen or DEFAULT
 

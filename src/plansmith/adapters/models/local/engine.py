@@ -23,19 +23,19 @@ _SLOW_S: Final = 30.0
 
 
 class PromptCache:
-    """A folder of states, each with its hash beside it: the runtime dies of a damaged one."""
+    """A folder of runtime states with hashes: a damaged state would crash the runtime."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def name(self, weights: Path, runtime: str, body: Mapping[str, Any]) -> str:
-        """The state of a prompt under these weights and this version of the runtime."""
+        """Returns the name of a state: a hash of prompt, weights and runtime version."""
         status = weights.stat()
         facts = [str(weights), status.st_size, status.st_mtime_ns, runtime, body["messages"]]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
     def restore(self, name: str, slot: Slot) -> bool:
-        """Put a kept state into the runtime, if there is a sound one."""
+        """Loads a stored state into the runtime, if there is an undamaged one."""
         state = self.folder / f"{name}.state"
         try:
             sound = digest_of(state) == _mark(state).read_text(encoding="ascii")
@@ -44,7 +44,7 @@ class PromptCache:
         return sound and slot.act("restore", state.name)
 
     def keep(self, name: str, slot: Slot) -> None:
-        """Write down the state the runtime is in; without room, simply not."""
+        """Stores the current state of the runtime; does nothing if the disk is full."""
         fresh = self.folder / f"{name}.{os.getpid()}.new"
         state = self.folder / f"{name}.state"
         if not slot.act("save", fresh.name):
@@ -65,14 +65,14 @@ class PromptCache:
 
 
 class Slot:
-    """The runtime's own door for states: only to be had over its port on this machine."""
+    """Saves and restores states of the runtime through its HTTP port on this machine."""
 
     def __init__(self, address: str, key: str) -> None:
         self._address = address
         self._key = key
 
     def act(self, deed: str, file: str) -> bool:
-        """Save or restore; whether it worked."""
+        """Saves or restores a state; returns whether it worked."""
         asked = urllib.request.Request(  # noqa: S310 - the address is that of our own runtime
             f"{self._address}/slots/0?action={deed}",
             data=json.dumps({"filename": file}).encode(),
@@ -99,7 +99,7 @@ _WAITING: Final = "OMP_WAIT_POLICY"
 
 
 def usable_cores() -> int:
-    """The cores this process may use: what is there, less what the machine keeps from us."""
+    """Returns how many cores this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)
     count = len(allowed(0)) if allowed else os.cpu_count() or 1
     try:
@@ -110,12 +110,12 @@ def usable_cores() -> int:
 
 
 def fitting_threads(cores: int) -> int:
-    """Threads for a number of cores: on large machines every second core is half a core."""
+    """Returns the number of threads for a number of cores."""
     return cores if cores <= 4 else cores // 2
 
 
 class Engine:
-    """Loads its weights at the first call, memory-mapped; calls wait for each other in order."""
+    """Loads the model file at the first call; runs one call after another."""
 
     def __init__(
         self, path: Path, *, context: int, threads: int, warmth: PromptCache | None = None
@@ -135,15 +135,15 @@ class Engine:
         return self._server is not None
 
     def submit(self, body: Mapping[str, Any], hear: Hear) -> Future[None]:
-        """Get in line; `hear` takes each piece in the engine's thread, and says True to stop."""
+        """Queues a call; `hear` gets each piece in the engine's thread, returns True to stop."""
         return self._line.submit(self._answer, dict(body), hear)
 
     def prime(self, body: Mapping[str, Any]) -> Future[None]:
-        """Get in line to read the start of prompts to come, or to remember having read it."""
+        """Queues reading the start of later prompts, from the cache if it is there."""
         return self._line.submit(self._prime, dict(body))
 
     def close(self) -> None:
-        """Let go of the memory once the line is empty; a later call loads again."""
+        """Frees the memory once the queue is empty; a later call loads again."""
         self._line.submit(self._unload).result()
 
     def _prime(self, body: dict[str, Any]) -> None:
@@ -197,7 +197,7 @@ class Engine:
 
 
 class _Heard:
-    """Passes pieces on, and keeps what broke: the library would swallow it."""
+    """Passes pieces on and keeps an error, which the library would swallow."""
 
     def __init__(self, hear: Hear) -> None:
         self._hear = hear
@@ -212,13 +212,13 @@ class _Heard:
 
 
 def _shut_off(params: Any, key: str) -> None:
-    """The library opens a port on this machine: nobody else gets in without this key."""
+    """Protects the port that the library opens on this machine with a key."""
     params.api_keys = [key]
     params.ui = params.endpoint_slots = params.endpoint_props = params.endpoint_metrics = False
 
 
 def _library() -> Any:
-    """The runtime, imported so that its threads sleep when they wait.
+    """Imports the runtime so that its threads sleep while they wait.
 
     Spinning threads take the cores from each other on a busy machine: measured ten times slower.
     """
@@ -238,7 +238,7 @@ _SHARING: Final = threading.Lock()
 
 
 def shared_engine(path: Path, context: int, states: Path | None = None) -> Engine:
-    """The one engine of a file in this process, however many models speak through it."""
+    """Returns the one engine of a file in this process, shared by all models."""
     with _SHARING:
         return _engine(path.resolve(), context, states)
 

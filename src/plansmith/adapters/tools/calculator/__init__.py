@@ -1,4 +1,4 @@
-"""Built-in tools that compute exactly and convert units; an expression is read, never run."""
+"""Built-in tools that compute exactly and convert units; expressions are parsed, never run."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ CONVERT: Final = ToolSpec(
 
 
 class CalculatorTools(ToolSet):
-    """Both tools; they need nothing and keep nothing."""
+    """Both tools; they have no state."""
 
     def __init__(self) -> None:
         super().__init__([BuiltIn(COMPUTE, _compute), BuiltIn(CONVERT, _convert)])
@@ -142,7 +142,7 @@ def _value(given: object) -> Value:
 
 
 def _amount(given: object) -> Num:
-    """A number of JSON as it is written: 0.1 is a tenth."""
+    """Returns a JSON number exactly as it is written: 0.1 is one tenth."""
     text = repr(given) if isinstance(given, int | float) else str(given).strip()
     try:
         return numbers.literal(text)

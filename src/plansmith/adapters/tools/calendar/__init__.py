@@ -135,7 +135,7 @@ DIFFERENCE: Final = _spec(
 
 
 class CalendarTools(ToolSet):
-    """The five tools; `zone` is that of times which have none of their own."""
+    """The five tools; `zone` is used for times without a zone."""
 
     def __init__(self, *, zone: str = "UTC", clock: Clock | None = None) -> None:
         try:

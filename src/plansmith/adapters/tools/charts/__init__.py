@@ -75,7 +75,7 @@ SPEC: Final = ToolSpec(
 
 
 class ChartTools(ToolSet):
-    """The tool, which writes into one folder."""
+    """The tool that writes charts into one folder."""
 
     def __init__(self, root: Path) -> None:
         self._folder = Folder(root)
@@ -134,7 +134,7 @@ def _chart(given: Arguments, notes: list[str]) -> Chart:
 
 
 def _complete(given: Arguments, notes: list[str]) -> Arguments:
-    """What was left out, by what the rows are; a column that is not there, if only one can be."""
+    """Fills in missing arguments from the rows; corrects a column if only one is possible."""
     rows: Sequence[Mapping[str, Any]] = given["rows"]
     names = list(dict.fromkeys(key for row in rows for key in row))
     numbers = [name for name in names if _is_numeric([row.get(name) for row in rows])]
@@ -187,7 +187,7 @@ def _numeric(values: Sequence[Any]) -> tuple[float, ...] | None:
 def _slices(
     labels: tuple[str, ...], series: list[Series], notes: list[str]
 ) -> tuple[tuple[str, ...], list[Series]]:
-    """Shares of one column, the small ones together where there are too many to be told apart."""
+    """Returns the shares of one column; joins small ones if there are too many."""
     if len(series) > 1:
         raise ToolFailed("a pie shows one column", hint="give one column for y, or draw bars")
     pairs = [(name, value or 0.0) for name, value in zip(labels, series[0].values, strict=True)]

@@ -1,4 +1,4 @@
-"""The built-in tool that fetches a page: from allowed hosts, to checked machines, within bounds."""
+"""The built-in tool that fetches a page: only from allowed hosts, within limits."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ SPEC: Final = ToolSpec(
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """How long a fetch may take, how much it may bring, and how often it may be sent on."""
+    """Limits of time, size and redirects of a fetch."""
 
     seconds: float = 30.0
     bytes_each: int = 3_000_000
@@ -93,7 +93,7 @@ class _Answer:
 
 
 class FetchTools(ToolSet):
-    """The tool for some hosts; none of them is on a private network unless `private` names it."""
+    """The tool for some hosts; one in a private network must be named in `private`."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class FetchTools(ToolSet):
         return self._told(answer, given.get("letters", self._limits.letters))
 
     def _followed(self, address: Address, job: Job) -> _Answer:
-        """The last answer of a chain, every address of it checked like the first."""
+        """Returns the last answer of a chain of redirects; checks every address."""
         end = time.monotonic() + self._limits.seconds
         for _ in range(self._limits.redirects + 1):
             self._hosts.check(address)
@@ -134,7 +134,7 @@ class FetchTools(ToolSet):
         raise ToolFailed(f"it leads on more than {self._limits.redirects} times")
 
     def _asked(self, address: Address, end: float, job: Job) -> _Answer:
-        """One request to a machine whose address was checked, and to no other."""
+        """Makes one request to a checked address."""
         connection = _Checked(address, self._hosts.reachable(address), end, self._tls)
         left = max(0.0, end - time.monotonic())
         try:
@@ -206,7 +206,7 @@ class FetchTools(ToolSet):
 
 
 class _Checked(http.client.HTTPConnection):
-    """A connection to one of the checked numeric addresses; the name is used for nothing else."""
+    """A connection to one of the checked numeric addresses; never resolves the name again."""
 
     def __init__(
         self, address: Address, numbers: Sequence[str], end: float, tls: ssl.SSLContext | None
@@ -220,7 +220,7 @@ class _Checked(http.client.HTTPConnection):
         self._wire: socket.socket | None = None
 
     def connect(self) -> None:
-        """Try the addresses in turn; nothing is looked up again."""
+        """Tries the addresses in turn, without another lookup."""
         failure: OSError = OSError("no address")
         for number in self._numbers:
             try:
@@ -239,14 +239,14 @@ class _Checked(http.client.HTTPConnection):
         raise failure
 
     def left(self) -> float:
-        """The seconds that are left; late is a time-out."""
+        """Returns the seconds left; raises a time-out if there are none."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise TimeoutError
         return left
 
     def cut(self) -> None:
-        """End whatever waits for the other side."""
+        """Closes the connection, which ends any wait for it."""
         if self._wire is not None:
             with suppress(OSError):
                 self._wire.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""What came over the wire as text: unpacked within bounds, decoded, and HTML made readable."""
+"""Converts a response to text: decompresses within limits, decodes, and makes HTML readable."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STRANGE: Final = "idna punycode unicode_escape raw_unicode_escape utf-7 undefin
 
 
 def unpacked(pieces: Iterator[bytes], encoding: str, *, most: int) -> tuple[bytes, bool]:
-    """The body of an answer, and whether it is all of it; never more than `most` bytes."""
+    """Returns at most `most` bytes of the body, and whether that is all of it."""
     if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
         raise ToolFailed(f"the answer is packed as {encoding[:40]!r}, which was not asked for")
     if encoding in ("", "identity"):
@@ -54,7 +54,7 @@ def _joined(pieces: Iterator[bytes], most: int) -> tuple[bytes, bool]:
 
 
 def text_of(body: bytes, charset: str, *, html: bool) -> tuple[str, str, list[str]]:
-    """A body as text, the charset it was read in, and notes on what was guessed."""
+    """Decodes a body; returns the text, its charset, and notes on guesses."""
     notes: list[str] = []
     marked = next((name for mark, name in _BOMS if body.startswith(mark)), "")
     said = [marked, charset]
@@ -118,7 +118,7 @@ _HIDDEN: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IG
 
 @dataclass(slots=True)
 class Page:
-    """What is to read on a page."""
+    """The readable content of a page."""
 
     title: str = ""
     text: str = ""
@@ -127,7 +127,7 @@ class Page:
 
 
 def page_of(html: str, address: str, *, seconds: float) -> Page:
-    """The readable part of a page; where it takes too long, what was read until then."""
+    """Returns the readable part of a page; only its start if that takes too long."""
     reader = _Reader(address, time.monotonic() + seconds)
     try:
         # In pieces: the parser goes over an unfinished piece again and again.
@@ -141,7 +141,7 @@ def page_of(html: str, address: str, *, seconds: float) -> Page:
 
 
 class _Reader(HTMLParser):
-    """Collects text, and breaks lines where a browser would."""
+    """Collects text, with line breaks where a browser makes them."""
 
     def __init__(self, address: str, end: float) -> None:
         super().__init__(convert_charrefs=True)
@@ -157,12 +157,12 @@ class _Reader(HTMLParser):
         self._ticks = 0
 
     def check(self) -> None:
-        """Stop where the time is over."""
+        """Stops when the time is up."""
         if time.monotonic() > self._end:
             raise TimeoutError
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """An element begins."""
+        """Handles the start of an element."""
         self._tick()
         found = {name: value or "" for name, value in attrs}
         if self._dropped:
@@ -206,7 +206,7 @@ class _Reader(HTMLParser):
             self._out.append(f"\n{depth}- ")
 
     def handle_endtag(self, tag: str) -> None:
-        """An element ends; one that never began is nothing."""
+        """Handles the end of an element; ignores one that never started."""
         self._tick()
         if tag in self._dropped:
             while self._dropped.pop() != tag:
@@ -236,7 +236,7 @@ class _Reader(HTMLParser):
             self.page.links.append((words, target))
 
     def handle_data(self, data: str) -> None:
-        """Some text."""
+        """Handles text."""
         self._tick()
         if self._dropped:
             return
@@ -253,7 +253,7 @@ class _Reader(HTMLParser):
             self.check()
 
     def finished(self) -> Page:
-        """The page with its text tidied up."""
+        """Returns the page with tidied text."""
         lines = [_line(line) for line in "".join(self._out).split("\n")]
         self.page.text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
         return self.page
@@ -275,7 +275,7 @@ def _is_hidden(found: dict[str, str]) -> bool:
 
 
 def _absolute(base: str, target: str) -> str:
-    """Where a link leads, if that is a page; nothing for scripts, data and places on the page."""
+    """Returns the full address of a link; empty for scripts, data and anchors."""
     target = target.strip()
     if not target or target.startswith("#"):
         return ""

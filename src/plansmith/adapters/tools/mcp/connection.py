@@ -1,4 +1,4 @@
-"""Connection: one client of one server, opened and closed by a task of its own."""
+"""One connection to an MCP server, opened and closed by its own task."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ for _name in ("mcp", "client"):
 
 
 class Connection:
-    """Open from when it is made until `close`, or until the server is gone.
+    """A connection that is open until `close`, or until the server ends.
 
     The library's contexts have to be left by the task that entered them: that is `_keep`.
     """
@@ -79,7 +79,7 @@ class Connection:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing can be asked any more; so after a change of event loop."""
+        """Whether the connection can no longer be used, also after a change of event loop."""
         return self._task.done() or self._stop.is_set() or not self._is_here()
 
     def _is_here(self) -> bool:
@@ -90,22 +90,22 @@ class Connection:
 
     @property
     def fault(self) -> str:
-        """What the server did that ended the connection, if it did something."""
+        """What the server did to end the connection; empty if nothing."""
         return self._words.fault
 
     @property
     def protocol(self) -> str:
-        """The revision of the protocol that is spoken."""
+        """The protocol revision in use."""
         return self._client.protocol_version if self._client is not None else ""
 
     async def ready(self) -> None:
-        """Wait until the server can be used, or say why it cannot."""
+        """Waits until the server can be used; raises why it cannot."""
         await self._open.wait()
         if self._failure is not None:
             raise self._failure
 
     async def close(self) -> None:
-        """Let the server go."""
+        """Closes the connection."""
         self._stop.set()
         if not self._open.is_set():
             self._task.cancel()
@@ -113,7 +113,7 @@ class Connection:
             await asyncio.wait({self._task})
 
     async def tools(self) -> tuple[list[Json], list[str]]:
-        """The raw definitions of the tools, and notes on those that are left out."""
+        """Returns the raw tool definitions, and notes on those left out."""
         client = self._used()
         if client.server_capabilities.tools is None:
             return [], ["it offers no tools"]
@@ -142,7 +142,7 @@ class Connection:
         responses: dict[str, Any] | None = None,
         state: str | None = None,
     ) -> CallToolResult | InputRequiredResult:
-        """Make one request; cancelling the caller cancels it on the wire as well."""
+        """Makes one request; cancelling the caller also cancels it at the server."""
         params = CallToolRequestParams(
             name=tool, arguments=arguments, input_responses=responses, request_state=state
         )
@@ -153,7 +153,7 @@ class Connection:
         return reply
 
     def last_words(self) -> str:
-        """What the server said last outside the protocol, for a message."""
+        """Returns the server's last output outside the protocol, for an error message."""
         said = safe(self._target.hush(self._words.last))
         return f"; it said: {clip(said[-_MOST_WORDS:], _MOST_WORDS)}" if said else ""
 
@@ -207,7 +207,7 @@ class Connection:
             await asyncio.wait({news})
 
     async def _follow(self, client: Client) -> None:
-        """Notice changes of the tool list, where they have to be asked for."""
+        """Subscribes to changes of the tool list, where the protocol requires it."""
         try:
             async with listen(client.session, tools_list_changed=True) as events:
                 async for _ in events:

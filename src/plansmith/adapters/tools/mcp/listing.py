@@ -1,4 +1,4 @@
-"""Tools of a server: names in plans (`server.tool`), raw definitions and specs made of them."""
+"""Reads the tool list of an MCP server: names in plans (`server.tool`), definitions and specs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _DRAFTS: Final = ("http://json-schema.org/", "https://json-schema.org/")
 
 
 def full_name(server: str, tool: str) -> str:
-    """The name of a server's tool in plans; two different pairs never share one."""
+    """Returns the name of a server's tool in plans, unique for each pair."""
     return f"{server_name(server)}.{_ODD_IN_TOOL.sub(_mark, tool)}"
 
 
 def server_name(server: str) -> str:
-    """The name of a server in plans: no dot, so that the first dot ends it."""
+    """Returns the name of a server in plans; it has no dot, so the first dot ends it."""
     return _ODD_IN_SERVER.sub(_mark, server)
 
 
 def wire_names(name: str) -> tuple[str, str]:
-    """The server and the tool that a full name stands for, as they call themselves."""
+    """Returns the server and the tool of a full name, as they call themselves."""
     server, _, tool = name.partition(".")
     return _plain(server), _plain(tool)
 
@@ -53,7 +53,7 @@ def _letter(digits: str, marked: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One tool: its name on the wire, its definition as it came, and the spec made of that."""
+    """A tool: its name at the server, its raw definition, and its spec."""
 
     wire: str
     definition: Mapping[str, Json]
@@ -62,14 +62,14 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The tools of a server by their full names, and why others of it are not among them."""
+    """The tools of a server by full name, and notes on those left out."""
 
     tools: Mapping[str, Listed]
     notes: tuple[str, ...] = ()
 
 
 def read_listing(server: str, settings: ServerSettings, raw: Sequence[Json]) -> Listing:
-    """The usable tools of a server. What is not usable is noted, and hides no other tool."""
+    """Returns the usable tools of a server; notes the others."""
     tools, notes = dict[str, Listed](), list[str]()
     counted = Counter(_wire_name(each) for each in raw)
     for wire, count in counted.items():
@@ -95,7 +95,7 @@ def _wire_name(raw: Json) -> str:
 
 
 def _listed(server: str, settings: ServerSettings, raw: Json) -> Listed | str:
-    """The tool, or why it is not usable."""
+    """Returns the tool, or why it cannot be used."""
     wire = _wire_name(raw)
     name = full_name(server, wire)
     if not isinstance(raw, dict) or not wire:
@@ -132,7 +132,7 @@ def _description(raw: Mapping[str, Json]) -> str:
 
 
 def _effects(raw: Mapping[str, Json], said: ToolSettings, *, trusted: bool) -> dict[str, Any]:
-    """What a call does: as the person says, else as a trusted server says, else the worst."""
+    """Returns the effect: as the person says, else a trusted server, else the worst."""
     hints = raw.get("annotations") if trusted else None
     hints = hints if isinstance(hints, dict) else {}
     effect = Effect.WRITE
@@ -160,12 +160,12 @@ def _unknown(server: str, settings: ServerSettings, counted: Mapping[str, int]) 
 
 
 def _is_usable(schema: dict[str, Json]) -> bool:
-    """Whether results can be checked with a schema; a link to elsewhere would be followed."""
+    """Whether results can be checked with a schema; one with outside links cannot be."""
     return not leads_outside(schema) and compiled(schema).validator is not None
 
 
 def leads_outside(schema: Json) -> bool:
-    """Whether a schema refers to a document other than itself."""
+    """Whether a schema refers to another document."""
     stack: list[Json] = [schema]
     while stack:
         node = stack.pop()
@@ -184,6 +184,6 @@ def _is_inside(key: str, link: Json) -> bool:
 
 
 def effect_words(spec: ToolSpec) -> str:
-    """What a call of a tool does, for a person."""
+    """Describes the effect of a tool, for a person."""
     words = [spec.effect.value, "open world" if spec.open_world else "closed world"]
     return ", ".join([*words, *(["may be repeated"] if spec.idempotent else [])])

@@ -1,4 +1,4 @@
-"""Questions: what a server asks in the middle of a call becomes a question to the person."""
+"""Turns what an MCP server asks during a call into a question to the person."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _MOST_STATE: Final = 64 * 1024
 
 
 def asked_of(params: ElicitRequestParams) -> Asked:
-    """What a server asks, as JSON that can be kept."""
+    """Returns a server's question as JSON."""
     return params.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta"})
 
 
 def need(server: str, asked: Asked, state: Json) -> InputNeeded:
-    """The question to the person; the server's words are quoted, and may always be declined."""
+    """Makes the question to the person; quotes the server and allows to decline."""
     words = f"{safe(server)} asks: {clip(safe(str(asked.get('message', ''))), _MOST_LETTERS)}"
     if asked.get("mode") == "url":
         link = str(asked.get("url", ""))
@@ -64,7 +64,7 @@ def _schema(asked: Asked) -> dict[str, Any]:
 
 
 def elicited(asked: Asked, answer: Json) -> ElicitResult:
-    """The person's answer as the server gets it; never anything the person did not say."""
+    """Returns the person's answer for the server; adds nothing to it."""
     if answer == DECLINE:
         return ElicitResult(action="decline")
     if asked.get("mode") == "url":
@@ -86,7 +86,7 @@ def elicited(asked: Asked, answer: Json) -> ElicitResult:
 
 
 class Question:
-    """One question of a server that waits, in the middle of a call, for its answer."""
+    """A question of a server that waits for its answer during a call."""
 
     def __init__(self, params: ElicitRequestParams) -> None:
         self.asked = asked_of(params)
@@ -95,13 +95,13 @@ class Question:
         )
 
     def settle(self, answer: ElicitResult | ErrorData) -> None:
-        """Give the answer, unless nobody waits for it any more."""
+        """Gives the answer, unless no one waits for it."""
         if not self.answer.done():
             self.answer.set_result(answer)
 
 
 class Exchange:
-    """One call in flight, with the questions that came up in it (protocols before 2026)."""
+    """A running call and the questions it raised (protocols before 2026)."""
 
     def __init__(self, progress: Callable[[str], None], *, most: int) -> None:
         self.progress = progress
@@ -113,7 +113,7 @@ class Exchange:
         self._news = asyncio.Event()
 
     async def ask(self, params: ElicitRequestParams) -> ElicitResult | ErrorData:
-        """Wait for the person's answer; past the limit the call itself is given up."""
+        """Waits for the person's answer; too many questions end the call."""
         self._asked += 1
         if self._asked > self._most:
             self.fault = f"it asked more than {self._most} questions in one call"
@@ -126,7 +126,7 @@ class Exchange:
         return await question.answer
 
     def answer(self, answer: Json) -> None:
-        """Answer the question that has been open longest."""
+        """Answers the oldest open question."""
         question = self.open[0]
         result = elicited(question.asked, answer)
         self.open.pop(0)
@@ -135,13 +135,13 @@ class Exchange:
         question.settle(result)
 
     def go_on(self, progress: Callable[[str], None]) -> None:
-        """Tell of progress where the call is made again; it no longer lapses."""
+        """Reports progress to a new caller; the call no longer expires."""
         self.progress = progress
         if self.expiry is not None:
             self.expiry.cancel()
 
     async def next(self, seconds: float) -> CallToolResult | InputRequiredResult | Question:
-        """The result, or a question that has to be answered first."""
+        """Returns the result, or a question that must be answered first."""
         if self.task is None:
             raise ToolFailed("the call was never made")
         news = asyncio.ensure_future(self._news.wait())
@@ -161,7 +161,7 @@ class Exchange:
         return self.open[0]
 
     async def drop(self) -> None:
-        """Let the call go, on the wire too if it is not over; nothing is told of it any more."""
+        """Cancels the call, also at the server; reports nothing more."""
         self.go_on(lambda _: None)
         self._refuse_rest()
         if self.task is not None and not self.task.done():
@@ -177,12 +177,12 @@ class Exchange:
 
 
 def refusal(why: str) -> ErrorData:
-    """No answer: the server learns that, and nothing is chosen for the person."""
+    """Returns a refusal to answer: the server learns that no one answered."""
     return ErrorData(code=INVALID_REQUEST, message=why)
 
 
 class Again(NamedTuple):
-    """What the next try of a call takes along."""
+    """What the next try of a call must send."""
 
     responses: dict[str, Any] | None
     state: str | None
@@ -192,7 +192,7 @@ class Again(NamedTuple):
 def questions_of(
     server: str, result: InputRequiredResult, *, rounds: int, most: int
 ) -> InputNeeded:
-    """The first question of a server that wants answers before it works."""
+    """Makes the first question of a server that needs answers before it works."""
     asked = dict[str, Any]()
     for key, each in (result.input_requests or {}).items():
         if not isinstance(each, ElicitRequest):
@@ -202,7 +202,7 @@ def questions_of(
 
 
 def pages_of(server: str, error: MCPError, *, rounds: int, most: int) -> InputNeeded:
-    """The first page of a server (2025) that refuses a call until pages have been opened."""
+    """Makes the first question of a server (2025) that needs pages opened before a call."""
     try:
         pages = UrlElicitationRequiredError.from_error(error.error).elicitations
     except (ValidationError, AttributeError):
@@ -223,7 +223,7 @@ def _ask(
 
 
 def take_answer(server: str, state: Json, answer: Json) -> Again:
-    """Take one answer in; another question is raised, or the call can be made again."""
+    """Adds an answer; raises the next question or returns what to call again with."""
     try:
         held = cast("dict[str, Any]", state)
         left = [key for key in held["asked"] if key not in held["answers"]]

@@ -1,4 +1,4 @@
-"""Results of a call as JSON, and failures: what an error means, so that nothing is done twice."""
+"""Converts results of MCP calls to JSON, and errors to failures that say if a retry is safe."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MOST_WORDS = 2000
 
 
 def lost(spec: ToolSpec, why: str) -> ToolFailed:
-    """A call whose end nobody saw: a read is worth another try, the runner decides the others."""
+    """Makes the failure of a call whose end no one saw: a read may be retried."""
     if spec.effect is Effect.READ:
         return ToolBusy(f"{spec.name} gave no result: {why}")
     unknown = f"{spec.name} gave no result, and may have done its work: {why}"
@@ -51,7 +51,7 @@ def lost(spec: ToolSpec, why: str) -> ToolFailed:
 
 
 def went_wrong(spec: ToolSpec, why: str, *, hint: str = "") -> ToolFailed:
-    """A call that was made and gave no result: what changes things may have changed them."""
+    """Makes the failure of a call without a result: it may have changed something."""
     failure = ToolFailed if spec.effect is Effect.READ else OutcomeUnknown
     return failure(why, hint=hint)
 
@@ -62,12 +62,12 @@ def is_repeatable(spec: ToolSpec) -> bool:
 
 
 def is_session_end(error: MCPError) -> bool:
-    """Whether a server has forgotten us, and has to be greeted again."""
+    """Whether the server has ended our session and needs a new one."""
     return error.code == INVALID_REQUEST and error.message == _SESSION_ENDED
 
 
 def call_failure(error: MCPError, spec: ToolSpec, *, words: str) -> ToolFailed:
-    """The failure that an error reply, or none at all, stands for."""
+    """Makes the failure for an error reply or a missing reply."""
     data: Any = error.data
     about = cast("dict[str, Any]", data if isinstance(data, dict) else {})
     http = about.get("http")
@@ -96,7 +96,7 @@ def result_json(
     binary_bytes: int,
     note: Callable[[str], None],
 ) -> Json:
-    """What a call gave: its structured content if there is some, else its text, else its parts.
+    """Returns the result of a call: structured content, else text, else its parts.
 
     Text alone is a text. With images, sounds or resources it is `{"text", "parts"}`.
     """
@@ -165,7 +165,7 @@ def _known(**fields: str | None) -> Json:
 
 
 def _binary(data: str, mime_type: str, most: int) -> dict[str, Json]:
-    """Binary data in base64 if it is not too large, and always its size and hash."""
+    """Returns binary data with size and hash, and in base64 if it is not too large."""
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):

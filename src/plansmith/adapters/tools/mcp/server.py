@@ -1,4 +1,4 @@
-"""Server: one MCP server, started when first needed, listed and called."""
+"""One MCP server: starts it when it is first needed, lists its tools and calls them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _MOST_PROGRESS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call of a tool as it is put on the wire, and how often its server asked so far."""
+    """A call of a tool at the server, and how often the server has asked so far."""
 
     listed: Listed
     arguments: dict[str, Any]
@@ -64,7 +64,7 @@ class Request:
 
 
 class McpServer:
-    """One server. Failures of starting and listing are remembered for a while."""
+    """One server. Remembers a failure to start or list for a while."""
 
     def __init__(self, name: str, settings: ServerSettings, target: Target) -> None:
         self.name = name
@@ -80,16 +80,16 @@ class McpServer:
 
     @property
     def is_running(self) -> bool:
-        """Whether the server is connected now."""
+        """Whether the server is connected."""
         return self._connection is not None and not self._connection.is_over
 
     @property
     def protocol(self) -> str:
-        """The revision of the protocol that is spoken."""
+        """The protocol revision in use."""
         return self._connection.protocol if self._connection is not None else ""
 
     async def close(self) -> None:
-        """Stop the server; calls in flight fail."""
+        """Stops the server; running calls fail."""
         parked, self._parked = self._parked, {}
         for exchange in parked.values():
             await self._drop(exchange)
@@ -97,7 +97,7 @@ class McpServer:
             await self._connection.close()
 
     async def listing(self, *, again: bool) -> Listing:
-        """The tools, read anew after a restart, a change, or a while.
+        """Returns the tools; reads them again after a restart, a change, or a while.
 
         Without `again`, a server that failed a moment ago is not tried once more.
         """
@@ -164,12 +164,12 @@ class McpServer:
         return Listing(listing.tools, (*told, *listing.notes))
 
     def _words(self, connection: Connection, message: str) -> str:
-        """Why a call failed; a server that is gone is quoted with its last words."""
+        """Returns why a call failed; quotes the last output of a server that has ended."""
         fault = connection.fault or self._target.hush(safe(message))
         return f"{fault}{connection.last_words() if connection.is_over else ''}"
 
     async def call(self, listed: Listed, arguments: Mapping[str, Json], call: Call) -> Json:
-        """The tool's result; with a reply, the call that asked goes on."""
+        """Returns the tool's result; with a reply, continues the call that asked."""
         try:
             return await self._made(listed, arguments, call)
         except ToolFailed as failure:
@@ -309,7 +309,7 @@ class McpServer:
         return await self._finish(request, exchange, connection)
 
     async def _asks(self, request: Request, result: InputRequiredResult) -> Json:
-        """A server of 2026 gave a question back: ask it, or come again a little later."""
+        """Handles a question of a server of 2026: raises it, or retries a little later."""
         rounds, most = request.rounds + 1, self._limits.questions
         if rounds > most:
             raise went_wrong(request.listed.spec, f"it asked more than {most} times")

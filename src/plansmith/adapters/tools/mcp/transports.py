@@ -1,4 +1,4 @@
-"""Bounded transports: a server as a process of this machine, and one at a URL."""
+"""Transports to MCP servers with size limits: a local process, or a URL."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BEYOND_CALL_S: Final = 60.0
 
 
 class ServerOutput:
-    """The last things a server said outside the protocol, and why it was given up."""
+    """The last output of a server outside the protocol, and why it was ended."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -47,13 +47,13 @@ class ServerOutput:
         self.fault = ""
 
     def hear(self, data: bytes) -> None:
-        """Keep the end of what is said."""
+        """Keeps the end of the output."""
         self._tail += data
         del self._tail[: max(0, len(self._tail) - self._most)]
 
     @property
     def last(self) -> str:
-        """What was said last, as text."""
+        """Returns the last output as text."""
         return self._tail.decode(errors="replace").strip()
 
 
@@ -62,14 +62,14 @@ class TooLong(Exception):
 
 
 class Lines:
-    """Bytes cut into lines, none of which may be longer than a limit."""
+    """Splits bytes into lines; refuses lines longer than a limit."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._held = bytearray()
 
     def add(self, data: bytes) -> Iterator[bytes]:
-        """The lines that are complete now."""
+        """Returns the lines that are now complete."""
         searched = len(self._held)
         self._held += data
         while (end := self._held.find(b"\n", searched)) >= 0:
@@ -87,7 +87,7 @@ class Lines:
 async def stdio_transport(
     target: Target, *, limits: ServerLimits, words: ServerOutput
 ) -> AsyncGenerator[Streams]:
-    """Start the command in a process group of its own; whatever happens, the group is ended."""
+    """Starts the command in its own process group, and ends the group in any case."""
     process = await asyncio.create_subprocess_exec(
         target.command,
         *target.args,
@@ -122,7 +122,7 @@ async def _listen(
     limits: ServerLimits,
     words: ServerOutput,
 ) -> None:
-    """Hand every message of the server on, until its output ends."""
+    """Passes on every message of the server until its output ends."""
     output = process.stdout
     lines = Lines(limits.message_bytes)
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -141,7 +141,7 @@ async def _listen(
 
 
 def parse_line(line: bytes) -> SessionMessage | None:
-    """The message of a line; an unreadable reply fails its request; None for any other text."""
+    """Parses a message; an unreadable reply fails its request; None for other text."""
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
@@ -170,7 +170,7 @@ async def _overhear(process: asyncio.subprocess.Process, words: ServerOutput) ->
 
 
 async def end(process: asyncio.subprocess.Process, patience_s: float) -> None:
-    """Ask a server to go by closing its input, then tell it, then make it and all it started."""
+    """Ends a server: closes its input, then terminates it, then kills its process group."""
     if process.stdin is not None:
         process.stdin.close()
     if not await _is_gone(process, patience_s):
@@ -203,7 +203,7 @@ def _signal(process: asyncio.subprocess.Process, number: int) -> None:
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body that may not be longer than a limit."""
+    """A response body that may not be longer than a limit."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, most: int) -> None:
         self._inner = inner
@@ -223,7 +223,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 class BoundedClient(httpx2.AsyncClient):
-    """An HTTP client whose failures become JSON-RPC errors of the one request they concern."""
+    """An HTTP client that turns failures into JSON-RPC errors of the failed request."""
 
     def __init__(self, *, limits: ServerLimits, headers: dict[str, str]) -> None:
         read = limits.call_s + _BEYOND_CALL_S
@@ -231,7 +231,7 @@ class BoundedClient(httpx2.AsyncClient):
         self._most, self._farewell_s = limits.message_bytes, limits.stop_s
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send without offering compression, so that what is counted is what is held."""
+        """Sends without offering compression, so that size limits count what is received."""
         request.headers["accept-encoding"] = "identity"
         if request.method != "POST":
             # The stream of news may be silent for long; the farewell may not hold anybody up.
@@ -257,7 +257,7 @@ class BoundedClient(httpx2.AsyncClient):
 
 
 def _is_plain_failure(request: httpx2.Request, status: int, kind: str) -> bool:
-    """Whether a reply says nothing but its status; 404 means that a session has ended."""
+    """Whether a reply has only a status; 404 means that a session has ended."""
     return (
         request.method == "POST"
         and status >= HTTPStatus.BAD_REQUEST
@@ -282,7 +282,7 @@ def _failure(request: httpx2.Request, status: int, text: str, *, sent: bool) -> 
 
 @asynccontextmanager
 async def web_transport(target: Target, *, limits: ServerLimits) -> AsyncGenerator[Any]:
-    """The streams of a server at a URL."""
+    """Opens the streams of a server at a URL."""
     async with (
         BoundedClient(limits=limits, headers=dict(target.headers or {})) as client,
         streamable_http_client(

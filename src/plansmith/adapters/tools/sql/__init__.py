@@ -1,4 +1,4 @@
-"""Built-in tools for SQL on SQLite, PostgreSQL and DuckDB: look at a schema, query, and write."""
+"""Built-in tools for SQL on SQLite, PostgreSQL and DuckDB: show the schema, query, write."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _PARAMETERS: Final[dict[str, Any]] = {
 
 
 class SqlTools(ToolSet):
-    """The tools for some databases by name; a write tool only for those named in `writable`.
+    """The tools for some databases by name; can write only to those in `writable`.
 
     It is a context source too: a planner sees the tables that fit a request.
     """
@@ -84,7 +84,7 @@ class SqlTools(ToolSet):
         super().__init__([*tools, *writing])
 
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        """The tables that fit a request, with their relations, as context for a planner."""
+        """Returns the tables that fit a request, with their relations, as context."""
         blocks: list[ContextBlock] = []
         share = token_limit // len(self._engines)
         for name, each in self._engines.items():
@@ -187,7 +187,7 @@ class SqlTools(ToolSet):
         needs: Sequence[str] = ("table",),
         among: Sequence[str] = (),
     ) -> ToolSpec:
-        """A spec; which database is asked for only where there are several."""
+        """Makes a spec; has an argument for the database only if there are several."""
         names = list(among or self._engines)
         choice = {"database": words("Which database.", enum=names)} if len(names) > 1 else {}
         required = [each for each in (*choice, *needs) if each in {**choice, **takes}]

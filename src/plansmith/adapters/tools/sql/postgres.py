@@ -1,4 +1,4 @@
-"""PostgreSQL for the SQL tools: an ordinary role, a read-only transaction that is never kept."""
+"""PostgreSQL for the SQL tools: requires an ordinary role; reads in a read-only transaction."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _KEYS: Final = """
 
 
 class PostgresEngine:
-    """One PostgreSQL database; a connection a statement."""
+    """A PostgreSQL database; opens a connection per statement."""
 
     kind = "postgresql"
 
@@ -93,7 +93,7 @@ class PostgresEngine:
         self._limits = limits
 
     def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Found:
-        """The rows of one statement that reads.
+        """Returns the rows of one reading statement.
 
         The role has no rights beyond tables; the transaction writes nothing and is undone at the
         end; a cursor takes nothing but a SELECT or VALUES, the extended protocol one statement.
@@ -113,7 +113,7 @@ class PostgresEngine:
             return Found(columns, fetched[:rows], more=len(fetched) > rows)
 
     def _fetched(self, cursor: Any, most: int) -> list[Sequence[Any]]:
-        """Rows, a few at a time where they are long: values are cut before more are fetched."""
+        """Fetches rows, few at a time if they are long; clips values before it fetches more."""
         found: list[Sequence[Any]] = []
         letters, wanted = self._limits.letters_each, 1
         while len(found) < most:
@@ -127,7 +127,7 @@ class PostgresEngine:
         return found
 
     def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
-        """Do one statement that writes, whole or not at all; how many rows it changed."""
+        """Runs one writing statement atomically; returns how many rows it changed."""
         _refuse(sql)
         first = _FIRST.match(sql)
         if first is None or first[1].lower() not in _WRITING:
@@ -140,7 +140,7 @@ class PostgresEngine:
             return max(0, int(cursor.rowcount))
 
     def schema(self) -> list[Table]:
-        """The tables and views that can be read, as far as the search path knows them."""
+        """Returns the readable tables and views in the search path."""
         with self._opened(None, read_only=True) as connection:
             keys = connection.execute(_KEYS).fetchall()
             columns = connection.execute(_COLUMNS).fetchall()
@@ -196,7 +196,7 @@ def _canceller(connection: Any, psycopg: Any) -> Callable[[], None]:
 
 
 def _late(limits: RowLimits) -> float:
-    """A little after the server's own time limit, should it not keep that."""
+    """Returns a limit slightly above the server's own, in case it does not keep that."""
     return limits.seconds + 5
 
 

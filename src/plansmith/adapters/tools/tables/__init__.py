@@ -192,12 +192,12 @@ class TableTools(ToolSet):
         super().__init__([*tools, *([BuiltIn(WRITE, self._write)] if write else [])])
 
     def files(self) -> list[str]:
-        """The tables that lie in the folder, by path; only so many are looked for."""
+        """Returns the tables in the folder by path, up to a limit."""
         found = (path for path, _ in self._folder.walk(".") if path.lower().endswith(ENDINGS))
         return sorted(islice(found, _MOST_FILES))
 
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        """The columns of the tables that a request names, as context for a planner."""
+        """Returns the columns of the tables that a request names, as context."""
         del token_limit  # a few lines
         return await asyncio.to_thread(self._known, query)
 
@@ -224,7 +224,7 @@ class TableTools(ToolSet):
         return SUBPROCESSES.call(_HERE, arguments, limits=limits, job=job)
 
     def here(self, act: str, given: Arguments, job: Job) -> Json:
-        """Read tables in this process; the child calls it."""
+        """Reads tables in this process; called in the child."""
         acts = {"describe": self._describe, "sql": self._sql, "columns": self._columns}
         return acts[act](given, job)
 
@@ -300,7 +300,7 @@ class TableTools(ToolSet):
 
 
 def read_here(job: Job, *, place: Mapping[str, Any], act: str, given: Arguments) -> Json:
-    """What a child does of the work of `TableTools`."""
+    """Does the reading work of `TableTools`; called in the child."""
     limits, rows = TableLimits(**place["limits"]), RowLimits(**place["rows"])
     return TableTools(Path(place["root"]), write=False, limits=limits, rows=rows).here(
         act, given, job
@@ -308,7 +308,7 @@ def read_here(job: Job, *, place: Mapping[str, Any], act: str, given: Arguments)
 
 
 def _without_dust(found: Found, tables: Mapping[str, Data]) -> None:
-    """Arithmetic on columns of written decimals gives decimals; other numbers stay as they are."""
+    """Rounds results of arithmetic on decimal columns to decimals."""
     if all(is_decimal(value) for row in found.rows for value in row):
         return
     if all(is_decimal(value) for data in tables.values() for row in data.rows for value in row):
@@ -316,7 +316,7 @@ def _without_dust(found: Found, tables: Mapping[str, Data]) -> None:
 
 
 def _told_columns(data: Data) -> Iterator[str]:
-    """Columns with their types, and the values of those that hold a few words again and again."""
+    """Describes columns: types, and the values of those with only a few."""
     for place, (name, kind) in enumerate(data.columns[:_MOST_COLUMNS]):
         values = dict.fromkeys(row[place] for row in data.rows[:_LOOKED_AT] if row[place])
         plain = all(len(str(each)) < 25 and str(each).isprintable() for each in values)
@@ -339,7 +339,7 @@ def _csv(names: Sequence[str], rows: Sequence[Sequence[Any]], mark: str, notes: 
 
 
 def _safe(value: Any) -> Any:
-    """A text that a spreadsheet takes for a formula, made a text for it too."""
+    """Escapes a text that a spreadsheet would take for a formula."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str) or not value.startswith(_FORMULA) or is_number(value):
@@ -348,7 +348,7 @@ def _safe(value: Any) -> Any:
 
 
 def _column(name: str, kind: str, values: Sequence[Any]) -> Json:
-    """What is worth knowing of a column before anything is asked of it."""
+    """Describes a column: what is useful to know before a query."""
     present = [each for each in values if each is not None]
     counts = Counter(present)
     found: dict[str, Json] = {
