@@ -243,6 +243,6 @@ async def test_an_agent_killed_at_work_is_the_persons_to_decide_and_is_not_sent_
     assert caught.value.state["task"]
     with pytest.raises(ToolBusy):
         await agent.work("hold x", {}, again(caught.value, "look again"))
-    with pytest.raises(ToolFailed, match="nobody knows how far it came"):
+    with pytest.raises(ToolFailed, match="how far it got is unknown"):
         await agent.work("hold x", {}, again(caught.value, "give up"))
     assert deeds(tmp_path) == ["begin hold x"]

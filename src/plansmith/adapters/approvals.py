@@ -87,8 +87,8 @@ class ApprovalFile:
             self._seen, self._approved = None, {}
             return {}
         if os.name == "posix" and (stat.st_mode & 0o022 or stat.st_uid not in (os.getuid(), 0)):
-            hint = f"look at what it holds, then: chmod 600 {self._path}"
-            raise Misconfigured(f"{self._path}: others can write approvals there", hint=hint)
+            hint = f"check its content, then: chmod 600 {self._path}"
+            raise Misconfigured(f"{self._path}: other users can write to this file", hint=hint)
         mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         if mark != self._seen:
             self._approved, self._seen = _parse(self._path), mark
@@ -111,8 +111,8 @@ def _parse(path: Path) -> dict[str, Approval]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
         if value["version"] != 1:
-            raise Misconfigured(f"{path} is from a newer Plansmith", hint="use that one")
+            raise Misconfigured(f"{path} was written by a newer Plansmith", hint="use that version")
         return {name: Approval.model_validate(each) for name, each in value["approved"].items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, ValidationError) as error:
-        hint = "mend it, or remove it and approve again"
+        hint = "correct it, or remove it and approve again"
         raise Misconfigured(f"{path} cannot be read: {error}", hint=hint) from None

@@ -210,7 +210,7 @@ class SecretBox:
         value = _read(name, self._sources[name], self._environment)
         if len(value) < SHORTEST:
             hint = f"use one of {SHORTEST} characters or more"
-            raise Misconfigured(f"the secret {name!r} is too short to be kept out", hint=hint)
+            raise Misconfigured(f"the secret {name!r} is too short to be hidden safely", hint=hint)
         self._hider.learn(value, name)
         return value
 
@@ -250,7 +250,7 @@ def _from_file(name: str, path: Path) -> str:
         raise Misconfigured(f"the secret {name!r} cannot be read: {error}") from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         hint = f"chmod 600 {path}"
-        raise Misconfigured(f"others can read the file of the secret {name!r}", hint=hint)
+        raise Misconfigured(f"other users can read the file of the secret {name!r}", hint=hint)
     return value
 
 
@@ -259,7 +259,7 @@ def _from_keyring(name: str, entry: str) -> str:
         keyring: Any = import_module("keyring")
     except ImportError:
         hint = "pip install keyring, or use env or file"
-        raise Misconfigured(f"the secret {name!r} is in a keyring", hint=hint) from None
+        raise Misconfigured(f"the secret {name!r} needs the package keyring", hint=hint) from None
     service, _, user = entry.partition("/")
     value: str | None = keyring.get_password(service, user)
     if not value:

@@ -158,7 +158,7 @@ class Workbench:
         self.made |= {each.path: each for each in outcome.files}
         failures = sum(not each.ok for each in self.ran.values())
         if not outcome.ok and failures >= self.most_failures:
-            raise Stop(f"the code of the coder failed {failures} times, at last: {_end(outcome)}")
+            raise Stop(f"the coder's code failed {failures} times, at last with: {_end(outcome)}")
         return _shown(outcome)
 
     def told(self, notes: list[Json]) -> dict[str, Json]:

@@ -91,7 +91,7 @@ class Sandbox:
         """Runs code with files in its working folder; returns its output and the files it made."""
         if sys.platform != "linux":
             hint = "use an agent on another machine, or leave the coder out"
-            raise Misconfigured("code can be confined on Linux only", hint=hint)
+            raise Misconfigured("the sandbox works only on Linux", hint=hint)
         given = {**(files or {}), "main.py": code.encode(errors="replace")}
         self._check(given)
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="plansmith-box-"))
@@ -106,12 +106,12 @@ class Sandbox:
             parts = PurePosixPath(name).parts
             plain = parts and not name.startswith("/") and "\0" not in name
             if not plain or any(part == ".." or part.startswith(".") for part in parts):
-                raise ToolFailed(f"{name!r} is no name for a file in the sandbox")
+                raise ToolFailed(f"{name!r} is not a valid name for a file in the sandbox")
         size = sum(map(len, files.values()))
         if size > self.limits.given_bytes:
             raise ToolFailed(
                 f"the files for the sandbox have {size:,} bytes",
-                hint=f"{self.limits.given_bytes:,} bytes are the limit",
+                hint=f"the limit is {self.limits.given_bytes:,} bytes",
             )
 
     async def _launch(self, folder: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _told(result: bytes, trouble: bytes) -> dict[str, Any]:
         raise ToolFailed(f"the sandbox could not be set up: {last[0][:500]}") from None
     if "refused" in told:
         raise Misconfigured(
-            f"code is not run, since it cannot be confined here: {'; '.join(told['refused'])}",
+            f"code is not run, because it cannot be confined here: {'; '.join(told['refused'])}",
             hint="allow user namespaces on this machine, or accept a weak sandbox (allow_weak)",
         )
     if "broken" in told:
@@ -239,7 +239,7 @@ async def wall_findings() -> list[WallFinding]:
     if "namespaces" not in outcome.standing:
         told = "code is not run here unless a weak sandbox is accepted (allow_weak)"
         found.append(WallFinding("warning", told, "allow user namespaces on this machine"))
-    found += [WallFinding("warning", f"not kept from code: {each}") for each in outcome.missing]
+    found += [WallFinding("warning", f"not confined: {each}") for each in outcome.missing]
     limits = {"memory": "memory", "pids": "processes"}
     lacking = [what for name, what in limits.items() if f"cgroup {name}" not in outcome.standing]
     if lacking:

@@ -26,7 +26,7 @@ from plansmith.ports import Call, ChatModel, Clock, ContextSource, Message, Prom
 
 PROMPT: Final = "sql_writer"
 SCHEMA_TOKENS: Final = 4_000
-HINT: Final = "word the question more exactly, or name the tables it is about"
+HINT: Final = "ask more precisely, or name the tables it is about"
 _SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {"sql": {"type": "string"}, "reason": {"type": "string"}},

@@ -113,7 +113,7 @@ def _refusal(root: Path, target: Path) -> str | None:
         return "it is a link out of the folder"
     if any(part.startswith(".") for part in target.relative_to(root).parts):
         return "it is a link to something hidden"
-    return None if target.is_file() else "it is no file"
+    return None if target.is_file() else "it is not a file"
 
 
 def _name(root: Path, path: Path) -> str:
@@ -143,7 +143,7 @@ def first_bytes(path: Path, most: int) -> bytes:
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "it is no file")
+            raise OSError(errno.EINVAL, "it is not a file")
         return file.read(most)
 
 

@@ -18,6 +18,7 @@ from plansmith.adapters.models.tokens import count_tokens
 from plansmith.errors import Misconfigured
 from plansmith.planner.context.token_budget import Count, clipped
 from plansmith.ports import ContextBlock, Ranker
+from plansmith.text import clip
 
 OTHERS: Final = "other database tables"
 _PLAIN: Final = re.compile(r"[^\W\d][\w$]{0,127}")
@@ -136,7 +137,7 @@ def _others(tables: Iterable[Table], taken: Sequence[Table], source: str) -> lis
     return [ContextBlock(OTHERS, "\n".join(lines), source)]
 
 
-_LONGEST_SAMPLE: Final = 40
+_LONGEST_SAMPLE: Final = 41
 _ROWS: Final = 50
 _STEPS: Final = (10_000, 2_000)  # a look that takes more instructions than the product is ended
 _TABLES: Final = """
@@ -252,8 +253,7 @@ def _values(database: sqlite3.Connection, table: str, samples: int) -> dict[str,
 def _sample(value: Any) -> str:
     if value is None or isinstance(value, bytes):
         return ""
-    text = str(value)
-    return text if len(text) <= _LONGEST_SAMPLE else f"{text[:_LONGEST_SAMPLE]}…"
+    return clip(str(value), _LONGEST_SAMPLE)
 
 
 def _keys(database: sqlite3.Connection, table: str) -> Iterator[ForeignKey]:

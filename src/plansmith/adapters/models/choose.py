@@ -154,7 +154,7 @@ async def _ask(client: Any, place: Place, limit_s: float) -> Server:
         if type(error).__module__.partition(".")[0] not in ("httpx", "httpcore"):
             raise
         slow = "Timeout" in type(error).__name__
-        flaw = f"said nothing within {limit_s:g} s" if slow else "nothing listens there"
+        flaw = f"said nothing within {limit_s:g} s" if slow else "no server there"
         return Server(place, flaw=flaw)
     if status != 200:
         return Server(place, flaw=f"answers with status {status}")
@@ -180,7 +180,7 @@ def _read(place: Place, text: str) -> Server:
     fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     rows: list[Any] | None = fields.get("data", fields.get("models"))
     if not isinstance(rows, list):
-        return Server(place, flaw="something else listens there")
+        return Server(place, flaw="not a model server")
     names = [each for row in rows for each in _name(row)]
     usable = tuple(dict.fromkeys(names))
     if usable:
@@ -278,7 +278,7 @@ async def _found(
     can_call = find_spec("pydantic_ai") is not None
     keys = list(found_keys(environment))
     if not keys:
-        yield Tried("key", "the environment", "has no key of a provider")
+        yield Tried("key", "the environment", "has no API key")
     for key, model in keys:
         if can_call:
             why = f"{key.variable} is set; {key.chosen_by} names another model"

@@ -104,7 +104,7 @@ class ProviderModel:
                         yield delta
             except _ModeRefused as refusal:
                 if mode == modes[-1]:
-                    hint = "set output to auto, and another way is found"
+                    hint = "set output to auto, so that another mode is tried"
                     raise ModelRefused(refusal.message, hint=hint) from refusal.__cause__
                 # A list at the root is the schema's fault: it says nothing about the model.
                 if schema is not None and takes_object(schema):

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, cast
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused, PromptTooLong
 from plansmith.plan.data import Json
 from plansmith.ports import Message
+from plansmith.text import clip
 
 Mode = Literal["json_schema", "tool", "text"]
 MODES: Final[tuple[Mode, ...]] = ("json_schema", "tool", "text")
@@ -146,7 +147,7 @@ def words_of(error: BaseException) -> str:
         text = said if isinstance(said, str) else json.dumps(said, default=str)
     else:
         text = str(body or getattr(error, "message", "") or str(error) or type(error).__name__)
-    return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"
+    return clip(text, _LONGEST_QUOTE)
 
 
 def as_failure(error: Exception, *, model: str, own_key: bool = False) -> ModelFailed:
@@ -163,10 +164,10 @@ def as_failure(error: Exception, *, model: str, own_key: bool = False) -> ModelF
             hint="give it less context, or choose a model with a larger context",
         )
     if "ContentFilterError" in kinds:
-        return ModelRefused(f"{model} did not answer for reasons of content: {words_of(error)}")
+        return ModelRefused(f"{model} was stopped by its content filter: {words_of(error)}")
     if "ModelQuotaExceededError" in kinds:
         return ModelRefused(
-            f"the account behind {model} is used up: {words_of(error)}",
+            f"the account for {model} has no credit left: {words_of(error)}",
             hint="top it up with the provider, or choose another model",
         )
     return _from_status(error, kinds, model, own_key=own_key)
@@ -205,14 +206,14 @@ def _from_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
     if "UserError" in kinds:
         return refused_setup(error, model)
     if kinds & {"ModelAPIError", "UnexpectedModelBehavior"}:
-        return ModelBusy(f"{model} sent something that is no chat answer: {words_of(error)}")
+        return ModelBusy(f"{model} sent something that is not a chat answer: {words_of(error)}")
     said = f"{type(error).__name__}: {words_of(error)}"
     return ModelFailed(f"what {model} sent could not be read ({said})")
 
 
 def broken_off(model: str) -> ModelBusy:
     """Returns the error for an answer that stopped before its end."""
-    return ModelBusy(f"the answer of {model} broke off before its end")
+    return ModelBusy(f"the answer of {model} stopped before its end")
 
 
 def _first_cause(error: BaseException) -> str:

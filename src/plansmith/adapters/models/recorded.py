@@ -99,7 +99,7 @@ class RecordedModel:
         last = str(cast("list[dict[str, Json]]", request["messages"])[-1]["text"])[:200]
         raise ScriptMismatch(
             f"{self._path.name} has no unused record of this call: {last!r}",
-            hint="record it again with the model behind",
+            hint="record it again with the real model",
         )
 
     def finish(self) -> None:

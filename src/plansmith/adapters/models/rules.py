@@ -335,7 +335,7 @@ def _said(prompt: Prompt) -> str:
             task = Task.of(brief)
             return worded(task, lead(task) or "")
         case _ if prompt.schema is not None:
-            raise ModelRefused("this takes a language model, and there is none", hint=_HINT)
+            raise ModelRefused("this needs a language model, and none is set up", hint=_HINT)
         case _:
             raise ModelRefused("no language model is set up to word it", hint=_HINT)
 

@@ -232,7 +232,7 @@ def _place(entry: Mapping[str, Any], room: int) -> _Place:
     if entry["dtype"] != "F32" or not 0 <= start <= end <= room:
         raise ValueError("an array is cut short or not of 32-bit numbers")
     if end - start != _BYTES * math.prod(shape):
-        raise ValueError("an array is not of its shape")
+        raise ValueError("an array has the wrong shape")
     return start, end, shape
 
 

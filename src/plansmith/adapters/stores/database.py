@@ -24,7 +24,7 @@ from plansmith.errors import (
 )
 
 _PRIVATE: Final = 0o600
-_PUT_BACK: Final = "put it back, or start anew whatever uses it"
+_PUT_BACK: Final = "put it back, or restart whatever uses it"
 Synchronous = Literal["full", "normal"]
 
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -74,7 +74,7 @@ class SameFile:
         mark = found.st_dev, found.st_ino
         self._seen = self._seen or mark
         if mark != self._seen:
-            raise StoreAway(f"another file is in the place of {self._path}", hint=_PUT_BACK)
+            raise StoreAway(f"{self._path} was replaced by another file", hint=_PUT_BACK)
 
 
 def open_database(

@@ -52,7 +52,7 @@ async def diagnose(url: str, *, sample: int | None = None) -> list[Finding]:
     if is_postgres(url):
         findings = await _diagnose_server(url)
     elif url.startswith("memory"):
-        return [Finding("ok", "store", "in memory: there is nothing to look at")]
+        return [Finding("ok", "store", "in memory: there is nothing to check")]
     else:
         findings = await asyncio.to_thread(lambda: list(_diagnose_file(sqlite_path(url))))
     if all(found.level not in ("error", "note") for found in findings):
@@ -85,7 +85,7 @@ async def verify(store: PlanStore, run: str) -> int:
 def _without(journal: Journal) -> str:
     if journal.run.status.over:
         return "restore the store from a backup; the run itself is over"
-    return f"`plansmith repair {journal.id}` goes on without it"
+    return f"`plansmith repair {journal.id}` continues without it"
 
 
 async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
@@ -239,7 +239,7 @@ async def _look_at_server(connection: Any, _: bool) -> list[Finding]:  # noqa: F
     refuse_newer("the schema plansmith", schema)
     version, size = await (await connection.execute(_SERVER)).fetchone()
     owners = [str(row[0]) for row in await (await connection.execute(_OWNERS)).fetchall()]
-    held = f"another session keeps writers out: {', '.join(owners)}"
+    held = f"another session blocks writers: {', '.join(owners)}"
     return [
         Finding("ok", "server", f"PostgreSQL {version}, {size:,} bytes in the schema plansmith"),
         Finding("warning", "lock", held, "if it hangs, end it with pg_terminate_backend")

@@ -132,7 +132,7 @@ def need_end(run: str, end: End | None, last: int, digest: object) -> None:
         what = f"event {last + 1} of run {run}" if last else f"run {run}"
         raise JournalDamaged(f"{what} was written and is missing now", hint=DOCTOR)
     if digest is not None and not str(digest).startswith(end.hash):
-        raise JournalDamaged(f"the end of run {run} is another one now", hint=DOCTOR)
+        raise JournalDamaged(f"the end of run {run} has changed", hint=DOCTOR)
 
 
 def _place(name: bytes) -> int:

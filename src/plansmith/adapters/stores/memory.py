@@ -40,7 +40,7 @@ class MemoryStore:
             if event.run != run or event.number != number:
                 raise StaleWriter(
                     f"event {event.number} of run {event.run} does not follow event {number - 1}",
-                    hint="read the run again and decide anew",
+                    hint="read the run again and decide again",
                 )
         # Kept as text, so that nobody can change it through a shared dictionary.
         self._values |= dict(map(content_of, values))
@@ -131,7 +131,7 @@ class MemoryStore:
         journal = self._events.get(run, [])
         before = journal[after - 1].hash if 0 < after <= len(journal) else None
         if before is None or (events and events[0].before != before):
-            raise StaleWriter(f"event {after} of run {run} is another one now")
+            raise StaleWriter(f"event {after} of run {run} has changed")
         moved = journal[after:]
         self._aside.setdefault(run, []).extend(moved)
         del journal[after:]

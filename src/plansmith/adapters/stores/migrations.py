@@ -59,7 +59,7 @@ class _Progress:
         if time.monotonic() - self._told > _QUIET_S:
             self._told = time.monotonic()
             rows = f"{self._done:,} of {self._total:,} rows"
-            _log.warning("%s is brought to the newest format: %s", self._name, rows)
+            _log.warning("%s is migrated to the newest format: %s", self._name, rows)
 
 
 # What moves, in the form that both databases take.
@@ -232,7 +232,7 @@ def _refuse_foreign(connection: sqlite3.Connection, name: str) -> None:
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if tables and not _is_ours(connection):
         raise Misconfigured(
-            f"{name} is a database of something else", hint="give the store a file of its own"
+            f"{name} is a database of another program", hint="give the store a file of its own"
         )
 
 

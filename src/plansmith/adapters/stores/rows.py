@@ -91,7 +91,7 @@ def stale(run: str, number: int) -> StaleWriter:
     """Returns the error for an event that does not follow the stored ones."""
     return StaleWriter(
         f"event {number} of run {run} does not follow the last one stored",
-        hint="read the run again and decide anew",
+        hint="read the run again and decide again",
     )
 
 

@@ -38,7 +38,7 @@ def sqlite_path(url: str) -> Path:
     """Returns the file of a `sqlite:///` address."""
     if not url.startswith("sqlite:"):
         scheme = url.partition(":")[0]
-        raise Misconfigured(f"a store cannot be of the kind {scheme!r}", hint=HINT)
+        raise Misconfigured(f"there is no kind of store {scheme!r}", hint=HINT)
     path = unquote(urlsplit(url).path)
     if not url.startswith("sqlite:///") or path in ("", "/"):
         raise Misconfigured("the address of a SQLite store needs a file", hint=HINT)

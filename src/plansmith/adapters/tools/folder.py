@@ -130,9 +130,9 @@ def _check(name: str, part: str) -> None:
     if part == "..":
         raise _refused(name, "leads out of the working folder", "write it without ..")
     if part.startswith("."):
-        raise _refused(name, "is hidden", "names that begin with a dot are not touched")
+        raise _refused(name, "is hidden", "names that begin with a dot are not allowed")
     if "\\" in part or any(unicodedata.category(char) in ("Cc", "Cf") for char in part):
-        raise _refused(name, "has a character that no name needs", "use plain letters")
+        raise _refused(name, "has a character that is not allowed in names", "use plain letters")
     if len(part.encode()) > _LONGEST_NAME or part != part.strip():
         raise _refused(name, "is not a usable name", "use a shorter one without outer spaces")
 
@@ -228,7 +228,7 @@ def _flush(place: int, name: str) -> None:
     try:
         os.fsync(place)
     except OSError as error:
-        told = f"{name} was written, and may not last: {error.strerror}"
+        told = f"{name} was written, but may be lost in a power cut: {error.strerror}"
         raise OutcomeUnknown(told) from None
 
 

@@ -87,7 +87,7 @@ class Subprocesses:
         end = time.monotonic() + limits.seconds
         while not self._room.acquire(timeout=_LOOK_S):
             if time.monotonic() > end or (job is not None and job.given_up):
-                raise ToolBusy("too many queries are at work", hint="try it again later")
+                raise ToolBusy("too many queries are running", hint="try it again later")
         try:
             yield
         finally:
@@ -261,7 +261,7 @@ def _lost(child: _Child, limits: ProcessLimits) -> PlansmithError:
         hint = "ask for less: fewer rows, a filter, a LIMIT"
         return ToolFailed(f"the query took longer than {limits.seconds:g} s", hint=hint)
     why = too_much(limits.memory_bytes)
-    return ToolFailed(f"{why.message}, or broke its process (code {child.ended})", hint=why.hint)
+    return ToolFailed(f"{why.message}, or crashed its process (code {child.ended})", hint=why.hint)
 
 
 SUBPROCESSES: Final = Subprocesses()

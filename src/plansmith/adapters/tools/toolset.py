@@ -18,9 +18,9 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, flaws
 from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.ports import Call
+from plansmith.text import clip
 
 Arguments = Mapping[str, Any]
-_LONGEST: Final = 200
 _LOOK_S: Final = 0.05
 TEXT: Final[dict[str, Any]] = {"type": "string"}
 NOTES: Final[dict[str, Any]] = {
@@ -153,11 +153,6 @@ def items(each: Mapping[str, Any], description: str = "", *, most: int = 0) -> d
     made: dict[str, Any] = {"type": "array", "items": dict(each)}
     made |= {"description": description} if description else {}
     return made | ({"maxItems": most} if most else {})
-
-
-def clip(text: str, most: int = _LONGEST) -> str:
-    """A text that is shown to a person, cut where it is too long to be read."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def noted(result: dict[str, Json], notes: Sequence[str]) -> dict[str, Json]:

@@ -193,7 +193,7 @@ async def test_an_unknown_price_leaves_the_token_limit_in_force() -> None:
 async def test_a_limit_of_money_that_could_not_count_is_told() -> None:
     free = Answer({"text": "ok"}, tool="finish", usage=Usage(1000, 1000))
     result = await work(agent(ScriptedModel(free), limits=LocalLimits(money=Decimal(1))))
-    assert result["notes"] == ["the price of the model is unknown: the limit of $1 did not count"]
+    assert result["notes"] == ["the price of the model is unknown: the limit of $1 was not checked"]
 
 
 async def test_a_model_behind_a_socket_calls_the_same_tools(notes: FileTools) -> None:

@@ -400,7 +400,7 @@ def test_a_secure_page_needs_a_certificate_and_leads_to_no_other(tmp_path: Path)
         assert fetched("/x", trusting)["text"] == "safe"
         with pytest.raises(ToolFailed, match="certificate"):
             fetched("/x", None)
-        with pytest.raises(ToolFailed, match="a secure page leads to one that is not"):
+        with pytest.raises(ToolFailed, match="a secure page redirects to one that is not"):
             fetched("/down", trusting)
 
 

@@ -26,7 +26,7 @@ MEGABYTE = 1024 * 1024
         ("surrogate", "its reply cannot be read"),
         ("deep", "its reply cannot be read"),
         ("nan", "not JSON that can be kept"),
-        ("nonsense", "its reply is not as the protocol wants it"),
+        ("nonsense", "its reply does not follow the protocol"),
     ],
 )
 async def test_a_bad_reply_fails_its_call_and_no_other(tool: str, said: str) -> None:
@@ -53,7 +53,7 @@ async def test_silence_ends_at_the_time_limit_and_is_cancelled_on_the_wire() -> 
     async with await approved(
         servers(a=raw(bounds=bounds, trusted=True), b=raw(bounds=bounds))
     ) as s:
-        with pytest.raises(ToolBusy, match=r"no word from its server for 0\.2 s"):
+        with pytest.raises(ToolBusy, match=r"no answer from its server for 0\.2 s"):
             await use(s, "a.silent")
         with pytest.raises(ToolFailed, match="may have done its work") as caught:
             await use(s, "b.silent")

@@ -91,7 +91,7 @@ async def test_a_question_nobody_answers_lapses_and_chooses_nothing() -> None:
         heard: list[str] = []
         call = Call(key="k", progress=heard.append, reply=Reply({"day": "mon"}, read.state))
         again = await asked(s.call("a.ask", {}, call))
-        assert heard == ["its server no longer waits for the answer: the call is made anew"]
+        assert heard == ["its server no longer waits for the answer: the call is made again"]
         assert again.state != read.state
 
 

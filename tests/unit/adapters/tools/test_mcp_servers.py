@@ -164,7 +164,7 @@ async def test_odd_names_are_mapped_and_called_by_what_they_are_on_the_wire() ->
         names = {tool.name for tool in await source.tools()}
     assert names == {"odd.a_x20_b", "odd.a_x5f_x20_b", "odd.a.b", "odd._x540d_"}
     text = "\n".join(told)
-    assert "2 of its tools are not as the protocol wants them: 'bad', None" in text
+    assert "2 of its tools do not follow the protocol: 'bad', None" in text
     assert "its name is too long" in text
 
 

@@ -167,9 +167,9 @@ def test_what_is_not_taken_from_a_file_is_noted_and_nothing_there_approves(tmp_p
     assert set(found.servers) == {"on"}
     assert not found.servers["on"].trusted
     assert [note.split(": ", 1)[1] for note in found.notes] == [
-        "old is left out: its transport 'sse' is not spoken here",
+        "old is left out: its transport 'sse' is not supported",
         "off is left out: the file has it disabled",
-        "on: autoApprove, trusted means nothing here and is not obeyed",
+        "on: autoApprove, trusted is unknown here and ignored",
     ]
 
 

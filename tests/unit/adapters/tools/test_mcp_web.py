@@ -225,7 +225,7 @@ async def test_an_event_of_a_hundred_megabytes_is_cut_off() -> None:
 async def test_a_reply_that_would_unpack_to_more_is_not_unpacked() -> None:
     packed = gzip.compress(b"x" * 10_000_000)
     failed = await failure(sends(http("200 OK", packed, more="content-encoding: gzip\r\n")))
-    assert "the reply is compressed, unasked" in str(failed)
+    assert "the reply is compressed, which was not requested" in str(failed)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ class A2AAgent:
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         """Returns the task's result or raises the agent's question; never sends anything twice."""
         if call.reply is not None and gave_up(call.reply):
-            why = f"a person gave up on {self.spec.name}: nobody knows how far it came"
+            why = f"a person gave up on {self.spec.name}: how far it got is unknown"
             raise ToolFailed(why) if self.spec.effect is Effect.READ else OutcomeUnknown(why)
         headers, secrets = fill_headers(self._settings.headers, self._lookup)
         told = Call(
@@ -88,7 +88,7 @@ class A2AAgent:
         changes = list(card_changes(self._card, served))
         more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
         raise ToolFailed(
-            f"the card of {self.spec.name} is not the approved one any more: "
+            f"the card of {self.spec.name} has changed since it was approved: "
             f"{'; '.join(changes[:3])}{more}",
             hint=f"look at it and approve it again: plansmith agents approve {self._name}",
         )

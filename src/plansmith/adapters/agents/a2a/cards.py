@@ -58,7 +58,7 @@ def read_card(raw: bytes, place: str) -> Card:
         raise ToolFailed(f"the card at {place} is not usable: {flaw.message}")
     card = cast("Card", card)
     if not isinstance(card.get("name"), str) or not str(card["name"]).strip():
-        raise ToolFailed(f"the card at {place} names no agent", hint="is this an A2A agent?")
+        raise ToolFailed(f"the card at {place} has no agent name", hint="is this an A2A agent?")
     return card
 
 
@@ -104,28 +104,28 @@ def choose_interface(card: Card, settings: AgentSettings) -> Interface:
     if taken:
         # Protocol 0.3 cannot look for a lost task, so it comes last whatever the card's order.
         return min(taken, key=lambda each: each.version.startswith("0."))
-    why = "; ".join(why for _, why in offered[:5]) or "the card offers no way to reach it"
-    hint = "name further hosts in the agent's hosts" if "elsewhere" in why else ""
+    why = "; ".join(why for _, why in offered[:5]) or "the card has no address"
+    hint = "add the host to the agent's hosts" if "another host" in why else ""
     raise ToolFailed(f"the agent cannot be used: {why}", hint=hint)
 
 
 def _refusal(offered: Interface, settings: AgentSettings) -> str:
     """Returns why an interface cannot be used, or an empty text."""
     if offered.binding not in BINDINGS:
-        return f"{offered.binding or 'an unnamed binding'} is not spoken here"
+        return f"{offered.binding or 'an unnamed binding'} is not supported"
     home = urlsplit(settings.url)
     try:
         away = urlsplit(offered.url)
         same = authority(away) == authority(home)
     except ValueError:
-        return f"{offered.url[:200]!r} is no address"
+        return f"{offered.url[:200]!r} is not an address"
     if away.scheme not in _PORTS or not away.hostname or away.username:
-        return f"{offered.url[:200]!r} is no address"
+        return f"{offered.url[:200]!r} is not an address"
     if home.scheme == "https" and away.scheme == "http":
         return f"{offered.url[:200]} is not encrypted, while the card's own address is"
     named = {host.lower() for host in settings.hosts}
     if not same and not named & {away.netloc.lower(), (away.hostname or "").lower()}:
-        return f"{offered.url[:200]} lies elsewhere than the card ({home.netloc})"
+        return f"{offered.url[:200]} is on another host than the card ({home.netloc})"
     return plain_refusal(offered.url, settings)
 
 

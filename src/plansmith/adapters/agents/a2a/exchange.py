@@ -130,7 +130,7 @@ class Exchange:
         request = proto.GetTaskRequest(id=task, history_length=0)
         found = await self._ask(self._client.get_task(request), read_task)
         if found.id != task:
-            raise Cut("the agent's answer is not A2A: it speaks of another task")
+            raise Cut("the agent's answer is not A2A: it is about another task")
         return found
 
     async def tasks(self, context: str) -> list[Task]:
@@ -162,7 +162,7 @@ class Exchange:
                         event = await anext(heard, None)
                     said = None if event is None else read_news(event)
                 except TimeoutError:
-                    raise Cut(f"the agent said nothing for {patience:g} s") from None
+                    raise Cut(f"the agent sent nothing for {patience:g} s") from None
                 except _KNOWN as error:
                     raise sorted_out(error) from error
                 if said is None:
@@ -206,7 +206,7 @@ def _told(error: A2AError) -> ToolFailed:
     if isinstance(error, TaskNotFoundError):
         return Gone(f"the agent does not know the task: {_short(error)}")
     if isinstance(error, (MethodNotFoundError, UnsupportedOperationError)):
-        return Unsupported(f"the agent does not do that: {_short(error)}")
+        return Unsupported(f"the agent does not support that: {_short(error)}")
     if isinstance(error, (InternalError, InvalidAgentResponseError)):
         return Broke(f"the agent refused: {_short(error)}")
     return ToolFailed(f"the agent refused: {_short(error)}")
@@ -234,7 +234,7 @@ def read_news(event: Any) -> News:
         made = event.artifact_update
         found = _artifact(made.artifact)
         return ArtifactNews(_id(made.task_id), _id(made.context_id), found, made.append)
-    raise Cut("the agent's answer is not A2A: an event says nothing")
+    raise Cut("the agent's answer is not A2A: an event is empty")
 
 
 def read_task(given: Any) -> Task:
@@ -279,7 +279,7 @@ def survives(value: Json) -> bool:
 
 def _id(text: str) -> str:
     if len(text) > 200 or not text.isprintable() or _ODD & set(text):
-        raise Cut("the agent's answer is not A2A: it has an id nobody can use")
+        raise Cut("the agent's answer is not A2A: it has an unusable id")
     return text
 
 

@@ -188,7 +188,7 @@ def _file(part: Part, artifact: str, left: int, notes: list[Json]) -> tuple[Json
     size = len(part.raw)
     entry |= {"size": size, "sha256": hashlib.sha256(part.raw).hexdigest()}
     if size > left:
-        told = f"the content of {name or 'a file'} ({size} bytes) is not kept: {left} bytes of room"
+        told = f"the content of {name or 'a file'} ({size} bytes) is not kept: {left} bytes left"
         notes.append(told)
         return {**entry, "note": "not kept: too large"}, left
     text = _as_text(part)
@@ -271,17 +271,17 @@ def need_of(
         return InputNeeded(
             told[:_LONGEST], options=(SIGNED_IN, CANNOT), state=_state(asked), link=link
         )
-    told = (text or f"{who} waits for an answer and does not say to what")[:_LONGEST]
+    told = (text or f"{who} waits for an answer but asks nothing")[:_LONGEST]
     return InputNeeded(told, schema=schema, options=options, state=_state(asked))
 
 
 def lost(asked: Asked, why: str, *, who: str) -> InputNeeded:
     """Asks the person what to do when it is unknown whether the agent did the work."""
     if asked.task:
-        text = f"What became of the work of {who} is not to be found out: {why}. "
-        text += f"Its task {asked.task} was under way."
+        text = f"It is unknown how the work of {who} ended: {why}. "
+        text += f"Its task {asked.task} had started."
         return InputNeeded(text, options=(LOOK, GIVE_UP), state=_state(asked))
-    text = f"The answer of {who} was lost: {why}. Nobody knows whether it has begun the work."
+    text = f"The answer of {who} was lost: {why}. It is unknown whether it has started the work."
     return InputNeeded(text, options=(LOOK, SEND, GIVE_UP), state=_state(asked))
 
 

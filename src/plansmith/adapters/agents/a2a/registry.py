@@ -89,7 +89,7 @@ class AgentRegistry:
         added = self._book.agents()
         twice = sorted(added.keys() & self._fixed.keys())
         if twice:
-            told = f"the agent {twice[0]!r} stands in the settings and was added by address too"
+            told = f"the agent {twice[0]!r} is in the settings and was also added by address"
             raise Misconfigured(told, hint=f"plansmith agents remove {twice[0]}, or rename one")
         return added | self._fixed
 
@@ -170,7 +170,7 @@ class AgentRegistry:
         added = self._book.agents()
         if name not in added and name in self._fixed:
             hint = f"change [agents.{name}] in your settings file"
-            raise Refused(f"{name!r} stands in the settings", hint=hint)
+            raise Refused(f"{name!r} is defined in the settings", hint=hint)
         return added[name] if name in added else self._entry(name)
 
     def _entry(self, name: str) -> AgentSettings:
@@ -218,7 +218,7 @@ def _settings(url: str) -> AgentSettings:
     except ValidationError as error:
         why = error.errors()[0]["msg"].removeprefix("Value error, ")
         hint = "such as https://example.com/agent"
-        raise Misconfigured(f"{url!r} is no address of an agent: {why}", hint=hint) from None
+        raise Misconfigured(f"{url!r} is not the address of an agent: {why}", hint=hint) from None
 
 
 def _changed(settings: AgentSettings, choices: Choices | None) -> AgentSettings:

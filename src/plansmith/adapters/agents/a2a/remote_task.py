@@ -167,7 +167,7 @@ class RemoteTask:
             return
         told = news.id if isinstance(news, Task) else news.task
         if self._task.id and told and told != self._task.id:
-            raise Cut("the agent spoke of another task than the one it was given")
+            raise Cut("the agent reported on a task that is not its own")
         if isinstance(news, Task):
             self._task = news
         else:
@@ -264,7 +264,7 @@ class RemoteTask:
     def _look(self, task: Task) -> None:
         """Takes over the task's current state; fails if the protocol does not define it."""
         if task.state is State.UNKNOWN:
-            odd = f"{self._name} reports its task in a state that A2A does not know"
+            odd = f"{self._name} reports a task state that A2A does not define"
             raise self._went_wrong(odd)
         moved = (task.state, question_of(task)) != (self._task.state, question_of(self._task))
         if moved:
@@ -291,7 +291,7 @@ class RemoteTask:
         elif answer == SEND:
             await self._begin(task, inputs, mark=f"again {asked.times}", is_first=False)
         else:
-            self._why = "it is still not to be found"
+            self._why = "it still cannot be found"
             await self._find()
 
     async def _go_on_with(self, asked: Asked, answer: Json) -> None:
@@ -305,7 +305,7 @@ class RemoteTask:
             return
         if self._task.state is State.AUTH and answer == CANNOT:
             await self._stop()
-            wanted = f"{self._name} wanted a sign-in, and a person could not give it"
+            wanted = f"{self._name} wanted a sign-in, and the person could not sign in"
             raise self._went_wrong(wanted)
         self._answered = asked.question
         as_data = self._exchange.takes_data and survives(answer)
@@ -346,7 +346,7 @@ class RemoteTask:
         if self._times >= self._limits.questions:
             raise self._went_wrong(
                 f"{self._name} asked more than {self._limits.questions} times",
-                hint="raise questions in the agent's limits if it may",
+                hint="raise the agent's limit `questions` to allow more",
             )
 
     async def _stop(self) -> None:

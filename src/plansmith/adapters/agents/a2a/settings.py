@@ -69,7 +69,7 @@ class AgentSettings(Record):
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("the url has to begin with http:// or https:// and name a host")
         if parts.username or parts.password:
-            raise ValueError("a url holds no password: use headers with ${NAME}")
+            raise ValueError("a url must not contain a password: use headers with ${NAME}")
         return url
 
 
@@ -77,8 +77,8 @@ def check_name(name: str) -> str:
     """Checks the name of an agent, which is also the name of its file."""
     if not NAME.fullmatch(name):
         raise Misconfigured(
-            f"{name!r} is no name for an agent",
-            hint="1 to 64 of a-z, 0-9, - and _, beginning with a letter or digit",
+            f"{name!r} is not a valid name for an agent",
+            hint="use 1 to 64 of a-z, 0-9, - and _, starting with a letter or digit",
         )
     return name
 
@@ -93,7 +93,7 @@ def fill_headers(headers: Mapping[str, str], lookup: Lookup) -> tuple[dict[str, 
             hint = f"set {found[1]}, or take it out of the agent's headers"
             raise Misconfigured(f"there is no value for ${{{found[1]}}}", hint=hint)
         if not (got.isascii() and got.isprintable()):
-            raise Misconfigured(f"the value of ${{{found[1]}}} cannot stand in a header")
+            raise Misconfigured(f"the value of ${{{found[1]}}} cannot be used in a header")
         if len(got) < SHORTEST:
             hint = f"use one of {SHORTEST} letters or more"
             raise Misconfigured(

@@ -63,7 +63,7 @@ class BoundedTransport(httpx.AsyncBaseTransport):
         response = await self._plain.handle_async_request(request)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
-            raise TooMuch("the agent sent a packed answer though none was asked for")
+            raise TooMuch("the agent sent a compressed answer, which was not requested")
         response.stream = _Bounded(cast("httpx.AsyncByteStream", response.stream), self._limit)
         return response
 
@@ -108,13 +108,13 @@ async def fetch_card(settings: AgentSettings) -> Card:
         async with asyncio.timeout(limits.request_s), client:
             response = await _get(client, url)
     except TimeoutError:
-        raise ToolBusy(f"the card at {url} did not come within {limits.request_s:g} s") from None
+        raise ToolBusy(f"the card at {url} did not arrive within {limits.request_s:g} s") from None
     except httpx.HTTPError as error:
         raise _card_failure(error, url) from None
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
         told = kind or "nothing"
-        raise ToolFailed(f"the card at {url} is said to be {told[:80]}, not application/json")
+        raise ToolFailed(f"the card at {url} has the type {told[:80]}, not application/json")
     return read_card(response.content, url)
 
 
@@ -136,16 +136,16 @@ def _next_hop(url: str, location: str) -> str:
     except ValueError:
         same = False
     if not same:
-        hint = "if that is where the agent lives, add it by that address"
-        raise ToolFailed(f"{url} redirects to another place, {there[:200]}", hint=hint)
+        hint = "if the agent is there, add it by that address"
+        raise ToolFailed(f"{url} redirects to another address, {there[:200]}", hint=hint)
     return there
 
 
 def _card_failure(error: httpx.HTTPError, url: str) -> ToolFailed:
     told = explain(error)
     if isinstance(told, Cut):
-        return ToolBusy(f"the card at {url} did not come: {told}")
-    return type(told)(f"the card at {url} did not come: {told.message}", hint=told.hint)
+        return ToolBusy(f"the card at {url} could not be fetched: {told}")
+    return type(told)(f"the card at {url} could not be fetched: {told.message}", hint=told.hint)
 
 
 def explain(error: httpx.HTTPError) -> ToolFailed | Cut:
@@ -153,13 +153,13 @@ def explain(error: httpx.HTTPError) -> ToolFailed | Cut:
     if isinstance(error, httpx.HTTPStatusError):
         return _status(error.response)
     if _is_about_certificates(error):
-        hint = "mend the certificate, or name its issuer in the agent's ca_file"
+        hint = "fix the certificate, or set the agent's ca_file to its issuer"
         return ToolFailed(f"the connection is not safe: {error}", hint=hint)
     if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)):
         return NotSent(f"no connection: {str(error) or type(error).__name__}")
     if isinstance(error, (httpx.UnsupportedProtocol, httpx.LocalProtocolError)):
         return ToolFailed(f"the request cannot be made: {error}")
-    return Cut(f"the connection was cut: {str(error) or type(error).__name__}")
+    return Cut(f"the connection was lost: {str(error) or type(error).__name__}")
 
 
 def _is_about_certificates(error: BaseException | None) -> bool:
@@ -176,7 +176,7 @@ def _status(response: httpx.Response) -> ToolFailed | Cut:
     told = f"the agent answered with HTTP {code} {response.reason_phrase}".rstrip()
     if response.has_redirect_location:
         there = response.headers["location"][:200]
-        return ToolFailed(f"{told}, a redirect to {there}: work is not sent elsewhere")
+        return ToolFailed(f"{told}, a redirect to {there}, which is not followed")
     if code in (401, 403):
         return ToolFailed(told, hint="check the credentials in the agent's headers")
     if code in _BUSY:

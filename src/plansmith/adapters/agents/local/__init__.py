@@ -30,8 +30,8 @@ def render_prompt(name: str, *, folder: Path | None, **values: str) -> str:
     unknown = sorted(places(text) - values.keys())
     if unknown:
         raise Misconfigured(
-            f"the prompt {name!r} has places that nothing fills: {unknown}",
-            hint=f"the places are {sorted(values)}",
+            f"the prompt {name!r} has unknown placeholders: {unknown}",
+            hint=f"the known ones are {sorted(values)}",
         )
     return _PLACE.sub(lambda place: values[place[1]], text)
 
@@ -39,8 +39,8 @@ def render_prompt(name: str, *, folder: Path | None, **values: str) -> str:
 def prompt_of(name: str, folder: Path | None = None) -> str:
     """Returns the text of a prompt: from the user's folder if it is there, else ours."""
     if not _NAME.fullmatch(name):
-        hint = "1 to 64 of a-z, 0-9, - and _, beginning with a letter or digit"
-        raise Misconfigured(f"{name!r} is no name for a prompt", hint=hint)
+        hint = "use 1 to 64 of a-z, 0-9, - and _, starting with a letter or digit"
+        raise Misconfigured(f"{name!r} is not a valid name for a prompt", hint=hint)
     own = folder / f"{name}.md" if folder else None
     if own is not None and own.is_file():
         return own.read_text(encoding="utf-8")

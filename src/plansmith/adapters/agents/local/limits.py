@@ -63,7 +63,7 @@ class Allowance:
         if self._limits.money is None or not used or self._used.cost is not None:
             return []
         return [
-            f"the price of the model is unknown: the limit of ${self._limits.money} did not count"
+            f"the price of the model is unknown: the limit of ${self._limits.money} was not checked"
         ]
 
     def _spent(self, what: str, limit: str) -> ToolFailed:
@@ -85,7 +85,7 @@ class Circles:
         self._seen[key] += 1
         if self._seen[key] >= self._repeats:
             raise ToolFailed(
-                f"{self._name} goes in circles: it called {tool} {self._repeats} times with the "
+                f"{self._name} repeats itself: it called {tool} {self._repeats} times with the "
                 "same arguments and got the same result",
-                hint="word the task more exactly, or give the agent another tool",
+                hint="describe the task more precisely, or give the agent another tool",
             )

@@ -29,7 +29,7 @@ from pydantic_ai.usage import UsageLimits
 from pydantic_core import SchemaValidator, core_schema
 
 from plansmith.adapters.agents.local.limits import Allowance, LocalLimits
-from plansmith.adapters.agents.local.toolbox import Toolbox, Unsure
+from plansmith.adapters.agents.local.toolbox import Toolbox, Unsure, cut_with_note
 from plansmith.errors import (
     InputNeeded,
     ModelBusy,
@@ -331,9 +331,8 @@ def _told(assignment: Assignment) -> str:
     told = [f"Your task:\n{assignment.task}"]
     if assignment.inputs:
         text = json.dumps(dict(assignment.inputs), ensure_ascii=False, indent=1)
-        most = assignment.limits.result_chars
-        more = f"\n[… {len(text) - most:,} more characters left out …]" if len(text) > most else ""
-        told.append(fence("inputs of the task", text[:most] + more))
+        shown = cut_with_note(text, assignment.limits.result_chars)
+        told.append(fence("inputs of the task", shown))
     told += [
         fence(f"answer of the person to: {asked}", answer) for asked, answer in _said(assignment)
     ]

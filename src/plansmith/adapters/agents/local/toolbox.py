@@ -79,7 +79,7 @@ class Evidence:
             return "no tool returned it"
         parts = [part for part in _GAP.split(_plain(cited.get("quote", ""))) if part.strip('" ')]
         if not any(all(part.strip('" ') in seen.text for part in parts) for seen in named):
-            return "its quote is not in what the tools returned of it"
+            return "its quote is not in the result of the tool"
         return ""
 
 
@@ -197,7 +197,7 @@ class Toolbox:
     def _broken(self, spec: ToolSpec, arguments: dict[str, Json], why: str) -> str:
         """Ends the task after a call that may have taken effect, unless it is safe to repeat."""
         if spec.effect is not Effect.READ and not spec.idempotent:
-            raise Unsure(f"nobody knows whether {spec.name} took effect: {why}")
+            raise Unsure(f"it is unknown whether {spec.name} took effect: {why}")
         return self._noted(spec.name, arguments, why, failed=True)
 
     async def _make(self, spec: ToolSpec, source: ToolSource, arguments: dict[str, Json]) -> Json:
@@ -216,10 +216,8 @@ class Toolbox:
     def _noted(self, name: str, arguments: Json, result: Json, *, failed: bool = False) -> str:
         self._circles.note(name, arguments, result)
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-        most = self._limits.result_chars
-        if len(text) > most:
-            text = f"{text[:most]}\n[… {len(text) - most:,} more characters left out …]"
-        return fence(f"{name} failed" if failed else f"result of {name}", text)
+        shown = cut_with_note(text, self._limits.result_chars)
+        return fence(f"{name} failed" if failed else f"result of {name}", shown)
 
     def _asked(self, need: InputNeeded, name: str, arguments: Json) -> InputNeeded:
         """Makes the tool's question, with what is needed to continue the call later."""
@@ -264,6 +262,12 @@ def _flaw(spec: ToolSpec, arguments: dict[str, Json]) -> str:
         first = next(iter(validator(spec.input_schema).iter_errors(arguments)), None)
         return "" if first is None else first.message
     return ""
+
+
+def cut_with_note(text: str, most: int) -> str:
+    """Cuts a text for a model, and says how much is left out."""
+    left = len(text) - most
+    return text if left <= 0 else f"{text[:most]}\n[… {left:,} more characters left out …]"
 
 
 def _short(arguments: Mapping[str, Json]) -> str:

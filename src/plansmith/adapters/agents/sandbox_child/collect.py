@@ -98,7 +98,7 @@ def _content(path: Path, name: str, room: int, collected: Collected) -> bytes | 
     with os.fdopen(handle, "rb") as file:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
-            collected.leave(name, "it is no regular file")
+            collected.leave(name, "it is not a regular file")
         elif about.st_nlink > 1:
             collected.leave(name, "it is a link")
         elif about.st_size > room:

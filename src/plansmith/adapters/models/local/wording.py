@@ -317,7 +317,7 @@ def check_wording(text: str, told: str) -> None:
     wrong = unfounded(text, told)
     if wrong:
         shown = ", ".join(dict.fromkeys(wrong[:3]))
-        raise ModelFailed(f"its text named what is in no result: {shown}")
+        raise ModelFailed(f"its text has facts that are in no result: {shown}")
 
 
 def _ways(number: str) -> set[str]:

@@ -239,7 +239,7 @@ def _tokens(text: str) -> list[_Token]:
 
 def _single(value: Value) -> Num:
     if isinstance(value, list):
-        raise ToolFailed("a list stands where a number is needed", hint="sum(…) or mean(…) of it")
+        raise ToolFailed("a list is given where a number is needed", hint="sum(…) or mean(…) of it")
     return value
 
 

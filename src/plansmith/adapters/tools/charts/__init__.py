@@ -16,7 +16,6 @@ from plansmith.adapters.tools.toolset import (
     BuiltIn,
     Job,
     ToolSet,
-    clip,
     fields,
     flag,
     items,
@@ -27,6 +26,7 @@ from plansmith.adapters.tools.toolset import (
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.text import clip
 
 _KINDS: Final = ("bar", "line", "scatter", "pie", "donut")
 _MOST_BARS: Final = 300
@@ -86,7 +86,7 @@ class ChartTools(ToolSet):
         path: str = given["path"]
         ending = path.lower().rpartition(".")[2]
         if ending not in ("svg", "png"):
-            raise ToolFailed(f"{path} does not say its kind", hint="end it with .svg or .png")
+            raise ToolFailed(f"{path} has no known extension", hint="end it with .svg or .png")
         notes: list[str] = []
         chart = _chart(given, notes)
         svg = draw(chart)

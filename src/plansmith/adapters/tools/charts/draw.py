@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from plansmith.adapters.tools.toolset import clip
 from plansmith.errors import ToolFailed
+from plansmith.text import clip
 
 # Told apart also by people who do not see all colours, in this order.
 COLOURS: Final = (

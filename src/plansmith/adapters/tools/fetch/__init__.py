@@ -23,7 +23,6 @@ from plansmith.adapters.tools.toolset import (
     BuiltIn,
     Job,
     ToolSet,
-    clip,
     fields,
     items,
     noted,
@@ -34,6 +33,7 @@ from plansmith.adapters.tools.toolset import (
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
+from plansmith.text import clip
 
 _TEXTS: Final = ("json", "xml", "javascript", "x-ndjson", "yaml", "toml", "csv", "rtf")
 _PAGES: Final = ("text/html", "application/xhtml+xml")
@@ -129,9 +129,9 @@ class FetchTools(ToolSet):
             following = address_of(urljoin(address.url, str(target).strip()))
             if address.scheme == "https" and following.scheme == "http":
                 hint = "fetch the http address itself if that is wanted"
-                raise ToolFailed("a secure page leads to one that is not", hint=hint)
+                raise ToolFailed("a secure page redirects to one that is not", hint=hint)
             address = following
-        raise ToolFailed(f"it leads on more than {self._limits.redirects} times")
+        raise ToolFailed(f"it redirects more than {self._limits.redirects} times")
 
     def _asked(self, address: Address, end: float, job: Job) -> _Answer:
         """Makes one request to a checked address."""
@@ -146,13 +146,13 @@ class FetchTools(ToolSet):
         except TimeoutError:
             raise self._late(address) from None
         except ssl.SSLError as error:
-            message = f"{address.host} has no certificate to be trusted: {error.reason}"
+            message = f"{address.host} has no trusted certificate: {error.reason}"
             raise ToolFailed(message) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             if time.monotonic() >= end:
                 raise self._late(address) from None
             said = clip(str(error)) or type(error).__name__
-            raise ToolBusy(f"{address.host} gives no proper answer: {said}") from None
+            raise ToolBusy(f"{address.host} sent an invalid answer: {said}") from None
         finally:
             connection.close()
         return answer
@@ -184,7 +184,7 @@ class FetchTools(ToolSet):
         if not answer.complete:
             notes.append(f"only the first {self._limits.bytes_each:,} bytes were read")
         if not page.complete:
-            notes.append("the page is built so that reading all of it takes too long")
+            notes.append("reading all of the page takes too long")
         if len(page.text) > letters:
             notes.append(f"cut after {letters:,} of {len(page.text):,} letters")
         result: dict[str, Json] = {
@@ -256,7 +256,7 @@ def _data(text: str, notes: list[str]) -> dict[str, Json]:
     try:
         value: Json = json.loads(text)
     except (ValueError, RecursionError):
-        notes.append("it says that it is JSON and is not")
+        notes.append("it claims to be JSON and is not")
         return {}
     flaw = next(flaws(value), None)
     if flaw is not None:

@@ -101,7 +101,7 @@ class Hosts:
         if refused:
             # One is enough: a name that leads here and there is not to be trusted with either.
             hint = "private hosts have to be allowed by name"
-            message = f"{address.host} leads to {refused[0]}, which is not a public address"
+            message = f"{address.host} resolves to {refused[0]}, which is not a public address"
             raise ToolFailed(message, hint=hint)
         return numbers
 

@@ -27,7 +27,7 @@ _STRANGE: Final = "idna punycode unicode_escape raw_unicode_escape utf-7 undefin
 def unpacked(pieces: Iterator[bytes], encoding: str, *, most: int) -> tuple[bytes, bool]:
     """Returns at most `most` bytes of the body, and whether that is all of it."""
     if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        raise ToolFailed(f"the answer is packed as {encoding[:40]!r}, which was not asked for")
+        raise ToolFailed(f"the answer is compressed as {encoding[:40]!r}, which was not requested")
     if encoding in ("", "identity"):
         return _joined(pieces, most)
     machine = zlib.decompressobj(wbits=47)  # finds out by itself whether it is gzip or zlib
@@ -38,9 +38,9 @@ def unpacked(pieces: Iterator[bytes], encoding: str, *, most: int) -> tuple[byte
             if len(found) > most:
                 return bytes(found[:most]), False
     except zlib.error as error:
-        raise ToolFailed(f"the answer cannot be unpacked: {error}") from None
+        raise ToolFailed(f"the answer cannot be decompressed: {error}") from None
     if not machine.eof:
-        raise ToolBusy("the answer ends before what is packed in it does")
+        raise ToolBusy("the compressed answer is incomplete")
     return bytes(found), True
 
 
@@ -74,7 +74,7 @@ def text_of(body: bytes, charset: str, *, html: bool) -> tuple[str, str, list[st
     try:
         return body.decode("utf-8"), "utf-8", notes
     except UnicodeDecodeError:
-        notes.append("no charset was said and it is not UTF-8: read as windows-1252")
+        notes.append("no charset was given and it is not UTF-8: read as windows-1252")
         return body.decode("windows-1252", "replace"), "windows-1252", notes
 
 

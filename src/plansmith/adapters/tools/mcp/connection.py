@@ -238,7 +238,7 @@ class Connection:
         if isinstance(cause, (FileNotFoundError, PermissionError)):
             return ToolFailed(f"its command cannot be started: {why}")
         if isinstance(cause, ValidationError):
-            return ToolFailed("it does not speak the protocol as it should")
+            return ToolFailed("it does not follow the protocol")
         passing = isinstance(cause, (MCPError, OSError))
         return ToolBusy(why) if passing else ToolFailed(f"{type(cause).__name__}: {why}")
 
@@ -247,7 +247,7 @@ def _unreadable(bad: list[Json]) -> list[str]:
     if not bad:
         return []
     names = ", ".join(clip(repr(_name_of(each)), 80) for each in bad[:_MOST_NAMED])
-    return [f"{len(bad)} of its tools are not as the protocol wants them: {names}"]
+    return [f"{len(bad)} of its tools do not follow the protocol: {names}"]
 
 
 def _name_of(raw: Json) -> Json:

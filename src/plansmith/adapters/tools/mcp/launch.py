@@ -91,15 +91,15 @@ def launch_lines(name: str, definition: Mapping[str, Json]) -> Iterator[str]:
         words = [command, *map(str, args if isinstance(args, list) else [])]
         yield f"MCP server {safe(name)}, started with the command"
         yield f"    {safe(shlex.join(words))}"
-        yield f"    that is {safe(shutil.which(command) or 'not to be found here now')}"
+        yield f"    that is {safe(shutil.which(command) or 'not found on this machine')}"
         yield f"    in {safe(str(definition['cwd']) or 'the folder Plansmith runs in')}"
         yield from _values("environment", definition["env"])
         passed = definition["pass_env"]
         if isinstance(passed, list) and passed:
-            yield f"    sees of your environment: {safe(', '.join(map(str, passed)))}"
+            yield f"    gets from your environment: {safe(', '.join(map(str, passed)))}"
         if os.path.basename(command) in _FETCHERS:  # noqa: PTH119 - a command is no path
-            yield "    It fetches what it starts: name an exact version."
-    trusted = "believed" if definition["trusted"] else "not believed: every tool counts as a write"
+            yield "    It downloads what it starts: give an exact version."
+    trusted = "believed" if definition["trusted"] else "ignored: every tool counts as a write"
     yield f"    Its hints about its own tools are {trusted}."
     tools = definition["tools"]
     for tool, said in tools.items() if isinstance(tools, dict) else ():
@@ -115,7 +115,7 @@ def _values(title: str, values: Json) -> Iterator[str]:
 def _open_wire(url: str) -> Iterator[str]:
     parts = urlsplit(url)
     if parts.scheme == "http" and parts.hostname not in _LOCAL:
-        yield "    The way there is not encrypted."
+        yield "    The connection is not encrypted."
 
 
 def target(settings: ServerSettings, environment: Mapping[str, str]) -> Target:

@@ -101,7 +101,7 @@ def _listed(server: str, settings: ServerSettings, raw: Json) -> Listed | str:
     if not isinstance(raw, dict) or not wire:
         return "it has no name"
     if next(flaws(raw), None) is not None:
-        return "its definition is not JSON that can be kept"
+        return "its definition cannot be stored as JSON"
     if len(canonical_json(raw)) > settings.limits.definition_bytes:
         return f"its definition is longer than {settings.limits.definition_bytes:,} bytes"
     if len(name) > MOST_LETTERS:
@@ -110,7 +110,7 @@ def _listed(server: str, settings: ServerSettings, raw: Json) -> Listed | str:
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
         return "its arguments are not an object"
     if output is not None and not isinstance(output, dict):
-        return "its output schema is no schema"
+        return "its output schema is not a schema"
     said = settings.tools.get(wire, ToolSettings())
     if not said.enabled:
         return "your settings have it disabled"
@@ -156,7 +156,7 @@ def _remarks(listed: Listed) -> Iterator[str]:
 def _unknown(server: str, settings: ServerSettings, counted: Mapping[str, int]) -> Iterator[str]:
     for name in settings.tools:
         if name not in counted:
-            yield f"{server} has no tool {name!r}, which your settings speak of"
+            yield f"{server} has no tool {name!r}, which your settings mention"
 
 
 def _is_usable(schema: dict[str, Json]) -> bool:

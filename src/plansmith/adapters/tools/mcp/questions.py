@@ -46,11 +46,11 @@ def need(server: str, asked: Asked, state: Json) -> InputNeeded:
     if asked.get("mode") == "url":
         link = str(asked.get("url", ""))
         if urlsplit(link).scheme not in ("http", "https"):
-            raise ToolFailed(f"it wants a page to be opened that is none: {clip(safe(link))}")
+            raise ToolFailed(f"it wants to open a page with an invalid address: {clip(safe(link))}")
         return InputNeeded(words, options=(DONE, DECLINE), state=state, link=link)
     schema = _schema(asked)
     if leads_outside(schema) or len(str(schema)) > _MOST_SCHEMA:
-        raise ToolFailed("it asks for an answer in a form that is not usable")
+        raise ToolFailed("it asks for an answer in an unusable form")
     if not schema.get("properties"):
         return InputNeeded(words, options=(ACCEPT, DECLINE), state=state)
     # One who is asked may say no: then the answer is the word, and not the form.
@@ -196,7 +196,7 @@ def questions_of(
     asked = dict[str, Any]()
     for key, each in (result.input_requests or {}).items():
         if not isinstance(each, ElicitRequest):
-            raise ToolFailed(f"it asks for {each.method}, which is not given here")
+            raise ToolFailed(f"it asks for {each.method}, which is not supported here")
         asked[key] = asked_of(each.params)
     return _ask(server, asked, rounds=rounds, most=most, more={"state": result.request_state})
 
@@ -218,7 +218,7 @@ def _ask(
 ) -> InputNeeded:
     state = {"asked": asked, "answers": {}, "rounds": rounds, **more}
     if len(asked) > most or len(str(state)) > _MOST_STATE:
-        raise ToolFailed("it asks for more than can be kept")
+        raise ToolFailed("its question is too large to be stored")
     return need(server, next(iter(asked.values())), state)
 
 
@@ -237,7 +237,7 @@ def take_answer(server: str, state: Json, answer: Json) -> Again:
         responses = {key: ElicitResult.model_validate(each) for key, each in answers.items()}
         return Again(responses, held["state"], int(held["rounds"]))
     except (KeyError, IndexError, TypeError, ValidationError):
-        raise ToolFailed("the answer is to no question that was asked") from None
+        raise ToolFailed("the answer belongs to no open question") from None
 
 
 def _opened(answers: dict[str, Any], rounds: int) -> Again:

@@ -46,7 +46,7 @@ def lost(spec: ToolSpec, why: str) -> ToolFailed:
     """Makes the failure of a call whose end no one saw: a read may be retried."""
     if spec.effect is Effect.READ:
         return ToolBusy(f"{spec.name} gave no result: {why}")
-    unknown = f"{spec.name} gave no result, and may have done its work: {why}"
+    unknown = f"{spec.name} gave no result, but may have taken effect: {why}"
     return OutcomeUnknown(unknown)
 
 
@@ -73,7 +73,7 @@ def call_failure(error: MCPError, spec: ToolSpec, *, words: str) -> ToolFailed:
     http = about.get("http")
     text = clip(safe(words), _MOST_LETTERS)
     if is_session_end(error) or error.code == HEADER_MISMATCH:
-        return ToolBusy(f"{spec.name} was not called: its server wants to be greeted again")
+        return ToolBusy(f"{spec.name} was not called: its server has ended the session")
     if error.code == CONNECTION_CLOSED:
         return lost(spec, text)
     if http is not None and (about.get("sent") is False or http in _TURNED_AWAY):
@@ -101,7 +101,7 @@ def result_json(
     Text alone is a text. With images, sounds or resources it is `{"text", "parts"}`.
     """
     if result.is_error:
-        raise ToolFailed(clip(safe(_text(result)), _MOST_WORDS) or "it failed without a word")
+        raise ToolFailed(clip(safe(_text(result)), _MOST_WORDS) or "it failed without a message")
     structured = cast("Json", result.structured_content)
     has_structured = structured is not None or "structured_content" in result.model_fields_set
     if schema is not None:
@@ -118,13 +118,13 @@ def result_json(
         value = _text(result)
     flaw = next(flaws(value), None)
     if flaw is not None:
-        raise ToolFailed(f"its result is not JSON that can be kept: {flaw.message}")
+        raise ToolFailed(f"its result cannot be stored as JSON: {flaw.message}")
     return value
 
 
 def _check(value: Json, schema: dict[str, Json], *, given: bool) -> None:
     if not given:
-        raise ToolFailed("it promises a structured result, and gave none")
+        raise ToolFailed("it declares a structured result and returned none")
     validator, _ = compiled(schema)
     error = next(validator.iter_errors(value), None) if validator is not None else None
     if error is not None:

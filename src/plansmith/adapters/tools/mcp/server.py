@@ -222,9 +222,9 @@ class McpServer:
             outcome = await exchange.next(seconds)
             over = not isinstance(outcome, Question)
         except TimeoutError:
-            raise lost(spec, f"no word from its server for {seconds:g} s") from None
+            raise lost(spec, f"no answer from its server for {seconds:g} s") from None
         except ValidationError:
-            bad = f"{spec.name} was called, and its reply is not as the protocol wants it"
+            bad = f"{spec.name} was called, and its reply does not follow the protocol"
             raise went_wrong(spec, bad) from None
         except MCPError as error:
             raise await self._failed(request, connection, error) from None
@@ -301,7 +301,7 @@ class McpServer:
             gone = "its server no longer waits for the answer"
             if not is_repeatable(request.listed.spec):
                 raise lost(request.listed.spec, gone)
-            request.call.progress(f"{gone}: the call is made anew")
+            request.call.progress(f"{gone}: the call is made again")
             return await self._begin(request)
         exchange.answer(answer)
         del self._parked[token]

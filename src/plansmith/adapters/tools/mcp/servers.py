@@ -91,7 +91,7 @@ def tool_lines(name: str, definition: Mapping[str, Json], effect: str) -> Iterat
     """Returns a tool as a person reads it before approving: its whole definition."""
     yield f"tool {safe(name)}, which counts as: {safe(effect)}"
     description = definition.get("description")
-    for line in str(description or "(it says nothing about itself)").split("\n"):
+    for line in str(description or "(no description)").split("\n"):
         yield f"    {safe(line)}"
     rest = {key: value for key, value in definition.items() if key != "description"}
     for line in _lines(rest):
@@ -197,7 +197,7 @@ class McpServers:
             raise Refused(f"nothing called {name!r} waits for approval", hint="see what is pending")
         if waiting.hash != digest:
             hint = "look at it again and approve what is there now"
-            raise StaleDecision(f"{name} is not what was shown", hint=hint)
+            raise StaleDecision(f"{name} has changed since it was shown", hint=hint)
         definition = dict(waiting.definition)
         approval = Approval(hash=digest, definition=definition, by=by, at=self._now())
         self._approvals.put(name, approval)

@@ -99,7 +99,9 @@ class McpSettings(Record):
     def _names(cls, servers: dict[str, ServerSettings]) -> dict[str, ServerSettings]:
         bad = [name for name in servers if not is_server_name(name)]
         if bad:
-            raise ValueError(f"{bad[0]!r} is no name for a server: 1 to 64 printable letters")
+            raise ValueError(
+                f"{bad[0]!r} is not a valid name for a server: use 1-64 printable letters"
+            )
         return servers
 
 
@@ -135,7 +137,9 @@ def read_servers(path: Path) -> Found:
     try:
         return parse_servers(path.read_bytes(), path)
     except OSError as error:
-        raise Misconfigured(f"{path} cannot be read: {error}", hint="mend or remove it") from None
+        raise Misconfigured(
+            f"{path} cannot be read: {error}", hint="correct or remove it"
+        ) from None
 
 
 def parse_servers(data: bytes, path: Path) -> Found:
@@ -143,7 +147,9 @@ def parse_servers(data: bytes, path: Path) -> Found:
     try:
         value = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise Misconfigured(f"{path} cannot be read: {error}", hint="mend or remove it") from None
+        raise Misconfigured(
+            f"{path} cannot be read: {error}", hint="correct or remove it"
+        ) from None
     whole = cast("dict[str, object]", value if isinstance(value, dict) else {})
     table = whole.get("mcpServers", whole.get("servers"))
     if not isinstance(table, dict):
@@ -164,17 +170,17 @@ def _server(path: Path, name: str, entry: object, notes: list[str]) -> ServerSet
     given = cast("dict[str, object]", entry)
     kind = given.get("type", given.get("transport", "http" if "url" in given else "stdio"))
     if kind not in _KINDS:
-        notes.append(f"{where} is left out: its transport {kind!r} is not spoken here")
+        notes.append(f"{where} is left out: its transport {kind!r} is not supported")
         return None
     if given.get("disabled") is True:
         notes.append(f"{where} is left out: the file has it disabled")
         return None
     odd = sorted(set(given) - {*_KNOWN, "type", "transport", "disabled"})
     if odd:
-        notes.append(f"{where}: {', '.join(odd)} means nothing here and is not obeyed")
+        notes.append(f"{where}: {', '.join(odd)} is unknown here and ignored")
     try:
         return ServerSettings.model_validate({key: given[key] for key in _KNOWN if key in given})
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise Misconfigured(f"{where} is not right: {place} {first['msg']}".strip()) from None
+        raise Misconfigured(f"{where}: {place} {first['msg']}".strip()) from None

@@ -244,7 +244,9 @@ class BoundedClient(httpx2.AsyncClient):
             return _failure(request, 502, f"{type(error).__name__}: {error}", sent=sent)
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
-            return _failure(request, 502, "the reply is compressed, unasked", sent=True)
+            return _failure(
+                request, 502, "the reply is compressed, which was not requested", sent=True
+            )
         kind = response.headers.get("content-type", "").lower()
         if not kind.startswith(_EVENTS):
             stream = cast("httpx2.AsyncByteStream", response.stream)

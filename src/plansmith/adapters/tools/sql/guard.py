@@ -154,7 +154,7 @@ def said(limits: RowLimits, *, writing: bool = False) -> Generator[None]:
     except (sqlite3.Error, sqlite3.Warning) as error:
         raise _worded(str(error), limits, writing=writing) from None
     except (OverflowError, ValueError) as error:
-        raise ToolFailed(f"the database cannot take that: {error}") from None
+        raise ToolFailed(f"the database does not accept that: {error}") from None
 
 
 def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
@@ -164,7 +164,7 @@ def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
     if any(each in text for each in ("not authorized", "denied", "prohibited", "readonly")):
         hint = "this tool only reads: give one SELECT over the tables"
         hint = "this tool changes tables and rows, and nothing else" if writing else hint
-        return ToolFailed(f"the statement does more than it may: {text}", hint=hint)
+        return ToolFailed(f"the statement is not allowed: {text}", hint=hint)
     if "one statement" in text:
         return ToolFailed("there is more than one statement", hint="give one at a time")
     if "locked" in text or "busy" in text:

@@ -102,7 +102,7 @@ class PostgresEngine:
         first = _FIRST.match(sql)
         if first is not None and first[1].lower() not in _READING:
             hint = "this tool only reads: give one SELECT over the tables"
-            raise ToolFailed(f"{first[1].upper()} does more than it may", hint=hint)
+            raise ToolFailed(f"{first[1].upper()} is not allowed", hint=hint)
         text = sql.strip().removesuffix(";")
         with self._opened(job, read_only=True) as connection:
             cursor = connection.cursor()
@@ -179,7 +179,7 @@ class PostgresEngine:
         if rights:
             role = connection.info.user
             raise Misconfigured(
-                f"the role {role!r} may do too much: {', '.join(rights)}", hint=_ROLE
+                f"the role {role!r} has too many rights: {', '.join(rights)}", hint=_ROLE
             )
 
 
@@ -255,7 +255,7 @@ def _worded(error: Any, psycopg: Any, limits: RowLimits) -> Exception:
         return ToolFailed(f"the statement took longer than {limits.seconds:g} s", hint=hint)
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
         hint = "this tool only reads: give one SELECT over the tables"
-        return ToolFailed(f"the statement does more than it may: {first}", hint=hint)
+        return ToolFailed(f"the statement is not allowed: {first}", hint=hint)
     if error.sqlstate is None and ("allocate memory" in first or "out of memory" in first):
         # Of this process and not of the server, whose errors have a number.
         return MemoryError()

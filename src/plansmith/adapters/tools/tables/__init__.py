@@ -286,7 +286,7 @@ class TableTools(ToolSet):
             text = _csv(names, rows, "\t" if path.lower().endswith(".tsv") else ",", notes)
         else:
             raise ToolFailed(
-                f"{path} does not say its kind", hint="end it with .csv, .tsv or .json"
+                f"{path} has no known extension", hint="end it with .csv, .tsv or .json"
             )
         most, over = self._limits.bytes_each, given.get("overwrite", False)
         done = self._folder.write(path, text.encode(), overwrite=over, most=most)

@@ -13,8 +13,8 @@ from decimal import Decimal
 from typing import Any, Final, cast
 
 from plansmith.adapters.tools.sql.rows import distinct
-from plansmith.adapters.tools.toolset import clip
 from plansmith.errors import ToolFailed
+from plansmith.text import clip
 
 _INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})")
 _NUMBER: Final = re.compile(r"[+-]?(?:(?:0|[1-9]\d{0,300})(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?")

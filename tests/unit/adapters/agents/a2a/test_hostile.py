@@ -371,10 +371,10 @@ async def served(card: Any, **limits: float) -> Any:
         (says(a_card("http://evil.example")), "lies elsewhere than the card"),
         (says(a_card("http://127.0.0.1:9")), "127.0.0.1:9/rpc lies elsewhere"),
         (says(a_card("file:///etc/passwd")), "is no address"),
-        (says(a_card("http://[")), r"\[/rpc' is no address"),
+        (says(a_card("http://[")), r"\[/rpc' is not an address"),
         (
             says({"name": "x", "url": "http://x/", "preferredTransport": "GRPC"}),
-            "GRPC is not spoken here",
+            "GRPC is not supported",
         ),
     ],
 )
