@@ -73,11 +73,11 @@ class ApprovalFile:
         return dict(self._read())
 
     def put(self, name: str, approval: Approval) -> None:
-        with self._alone():
+        with self._locked():
             self._write({**self._read(), name: approval})
 
     def remove(self, name: str) -> None:
-        with self._alone():
+        with self._locked():
             self._write({key: each for key, each in self._read().items() if key != name})
 
     def _read(self) -> dict[str, Approval]:
@@ -102,7 +102,7 @@ class ApprovalFile:
         text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
         replace_file(self._path, text, durable=True)
 
-    def _alone(self) -> contextlib.AbstractContextManager[None]:
+    def _locked(self) -> contextlib.AbstractContextManager[None]:
         hint = "make its folder writable, or name another file with mcp.approvals"
         return locked(self._path, hint=hint, mode=0o700)
 

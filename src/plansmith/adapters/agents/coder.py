@@ -72,7 +72,7 @@ class Coder:
         shown = {name: value for name, value in inputs.items() if name != "files"}
         shown |= {"files": list[Json](sorted(bench.given))}
         result = await self.agent.work_with([bench], task, shown, call)
-        return result | bench.told(cast("list[Json]", result["notes"]))
+        return result | bench.summary(cast("list[Json]", result["notes"]))
 
     def _files(self, inputs: Mapping[str, Json]) -> dict[str, bytes]:
         """Returns the files of the working folder: the inputs as JSON, and those that they name."""
@@ -150,18 +150,22 @@ class Workbench:
         earlier = self.ran.get(code)
         if earlier is not None:
             if not earlier.ok:
-                raise Stop(f"the coder wrote the same code again after it failed: {_end(earlier)}")
-            return _shown(earlier)
+                raise Stop(
+                    f"the coder wrote the same code again after it failed: {_reason(earlier)}"
+                )
+            return _outcome_json(earlier)
         files = {**self.given, **{name: each.content for name, each in self.made.items()}}
         outcome = await self.sandbox.run(code, files)
         self.ran[code] = outcome
         self.made |= {each.path: each for each in outcome.files}
         failures = sum(not each.ok for each in self.ran.values())
         if not outcome.ok and failures >= self.most_failures:
-            raise Stop(f"the coder's code failed {failures} times, at last with: {_end(outcome)}")
-        return _shown(outcome)
+            raise Stop(
+                f"the coder's code failed {failures} times, at last with: {_reason(outcome)}"
+            )
+        return _outcome_json(outcome)
 
-    def told(self, notes: list[Json]) -> dict[str, Json]:
+    def summary(self, notes: list[Json]) -> dict[str, Json]:
         """Returns what the task's result says about the code and the files."""
         last = next(reversed(self.ran.items()), None)
         seen = dict.fromkeys(note for each in self.ran.values() for note in each.notes)
@@ -172,7 +176,7 @@ class Workbench:
             return {"files": [], "notes": [*more, "no code was run"]}
         code, outcome = last
         if not outcome.ok:
-            more.append(f"the last code that was run failed: {_end(outcome)}")
+            more.append(f"the last code that was run failed: {_reason(outcome)}")
         return {
             "files": [_file_entry(each) for each in self.made.values()],
             "code": code,
@@ -206,7 +210,7 @@ def coder(
     return Coder(agent=agent, sandbox=box, folder=None if folder is None else Folder(folder))
 
 
-def _shown(outcome: Outcome) -> Json:
+def _outcome_json(outcome: Outcome) -> Json:
     """Returns an outcome as the model sees it."""
     shown: dict[str, Json] = {
         "ok": outcome.ok,
@@ -221,7 +225,7 @@ def _shown(outcome: Outcome) -> Json:
     return shown
 
 
-def _end(outcome: Outcome) -> str:
+def _reason(outcome: Outcome) -> str:
     """Returns why code failed, in one line."""
     lines = outcome.stderr.strip().splitlines()
     return outcome.stopped or (lines[-1][:300] if lines else f"exit code {outcome.exit_code}")
@@ -239,7 +243,7 @@ def _file_entry(file: BoxFile) -> Json:
         text = None if b"\0" in file.content else file.content.decode()
     except UnicodeDecodeError:
         text = None
-    kept: dict[str, Json] = (
+    content: dict[str, Json] = (
         {"base64": base64.b64encode(file.content).decode()} if text is None else {"text": text}
     )
-    return entry | kept
+    return entry | content

@@ -89,8 +89,8 @@ class Reflecting:
         if verdict is None or verdict.enough:
             return first
         call.progress(f"done again, since this is missing: {'; '.join(verdict.missing)}")
-        told: Json = {"result": _slim(first), "missing": list[Json](verdict.missing)}
-        more = {**inputs, FIRST_TRY: told}
+        first_try: Json = {"result": _slim(first), "missing": list[Json](verdict.missing)}
+        more = {**inputs, FIRST_TRY: first_try}
         again = replace(call, key=f"{call.key}-again", reply=None)
         left = self.seconds - (self.clock.monotonic() - start)
         work = self.agent.work(f"{task}\n\n{_AGAIN}", more, again)
@@ -114,11 +114,11 @@ class Reflecting:
             Message("user", f"{fence('task', task)}\n\n{fence('result', shown)}"),
         ]
         try:
-            heard = await read_answer(
+            answer = await read_answer(
                 takes_prompt(self.model).stream(Prompt(messages, schema=_SCHEMA))
             )
-            call.spend(heard.usage)
-            return Verdict.model_validate(read_json(heard.text))
+            call.spend(answer.usage)
+            return Verdict.model_validate(read_json(answer.text))
         except (ModelFailed, UnreadableText, ValidationError) as error:
             why = "it is unreadable" if isinstance(error, ValidationError) else str(error)
             call.progress(f"the result was not judged: {why}")

@@ -96,10 +96,10 @@ class Sandbox:
         self._check(given)
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="plansmith-box-"))
         try:
-            told = await self._launch(folder, given)
+            result = await self._launch(folder, given)
         finally:
             left = await asyncio.shield(asyncio.to_thread(_remove, folder))
-        return _outcome(told, [left] if left else [])
+        return _outcome(result, [left] if left else [])
 
     def _check(self, files: Mapping[str, bytes]) -> None:
         for name in files:
@@ -132,11 +132,11 @@ class Sandbox:
         try:
             async with asyncio.timeout(self.limits.wall_s + _GRACE_S):
                 line = json.dumps(job).encode() + b"\n"
-                return _told(*await _exchange(process, line))
+                return _parsed(*await _exchange(process, line))
         except TimeoutError:
             raise ToolFailed("the sandbox did not answer") from None
         finally:
-            await asyncio.shield(_end(process))
+            await asyncio.shield(_stop(process))
 
 
 async def _exchange(process: Process, line: bytes) -> tuple[bytes, bytes]:
@@ -147,11 +147,11 @@ async def _exchange(process: Process, line: bytes) -> tuple[bytes, bytes]:
     with suppress(BrokenPipeError, ConnectionResetError):
         process.stdin.write(line)
         await process.stdin.drain()
-    told, trouble = await asyncio.gather(process.stdout.read(), process.stderr.read())
-    return told, trouble
+    output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
+    return output, errors
 
 
-async def _end(process: Process) -> None:
+async def _stop(process: Process) -> None:
     """Closes the input, which ends the process; kills it if it does not end."""
     if process.stdin is not None:
         process.stdin.close()
@@ -164,36 +164,36 @@ async def _end(process: Process) -> None:
         await process.wait()
 
 
-def _told(result: bytes, trouble: bytes) -> dict[str, Any]:
+def _parsed(result: bytes, trouble: bytes) -> dict[str, Any]:
     try:
-        told: dict[str, Any] = json.loads(result)
+        parsed: dict[str, Any] = json.loads(result)
     except ValueError:
         last = trouble.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
         raise ToolFailed(f"the sandbox could not be set up: {last[0][:500]}") from None
-    if "refused" in told:
+    if "refused" in parsed:
         raise Misconfigured(
-            f"code is not run, because it cannot be confined here: {'; '.join(told['refused'])}",
+            f"code is not run, because it cannot be confined here: {'; '.join(parsed['refused'])}",
             hint="allow user namespaces on this machine, or accept a weak sandbox (allow_weak)",
         )
-    if "broken" in told:
-        raise ToolFailed(f"the sandbox could not be set up: {told['broken']}")
-    return told
+    if "broken" in parsed:
+        raise ToolFailed(f"the sandbox could not be set up: {parsed['broken']}")
+    return parsed
 
 
-def _outcome(told: dict[str, Any], more: list[str]) -> Outcome:
-    killed = f"it was killed by signal {told['signal']}" if "signal" in told else ""
+def _outcome(result: dict[str, Any], more: list[str]) -> Outcome:
+    killed = f"it was killed by signal {result['signal']}" if "signal" in result else ""
     return Outcome(
-        exit_code=told.get("exit"),
-        stopped=told.get("stopped", killed),
-        stdout=told["stdout"],
-        stderr=told["stderr"],
+        exit_code=result.get("exit"),
+        stopped=result.get("stopped", killed),
+        stdout=result["stdout"],
+        stderr=result["stderr"],
         files=tuple(
-            BoxFile(each["path"], base64.b64decode(each["base64"])) for each in told["files"]
+            BoxFile(each["path"], base64.b64decode(each["base64"])) for each in result["files"]
         ),
-        notes=(*told["notes"], *more),
-        missing=tuple(told["missing"]),
-        standing=tuple(told["standing"]),
-        seconds=told["seconds"],
+        notes=(*result["notes"], *more),
+        missing=tuple(result["missing"]),
+        standing=tuple(result["standing"]),
+        seconds=result["seconds"],
     )
 
 
@@ -206,7 +206,7 @@ def _remove(folder: Path) -> str:
     return ""
 
 
-_WORDS: Final = {
+_DESCRIPTIONS: Final = {
     "namespaces": "no network, and no files but its own",
     "landlock": "no files but its own",
     "seccomp": "no dangerous system calls",
@@ -234,11 +234,11 @@ async def wall_findings() -> list[WallFinding]:
         outcome = await Sandbox(allow_weak=True).run("")
     except PlansmithError as error:
         return [WallFinding("warning", f"no code is run here: {error.message}", error.hint)]
-    standing = [words for name, words in _WORDS.items() if name in outcome.standing]
+    standing = [text for name, text in _DESCRIPTIONS.items() if name in outcome.standing]
     found = [WallFinding("ok", f"code runs with {'; '.join(standing)}")] if standing else []
     if "namespaces" not in outcome.standing:
-        told = "code is not run here unless a weak sandbox is accepted (allow_weak)"
-        found.append(WallFinding("warning", told, "allow user namespaces on this machine"))
+        message = "code is not run here unless a weak sandbox is accepted (allow_weak)"
+        found.append(WallFinding("warning", message, "allow user namespaces on this machine"))
     found += [WallFinding("warning", f"not confined: {each}") for each in outcome.missing]
     limits = {"memory": "memory", "pids": "processes"}
     lacking = [what for name, what in limits.items() if f"cgroup {name}" not in outcome.standing]

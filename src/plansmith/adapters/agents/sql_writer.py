@@ -82,8 +82,8 @@ class SqlWriter:
         refused: dict[str, str] = {}
         error = ""
         for tries in range(1, self.most_tries + 1):
-            said = await self._ask(messages, call)
-            sql = _statement(said)
+            answer = await self._ask(messages, call)
+            sql = _statement(answer)
             if sql is None:
                 error = 'the answer is not one JSON object {"sql": "…", "reason": "…"}'
             elif _plain(sql) in refused:
@@ -99,7 +99,7 @@ class SqlWriter:
                 except ToolFailed as failure:
                     error = refused[_plain(sql)] = str(failure)
             call.progress(f"try {tries} of {self.most_tries}: {error}")
-            messages += [Message("assistant", said), Message("user", _told(error))]
+            messages += [Message("assistant", answer), Message("user", _retry_message(error))]
         raise ToolFailed(f"no statement worked in {self.most_tries} tries: {error}", hint=HINT)
 
     async def _briefing(self, task: str, inputs: Mapping[str, Json]) -> list[Message]:
@@ -127,15 +127,15 @@ class SqlWriter:
 
     async def _ask(self, messages: Sequence[Message], call: Call) -> str:
         try:
-            heard = await read_answer(
+            answer = await read_answer(
                 takes_prompt(self.model).stream(Prompt(messages, schema=_SCHEMA))
             )
         except ModelBusy as busy:
             raise ToolBusy(f"the model that writes SQL is busy: {busy.message}") from None
         except ModelFailed as failure:
             raise ToolFailed(f"the model wrote no SQL: {failure}") from None
-        call.spend(heard.usage)
-        return heard.text
+        call.spend(answer.usage)
+        return answer.text
 
     async def _try(self, sql: str, call: Call) -> dict[str, Json]:
         """Runs or checks a statement; returns its rows, or only that it is accepted."""
@@ -182,10 +182,10 @@ class _Written(Record):
     reason: str = ""
 
 
-def _statement(said: str) -> str | None:
+def _statement(answer: str) -> str | None:
     """Returns the statement in an answer; None if there is no readable one."""
     try:
-        written = _Written.model_validate(read_json(said))
+        written = _Written.model_validate(read_json(answer))
     except (UnreadableText, ValidationError):
         return None
     sql = written.sql.strip().rstrip(";").strip()
@@ -207,5 +207,5 @@ def _explaining(sql: str, kind: str) -> str:
     return f"{inner} LIMIT 0" if kind == "postgresql" else f"EXPLAIN {inner}"
 
 
-def _told(error: str) -> str:
+def _retry_message(error: str) -> str:
     return f"{fence('what the database said', error)}\n\nWrite another statement."

@@ -156,9 +156,9 @@ class DocumentSource:
         self._limits = limits or FileLimits()
         self._ranker = ranker or LexicalRanker()
         self._count = count
-        self._tell = tell
+        self._report = tell
         self._read: dict[Path, _Document] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._busy = threading.Lock()
 
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
@@ -167,9 +167,9 @@ class DocumentSource:
         blocks = await asyncio.to_thread(self._gather, query, token_limit, notes.append)
         # Told here and not in the thread: whoever listens is no friend of threads.
         for note in notes:
-            if note not in self._told:
-                self._told.add(note)
-                self._tell(note)
+            if note not in self._reported:
+                self._reported.add(note)
+                self._report(note)
         return blocks
 
     def _gather(self, query: str, tokens: int, note: Callable[[str], None]) -> list[ContextBlock]:
@@ -183,13 +183,13 @@ class DocumentSource:
     def _document(self, found: Found, note: Callable[[str], None]) -> _Document:
         known = self._read.get(found.path)
         if known is None or known.stamp != found.stamp:
-            text, said = read_document(found, self._limits)
+            text, problem = read_document(found, self._limits)
             kind = found.path.suffix.lower()
             cut = tuple(chunks(text, headings=kind in _HEADED))
             if kind in _TABLES and cut:
                 header = text.partition("\n")[0][:200]
                 cut = (cut[0], *(each._replace(heading=header) for each in cut[1:]))
-            known = _Document(found.stamp, text, cut, said)
+            known = _Document(found.stamp, text, cut, problem)
         if known.note:
             note(known.note)
         return known
@@ -222,6 +222,6 @@ class DocumentSource:
         return taken
 
     def _clip(self, block: ContextBlock, tokens: int) -> list[ContextBlock]:
-        room = tokens - self._cost([ContextBlock(block.title, "", block.source)])
-        text = clipped(block.text, tokens=max(room, 0), count=self._count)
+        left = tokens - self._cost([ContextBlock(block.title, "", block.source)])
+        text = clipped(block.text, tokens=max(left, 0), count=self._count)
         return [ContextBlock(block.title, text, block.source)] if text else []

@@ -164,7 +164,7 @@ class SchemaSource:
         self._samples = samples
         self._ranker = ranker
         self._count = count
-        self._tell = tell
+        self._report = tell
 
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
         """Returns the tables that fit the query, with their relations."""
@@ -173,7 +173,7 @@ class SchemaSource:
             read_schema, self._path, samples=self._samples, tell=notes.append
         )
         for note in notes:
-            self._tell(note)
+            self._report(note)
         return schema_blocks(
             tables,
             query,

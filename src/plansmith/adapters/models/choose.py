@@ -300,12 +300,12 @@ def _of_server(server: Server) -> Choice | Tried:
     return Choice("server", f"openai:{server.models[0]}", why, base_url=place.base_url)
 
 
-def _embedded(shelf: ModelFolder) -> Choice | Tried:
-    name = shelf.chosen or known_model("").name
+def _embedded(folder: ModelFolder) -> Choice | Tried:
+    name = folder.chosen or known_model("").name
     known = KNOWN.get(name)
-    here = shelf.has(known) if known else Path(name).expanduser().is_file()
+    here = folder.has(known) if known else Path(name).expanduser().is_file()
     if not here:
-        flaw = f"its file is not here ({pull_hint(shelf)})"
+        flaw = f"its file is not here ({pull_hint(folder)})"
         return Tried("embedded", f"local:{name}", flaw)
     if find_spec("xllamacpp") is None:
         return Tried("embedded", f"local:{name}", "its runtime is missing (plansmith[local])")
@@ -313,16 +313,16 @@ def _embedded(shelf: ModelFolder) -> Choice | Tried:
     return Choice("embedded", f"local:{name}", why)
 
 
-def pull_hint(shelf: ModelFolder) -> str:
+def pull_hint(folder: ModelFolder) -> str:
     """Returns the command that downloads the embedded model, with its size."""
-    model = KNOWN.get(shelf.chosen) or known_model("")
+    model = KNOWN.get(folder.chosen) or known_model("")
     return f"`plansmith model pull`, {model.size / 1e9:.2f} GB, {model.licence}"
 
 
-def _rules(shelf: ModelFolder) -> Choice:
+def _rules(folder: ModelFolder) -> Choice:
     why = (
         "no language model was found, so rules plan: they match words and copy values, and "
-        f"understand nothing. To get a model: {pull_hint(shelf)}; to name one: --model. "
+        f"understand nothing. To get a model: {pull_hint(folder)}; to name one: --model. "
         "`plansmith doctor` says what was looked for"
     )
     return Choice("rules", RULES, why)
@@ -340,7 +340,7 @@ class AutoModel:
     ) -> None:
         self._choose = choose
         self._make = make
-        self._tell = tell
+        self._report = tell
         self._model: ChatModel | None = None
         self._choosing = asyncio.Lock()
 
@@ -362,5 +362,5 @@ class AutoModel:
             if self._model is None:
                 choice = await self._choose()
                 self._model = self._make(choice)
-                self._tell(choice.shown)
+                self._report(choice.shown)
             return self._model

@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from typing import Final
 
-from plansmith.adapters.models.local.wording import check_wording, told_in
+from plansmith.adapters.models.local.wording import check_wording, source_text
 from plansmith.adapters.models.wrappers import closing
 from plansmith.ports import ChatModel, Delta, ModelDone, Prompt, TextDelta
 
@@ -38,15 +38,15 @@ class FactCheckedModel:
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields empty pieces while it reads, then the whole text if it is correct."""
         held = prompt.schema is None and not prompt.tools
-        said = ""
+        text = ""
         pieces = self._model.stream(prompt)
         async with closing(pieces):
             async for delta in pieces:
                 if held and isinstance(delta, TextDelta):
-                    said += delta.text
+                    text += delta.text
                     yield TextDelta("")
                     continue
                 if held and isinstance(delta, ModelDone):
-                    check_wording(said, told_in(prompt))
-                    yield TextDelta(said)
+                    check_wording(text, source_text(prompt))
+                    yield TextDelta(text)
                 yield delta

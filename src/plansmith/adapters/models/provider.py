@@ -20,6 +20,7 @@ from plansmith.adapters.models.provider_output import (
     OutputMemory,
     as_failure,
     broken_off,
+    error_text,
     is_closed,
     is_mode_refusal,
     opened,
@@ -28,7 +29,6 @@ from plansmith.adapters.models.provider_output import (
     status_of,
     takes_object,
     with_schema_text,
-    words_of,
 )
 from plansmith.errors import ModelFailed, ModelRefused
 from plansmith.plan.data import Json
@@ -176,7 +176,7 @@ class ProviderModel:
     async def _answer(self, model: Any, ask: _Ask) -> AsyncGenerator[Delta]:
         library = _library()
         pieces = _Pieces({_wire_name(tool.name): tool.name for tool in ask.prompt.tools})
-        said = False
+        has_text = False
         try:
             async with (
                 model,
@@ -190,23 +190,23 @@ class ProviderModel:
             ):
                 async for event in events:
                     for delta in pieces.read(event):
-                        said = True
+                        has_text = True
                         yield delta
                 done = self._done(stream)
         except Exception as error:
-            raise self._failure(error, ask.mode, said=said) from error
+            raise self._failure(error, ask.mode, has_text=has_text) from error
         yield done
 
     def _settings_for(self, prompt: Prompt) -> dict[str, Any]:
         limit = {} if prompt.max_tokens is None else {"max_tokens": prompt.max_tokens}
         return self._settings | limit
 
-    def _failure(self, error: Exception, mode: Mode, *, said: bool) -> ModelFailed:
+    def _failure(self, error: Exception, mode: Mode, *, has_text: bool) -> ModelFailed:
         own_key = bool(self._api_key or self._base_url)
         failure = as_failure(error, model=self._spec, own_key=own_key)
         # The library knows some models' abilities by itself, and says so without a status.
         status = 400 if type(error).__name__ == "UserError" else status_of(error)
-        if not said and is_mode_refusal(status, f"{words_of(error)} {error}", mode):
+        if not has_text and is_mode_refusal(status, f"{error_text(error)} {error}", mode):
             return _ModeRefused(failure.message)
         return failure
 

@@ -19,7 +19,7 @@ MODES: Final[tuple[Mode, ...]] = ("json_schema", "tool", "text")
 
 # What servers say when they cannot (OpenAI, vLLM, Ollama, llama.cpp, OpenRouter, LiteLLM, TGI),
 # and pydantic-ai before it asks them.
-_WORDS: Final[Mapping[Mode, tuple[str, ...]]] = {
+_REFUSAL_WORDS: Final[Mapping[Mode, tuple[str, ...]]] = {
     "json_schema": (
         *("response_format", "response format", "json_schema", "json schema", "json mode"),
         *("json_object", "structured output", "guided", "grammar", "invalid schema", "text.format"),
@@ -35,8 +35,8 @@ _NO_SCHEMAS: Final = ("const", "default", "enum", "examples", "required")
 
 def is_mode_refusal(status: int | None, text: str, mode: Mode) -> bool:
     """Whether a server's error is about the output mode."""
-    said = text.lower()
-    return status in _STATUSES and any(word in said for word in _WORDS[mode])
+    lowered = text.lower()
+    return status in _STATUSES and any(word in lowered for word in _REFUSAL_WORDS[mode])
 
 
 class OutputMemory:
@@ -96,8 +96,8 @@ def with_schema_text(messages: Sequence[Message], schema: Mapping[str, Json]) ->
     It goes into the first message: the start of the prompt stays the same from call to call,
     and no two messages of one role follow each other, which some chat templates refuse.
     """
-    words = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
-    text = f"Answer with JSON only, in the form of this JSON Schema:\n{words}"
+    schema_text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    text = f"Answer with JSON only, in the form of this JSON Schema:\n{schema_text}"
     if not messages or messages[0].role == "assistant":
         return [Message("user", text), *messages]
     first = messages[0]
@@ -138,13 +138,13 @@ def status_of(error: BaseException) -> int | None:
     return status if isinstance(status, int) else None
 
 
-def words_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Returns what the server said in an error."""
     body: object = getattr(error, "body", None)
     if isinstance(body, dict):
         entry = cast("dict[str, Any]", body)
-        said = entry.get("message") or entry.get("error") or entry.get("detail") or entry
-        text = said if isinstance(said, str) else json.dumps(said, default=str)
+        message = entry.get("message") or entry.get("error") or entry.get("detail") or entry
+        text = message if isinstance(message, str) else json.dumps(message, default=str)
     else:
         text = str(body or getattr(error, "message", "") or str(error) or type(error).__name__)
     return clip(text, _LONGEST_QUOTE)
@@ -160,14 +160,14 @@ def as_failure(error: Exception, *, model: str, own_key: bool = False) -> ModelF
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if "ModelContextWindowExceededError" in kinds:
         return PromptTooLong(
-            f"the prompt is too long for {model}: {words_of(error)}",
+            f"the prompt is too long for {model}: {error_text(error)}",
             hint="give it less context, or choose a model with a larger context",
         )
     if "ContentFilterError" in kinds:
-        return ModelRefused(f"{model} was stopped by its content filter: {words_of(error)}")
+        return ModelRefused(f"{model} was stopped by its content filter: {error_text(error)}")
     if "ModelQuotaExceededError" in kinds:
         return ModelRefused(
-            f"the account for {model} has no credit left: {words_of(error)}",
+            f"the account for {model} has no credit left: {error_text(error)}",
             hint="top it up with the provider, or choose another model",
         )
     return _from_status(error, kinds, model, own_key=own_key)
@@ -177,11 +177,11 @@ def _from_status(error: Exception, kinds: set[str], model: str, *, own_key: bool
     status = status_of(error)
     if status is not None and (status in _PASSING or status >= 500):
         wish = getattr(error, "retry_after", None)
-        said = f"{model} is busy (HTTP {status}): {words_of(error)}"
-        return ModelBusy(said, retry_after=float(wish) if wish is not None else None)
+        message = f"{model} is busy (HTTP {status}): {error_text(error)}"
+        return ModelBusy(message, retry_after=float(wish) if wish is not None else None)
     if status is not None:
-        said = f"{model} refused the request (HTTP {status}): {words_of(error)}"
-        return ModelRefused(said, hint=_hint(error, status, model, own_key=own_key))
+        message = f"{model} refused the request (HTTP {status}): {error_text(error)}"
+        return ModelRefused(message, hint=_hint(error, status, model, own_key=own_key))
     return _from_kind(error, kinds, model)
 
 
@@ -201,14 +201,14 @@ def _from_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
     if getattr(error, "phase", None) == "read" or "`finish_reason`" in str(error):
         return broken_off(model)
     if kinds & {"ModelConnectionError", "OSError"}:
-        said = f"{model} cannot be reached: {_first_cause(error)}"
-        return ModelBusy(said, hint="check the base_url and whether the server runs")
+        message = f"{model} cannot be reached: {_first_cause(error)}"
+        return ModelBusy(message, hint="check the base_url and whether the server runs")
     if "UserError" in kinds:
         return refused_setup(error, model)
     if kinds & {"ModelAPIError", "UnexpectedModelBehavior"}:
-        return ModelBusy(f"{model} sent something that is not a chat answer: {words_of(error)}")
-    said = f"{type(error).__name__}: {words_of(error)}"
-    return ModelFailed(f"what {model} sent could not be read ({said})")
+        return ModelBusy(f"{model} sent something that is not a chat answer: {error_text(error)}")
+    message = f"{type(error).__name__}: {error_text(error)}"
+    return ModelFailed(f"what {model} sent could not be read ({message})")
 
 
 def broken_off(model: str) -> ModelBusy:
@@ -224,20 +224,20 @@ def _first_cause(error: BaseException) -> str:
 
 def refused_setup(error: Exception, model: str) -> ModelRefused:
     """Returns the error for a missing library, key, provider or address."""
-    said = str(error)
+    message = str(error)
     if isinstance(error, ImportError):
-        group = _GROUP.search(said)
+        group = _GROUP.search(message)
         install = INSTALL if group is None or group[1] in _GROUPS else f"pip install '{group[0]}'"
         return ModelRefused(f"{model} needs a library that is not installed", hint=install)
-    variables = list(dict.fromkeys(_VARIABLE.findall(said)))
-    if "`region_name`" in said:
+    variables = list(dict.fromkeys(_VARIABLE.findall(message)))
+    if "`region_name`" in message:
         variables.append("AWS_DEFAULT_REGION")
     if variables:
         return ModelRefused(f"{model} is not set up", hint=f"set {' or '.join(variables)}")
-    if "Unknown" in said:
-        return ModelRefused(f"{model} is not a model that can be reached: {said}", hint=_FORM)
+    if "Unknown" in message:
+        return ModelRefused(f"{model} is not a model that can be reached: {message}", hint=_FORM)
     hint = _FORM if isinstance(error, ValueError) else ""
-    return ModelRefused(f"{model} cannot be asked: {said}", hint=hint)
+    return ModelRefused(f"{model} cannot be asked: {message}", hint=hint)
 
 
 _FORM: Final = (

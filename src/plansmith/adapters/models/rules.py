@@ -228,7 +228,7 @@ def _value(
     """Returns the request's value for an argument by its name and type; None if there is none."""
     choices = cast("list[Any]", schema.get("enum") or [])
     if choices:
-        return next((each for each in choices if _is_said(each, clause)), None)
+        return next((each for each in choices if _is_named(each, clause)), None)
     kind = schema.get("type")
     if kind in ("integer", "number"):
         return _number(values, whole=kind == "integer") if name in required else None
@@ -289,7 +289,7 @@ def _number(values: Values, *, whole: bool) -> Json:
     return None
 
 
-def _is_said(choice: object, clause: str) -> bool:
+def _is_named(choice: object, clause: str) -> bool:
     """Whether a choice occurs in the request as a whole word."""
     if not isinstance(choice, str) or not choice.strip():
         return False
@@ -320,11 +320,11 @@ class RulesModel:
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields a decision, a plan or a reply; anything else needs a language model."""
-        yield TextDelta(_said(prompt))
+        yield TextDelta(_answer_text(prompt))
         yield ModelDone(Usage(), self.name)
 
 
-def _said(prompt: Prompt) -> str:
+def _answer_text(prompt: Prompt) -> str:
     match prompt.brief:
         case PlanBrief() as brief:
             return json.dumps(_plan(brief), ensure_ascii=False)

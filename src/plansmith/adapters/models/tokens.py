@@ -72,13 +72,13 @@ def count_prompt_tokens(
     tools: Sequence[ToolSpec] = (),
 ) -> int:
     """Returns the estimate for everything that one call sends."""
-    said = sum(count_tokens(message.text) + _AROUND_MESSAGE for message in messages)
+    texts = sum(count_tokens(message.text) + _AROUND_MESSAGE for message in messages)
     form = 0 if schema is None else count_tokens(canonical_json(schema).decode())
     offered = sum(
         count_tokens(f"{tool.name} {tool.description} {canonical_json(tool.input_schema).decode()}")
         for tool in tools
     )
-    return said + form + offered + _AROUND_MESSAGE * len(tools)
+    return texts + form + offered + _AROUND_MESSAGE * len(tools)
 
 
 def _weight(character: str) -> float:

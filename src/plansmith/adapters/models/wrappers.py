@@ -43,10 +43,10 @@ class LimitedModel:
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields the answer if the prompt fits; else raises `PromptTooLong`."""
         needed = self._count(prompt.messages, schema=prompt.schema, tools=prompt.tools)
-        room = self._context_tokens - self._reserve_tokens
-        if needed > room:
+        limit = self._context_tokens - self._reserve_tokens
+        if needed > limit:
             raise PromptTooLong(
-                f"the prompt has about {needed} tokens, and {self.name} has room for {room} "
+                f"the prompt has about {needed} tokens, and {self.name} has room for {limit} "
                 f"({self._context_tokens} less {self._reserve_tokens} for the answer)",
                 hint="give it fewer tools, documents or messages, choose a model with a larger "
                 "context, or correct context_tokens",
@@ -90,15 +90,15 @@ class RetryingModel:
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields the answer of the first try that says anything."""
         for number in range(1, self._tries + 1):
-            said = False
+            has_text = False
             pieces = self._model.stream(prompt)
             try:
                 async with closing(pieces):
                     async for delta in pieces:
-                        said = said or delta != TextDelta("")
+                        has_text = has_text or delta != TextDelta("")
                         yield delta
             except ModelBusy as busy:
-                if said or number == self._tries:
+                if has_text or number == self._tries:
                     raise
                 wait = self._wait(number, busy.retry_after)
             else:

@@ -226,10 +226,10 @@ def _names() -> list[str]:
     return [*(f"{table}.weight" for table in _TABLES), *pairs]
 
 
-def _place(entry: Mapping[str, Any], room: int) -> _Place:
+def _place(entry: Mapping[str, Any], size: int) -> _Place:
     start, end = entry["data_offsets"]
     shape = [int(count) for count in entry["shape"]]
-    if entry["dtype"] != "F32" or not 0 <= start <= end <= room:
+    if entry["dtype"] != "F32" or not 0 <= start <= end <= size:
         raise ValueError("an array is cut short or not of 32-bit numbers")
     if end - start != _BYTES * math.prod(shape):
         raise ValueError("an array has the wrong shape")

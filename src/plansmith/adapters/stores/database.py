@@ -81,7 +81,7 @@ def open_database(
     path: Path, *, synchronous: Synchronous = "full", timeout_s: float = 10.0
 ) -> sqlite3.Connection:
     """Opens a file in write-ahead mode and migrates its schema to the newest version."""
-    with in_our_words(path):
+    with converting_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _make_private(path)
         had_log = _size(path.with_name(f"{path.name}-wal")) > 0
@@ -108,7 +108,7 @@ def open_database(
 
 
 @contextmanager
-def in_our_words(path: Path, *, was_open: bool = False) -> Generator[None]:
+def converting_errors(path: Path, *, was_open: bool = False) -> Generator[None]:
     """Converts errors of SQLite and of the file system to ours."""
     try:
         yield

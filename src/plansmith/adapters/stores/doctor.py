@@ -97,9 +97,9 @@ async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
         return [_error("journals", error)]
     some = runs if sample is None else runs[len(runs) - min(sample, len(runs)) :]
     damaged = [found for run in some if (found := await _damage(examined, run))]
-    words = f"{len(some)} of {len(runs)} runs verified, {len(damaged)} damaged"
+    summary = f"{len(some)} of {len(runs)} runs verified, {len(damaged)} damaged"
     level: Literal["ok", "warning"] = "warning" if damaged else "ok"
-    journals = Finding(level, "journals", words)
+    journals = Finding(level, "journals", summary)
     return [*missing, *damaged[:_SHOWN], journals, await _values(examined)]
 
 
@@ -115,8 +115,8 @@ async def _values(store: _Examined) -> Finding:
         unused = await store.unmentioned()
     except PlansmithError as error:
         return _error("values", error)
-    words = f"{unused} values are mentioned by no event"
-    return Finding("ok", "values", words, "retention removes them" if unused else "")
+    summary = f"{unused} values are mentioned by no event"
+    return Finding("ok", "values", summary, "retention removes them" if unused else "")
 
 
 async def _damage(store: PlanStore, run: str) -> Finding | None:
@@ -136,7 +136,7 @@ def _diagnose_file(path: Path) -> Iterator[Finding]:
         yield Finding("note", "file", f"there is no {path}", "it is made when first used")
         return
     yield Finding("ok", "file", f"{path}, {path.stat().st_size:,} bytes")
-    yield _room(path)
+    yield _free_space(path)
     try:
         # Not read-only: SQLite could not look at the log of a crashed writer then.
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=0)
@@ -156,7 +156,7 @@ def _diagnose_file(path: Path) -> Iterator[Finding]:
         connection.close()
 
 
-def _room(path: Path) -> Finding:
+def _free_space(path: Path) -> Finding:
     free = shutil.disk_usage(path.parent).free
     level: Literal["ok", "warning"] = "warning" if free < _LITTLE_ROOM else "ok"
     return Finding(level, "disk", f"{free / 1e6:,.0f} MB are free")
@@ -169,8 +169,8 @@ def _schema(connection: sqlite3.Connection, path: Path) -> Finding:
         hint = "give the store a file of its own"
         return Finding("error", "schema", f"{path} is not a store of Plansmith", hint)
     if version > VERSION:
-        words = f"version {version}, and this Plansmith knows {VERSION}"
-        return Finding("error", "schema", words, "use the newer Plansmith that wrote it")
+        summary = f"version {version}, and this Plansmith knows {VERSION}"
+        return Finding("error", "schema", summary, "use the newer Plansmith that wrote it")
     if version < VERSION:
         return Finding("note", "schema", f"version {version}", "it is migrated when next used")
     return Finding("ok", "schema", f"version {version}")

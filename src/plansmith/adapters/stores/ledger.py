@@ -14,7 +14,7 @@ from plansmith.adapters.stores.commit import Append, Request, WithCommit
 from plansmith.adapters.stores.database import (
     SameFile,
     Synchronous,
-    in_our_words,
+    converting_errors,
     is_locked,
     named,
     open_database,
@@ -84,7 +84,7 @@ class Ledger:
 
     def transact(self, changes: Sequence[Change]) -> list[list[int] | None]:
         """Makes changes in one transaction; returns how many rows each step changed."""
-        with in_our_words(self._path, was_open=self._was_open):
+        with converting_errors(self._path, was_open=self._was_open):
             try:
                 with _Transaction(self._opened()) as connection:
                     self._heads.clear()
@@ -118,7 +118,7 @@ class Ledger:
             known = self._last_run
             heads, events, values = self._rows(appends)
             runs = [(head.id, run, head.number) for run, head in heads.items()]
-            _insert(connection, "INSERT INTO runs (id, name, last) VALUES", runs, _WENT_ON)
+            _insert(connection, "INSERT INTO runs (id, name, last) VALUES", runs, _UPDATE_LAST)
             _insert(connection, _INTO_EVENTS, events)
             _insert(connection, _INTO_CONTENTS, values, _PUT_AGAIN)
             if self._last_run > known:
@@ -218,7 +218,7 @@ _HEADS: Final = """
     SELECT name, runs.id, last, hash FROM runs
     JOIN events ON events.run = runs.id AND number = last
 """
-_WENT_ON: Final = "ON CONFLICT (id) DO UPDATE SET last = excluded.last"
+_UPDATE_LAST: Final = "ON CONFLICT (id) DO UPDATE SET last = excluded.last"
 _INTO_EVENTS: Final = f"INSERT INTO events (position, run, {COLUMNS}) VALUES"
 _INTO_CONTENTS: Final = "INSERT INTO contents (hash, day, body) VALUES"
 # A value put again is young again, so that retention does not take it from its new user.

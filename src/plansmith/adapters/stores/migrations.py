@@ -51,13 +51,13 @@ class _Progress:
 
     def __init__(self, name: str, total: int) -> None:
         self._name, self._total, self._done = name, total, 0
-        self._told = time.monotonic()
+        self._reported_at = time.monotonic()
 
     def add(self, count: int) -> None:
         """Adds a number of moved rows."""
         self._done += count
-        if time.monotonic() - self._told > _QUIET_S:
-            self._told = time.monotonic()
+        if time.monotonic() - self._reported_at > _QUIET_S:
+            self._reported_at = time.monotonic()
             rows = f"{self._done:,} of {self._total:,} rows"
             _log.warning("%s is migrated to the newest format: %s", self._name, rows)
 

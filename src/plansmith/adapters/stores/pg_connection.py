@@ -104,22 +104,22 @@ class Connection:
 def named(error: Exception) -> PlansmithError:
     """Returns our error for one of the driver or the server."""
     state: str = getattr(error, "sqlstate", None) or ""
-    words = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if state in _FULL:
-        return StoreAway(f"PostgreSQL has no room left: {words}", hint="free some space")
+        return StoreAway(f"PostgreSQL has no room left: {text}", hint="free some space")
     if state in _AWAY or state.startswith("08"):
-        return StoreAway(f"PostgreSQL cannot be used now: {words}", hint="see the server's log")
+        return StoreAway(f"PostgreSQL cannot be used now: {text}", hint="see the server's log")
     if state in _REFUSED:
         return Misconfigured(
-            f"PostgreSQL refused: {words}", hint="check the user, its rights and the database"
+            f"PostgreSQL refused: {text}", hint="check the user, its rights and the database"
         )
     if state in _DAMAGED:
         return JournalDamaged(
-            f"the schema plansmith is damaged: {words}", hint="restore it from a backup"
+            f"the schema plansmith is damaged: {text}", hint="restore it from a backup"
         )
     if not state:
         return StoreAway(
-            f"PostgreSQL cannot be reached: {words}",
+            f"PostgreSQL cannot be reached: {text}",
             hint="check the address, the password and that the server runs",
         )
-    return JournalError(f"PostgreSQL: {words}", hint="see the server's log")
+    return JournalError(f"PostgreSQL: {text}", hint="see the server's log")

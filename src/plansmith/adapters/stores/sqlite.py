@@ -18,7 +18,7 @@ from plansmith.adapters.stores.batched_reads import (
     ValueCache,
 )
 from plansmith.adapters.stores.commit import BetweenCommits, WithCommit, WriterThread, closed
-from plansmith.adapters.stores.database import Synchronous, in_our_words, open_database
+from plansmith.adapters.stores.database import Synchronous, converting_errors, open_database
 from plansmith.adapters.stores.ends import End, need_end
 from plansmith.adapters.stores.ledger import Ledger
 from plansmith.adapters.stores.records import Database, DatabaseStore
@@ -122,7 +122,7 @@ class SqliteStore(DatabaseStore):
     def _shut(self) -> None:
         self._writer.close()
         self._readers.shutdown()
-        with in_our_words(self._path):
+        with converting_errors(self._path):
             if self._reading is not None:
                 self._reading.close()
             self._ledger.close()
@@ -148,7 +148,7 @@ class SqliteStore(DatabaseStore):
 
     async def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         def read() -> _T:
-            with in_our_words(self._path, was_open=self._was_open):
+            with converting_errors(self._path, was_open=self._was_open):
                 self._ledger.file.need()
                 if self._reading is None:
                     self._reading = open_database(self._path, timeout_s=self._timeout_s)

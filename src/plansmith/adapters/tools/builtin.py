@@ -12,7 +12,15 @@ from plansmith.adapters.tools.calendar import CalendarTools
 from plansmith.adapters.tools.charts import ChartTools
 from plansmith.adapters.tools.files import FileTools
 from plansmith.adapters.tools.tables import TableTools
-from plansmith.adapters.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, fields, words
+from plansmith.adapters.tools.toolset import (
+    TEXT,
+    Arguments,
+    BuiltIn,
+    Job,
+    ToolSet,
+    fields,
+    string,
+)
 from plansmith.adapters.tools.workspace import WorkspaceTools
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
@@ -24,7 +32,7 @@ SPEC: Final = ToolSpec(
     "for the answer, which every plan ends with.",
     input_schema=fields(
         {
-            "text": words("What is told.", minLength=1, maxLength=20_000),
+            "text": string("What is told.", minLength=1, maxLength=20_000),
             "level": {"enum": ["info", "warning"], "description": "info if left out."},
         },
         "text",
@@ -41,10 +49,10 @@ class NoteTools(ToolSet):
     """The tool that shows a text to whoever watches the run, and returns it."""
 
     def __init__(self) -> None:
-        super().__init__([BuiltIn(SPEC, _tell)])
+        super().__init__([BuiltIn(SPEC, _show)])
 
 
-def _tell(given: Arguments, job: Job) -> Json:
+def _show(given: Arguments, job: Job) -> Json:
     text: str = given["text"]
     level: str = given.get("level", "info")
     job.call.progress(text if level == "info" else f"{level}: {text}")

@@ -207,12 +207,12 @@ class FileTools:
                 continue
             searched += 1
             found += self._matches(path, content, needles)
-        told: dict[str, Json] = {"text": text, "files": found, "searched": searched}
+        result: dict[str, Json] = {"text": text, "files": found, "searched": searched}
         if len(needles) > 1:
-            told["also"] = needles[1]
+            result["also"] = needles[1]
         if unreadable:
-            told["not_text"] = unreadable
-        return told | {"left_out": left_out} if left_out else told
+            result["not_text"] = unreadable
+        return result | {"left_out": left_out} if left_out else result
 
     def _below(self, folder: Path) -> Iterator[Path]:
         """Yields the files in a folder and its subfolders in order; skips links to folders."""

@@ -228,8 +228,8 @@ def _flush(place: int, name: str) -> None:
     try:
         os.fsync(place)
     except OSError as error:
-        told = f"{name} was written, but may be lost in a power cut: {error.strerror}"
-        raise OutcomeUnknown(told) from None
+        message = f"{name} was written, but may be lost in a power cut: {error.strerror}"
+        raise OutcomeUnknown(message) from None
 
 
 def _fits(name: str, data: bytes, most: int) -> None:

@@ -189,7 +189,7 @@ class FunctionTools:
 
 def _arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
     fields: dict[str, Any] = {}
-    hints, said = _hints(function), _said_of_parameters(function)
+    hints, docs = _hints(function), _parameter_docs(function)
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             hint = "write its parameters out"
@@ -197,8 +197,8 @@ def _arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
         if parameter.name == "call":
             continue
         default = ... if parameter.default is parameter.empty else parameter.default
-        told = Field(default, description=said.get(parameter.name))
-        fields[parameter.name] = (hints.get(parameter.name, Any), told)
+        field = Field(default, description=docs.get(parameter.name))
+        fields[parameter.name] = (hints.get(parameter.name, Any), field)
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
     try:
         return create_model(function.__name__, __config__=config, **fields)
@@ -219,10 +219,10 @@ def _about(function: Callable[..., Any]) -> str:
     return _SECTION.split(inspect.getdoc(function) or "", maxsplit=1)[0].strip()
 
 
-def _said_of_parameters(function: Callable[..., Any]) -> dict[str, str]:
+def _parameter_docs(function: Callable[..., Any]) -> dict[str, str]:
     """Returns a docstring's text on each parameter (Google, NumPy and Sphinx styles)."""
     text = inspect.getdoc(function) or ""
-    said = {found[1]: found[2].strip() for found in _SPHINX.finditer(text)}
+    docs = {found[1]: found[2].strip() for found in _SPHINX.finditer(text)}
     parts = _SECTION.split(text)
     body = parts[2] if len(parts) > 2 else ""
     for name in inspect.signature(function).parameters:
@@ -231,8 +231,8 @@ def _said_of_parameters(function: Callable[..., Any]) -> dict[str, str]:
         below = re.search(rf"^{re.escape(name)}\b[^\n]*\n[ \t]+(\S.*)$", body, re.MULTILINE)
         found = line or below
         if found is not None:
-            said.setdefault(name, found[1].strip())
-    return said
+            docs.setdefault(name, found[1].strip())
+    return docs
 
 
 _SECTION: Final = re.compile(

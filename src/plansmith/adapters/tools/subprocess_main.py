@@ -77,13 +77,13 @@ def main() -> None:
 
 def _encoded(message: dict[str, Any], job: Job) -> bytes:
     try:
-        told = _told(message, job)
-        return json.dumps(told | {"worn": _resident() > _WORN}).encode()
+        result = _result(message, job)
+        return json.dumps(result | {"worn": _resident() > _WORN}).encode()
     except MemoryError:
         return json.dumps({"error": "MemoryError", "worn": True}).encode()
 
 
-def _told(message: dict[str, Any], job: Job) -> dict[str, Any]:
+def _result(message: dict[str, Any], job: Job) -> dict[str, Any]:
     module, _, name = str(message["work"]).partition(":")
     try:
         work = getattr(import_module(module), name)
@@ -92,8 +92,8 @@ def _told(message: dict[str, Any], job: Job) -> dict[str, Any]:
     except MemoryError:
         raise
     except PlansmithError as error:
-        told = {"message": error.message, "hint": error.hint}
-        return {"error": type(error).__name__, **told}
+        failure = {"message": error.message, "hint": error.hint}
+        return {"error": type(error).__name__, **failure}
     except Exception as error:  # noqa: BLE001 - whatever it is, whoever asked is told
         return {"error": "Exception", "message": f"{type(error).__name__}: {error}"}
 

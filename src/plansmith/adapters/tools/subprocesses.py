@@ -55,13 +55,13 @@ class Subprocesses:
         self._owner = os.getpid()
         self._idle: list[_Child] = []
         self._lock = threading.Lock()
-        self._room = threading.Semaphore(_MOST)
+        self._slots = threading.Semaphore(_MOST)
 
     def call(
         self, work: str, arguments: Mapping[str, Any], *, limits: ProcessLimits, job: Job | None
     ) -> Json:
         """Runs `module:function` with a job and arguments in a child; returns its result."""
-        message = {"work": work, "arguments": dict(arguments), "limits": _told(limits)}
+        message = {"work": work, "arguments": dict(arguments), "limits": _limits_json(limits)}
         data = _packed(message)
         with self._taken(limits, job):
             child = self._child()
@@ -85,13 +85,13 @@ class Subprocesses:
     @contextmanager
     def _taken(self, limits: ProcessLimits, job: Job | None) -> Generator[None]:
         end = time.monotonic() + limits.seconds
-        while not self._room.acquire(timeout=_LOOK_S):
+        while not self._slots.acquire(timeout=_LOOK_S):
             if time.monotonic() > end or (job is not None and job.given_up):
                 raise ToolBusy("too many queries are running", hint="try it again later")
         try:
             yield
         finally:
-            self._room.release()
+            self._slots.release()
 
     def _child(self) -> _Child:
         with self._lock:
@@ -225,7 +225,7 @@ def _packed(message: Mapping[str, Any]) -> bytes:
     return HEAD.pack(len(text)) + text
 
 
-def _told(limits: ProcessLimits) -> dict[str, Any]:
+def _limits_json(limits: ProcessLimits) -> dict[str, Any]:
     return {
         "memory_bytes": limits.memory_bytes,
         # Two threads of an engine, and the time that it takes to be interrupted.

@@ -133,7 +133,7 @@ def fields(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
     }
 
 
-def words(description: str, **more: Any) -> dict[str, Any]:
+def string(description: str, **more: Any) -> dict[str, Any]:
     """Returns the schema of a text."""
     return {"type": "string", "description": description, **more}
 

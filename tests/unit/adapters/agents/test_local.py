@@ -217,7 +217,7 @@ async def test_the_same_call_with_the_same_result_three_times_ends_the_task(
     notes: FileTools,
 ) -> None:
     model = ScriptedModel(*[calls("files.read", path="a.md")] * 3)
-    with pytest.raises(ToolFailed, match=r"goes in circles: it called files\.read 3 times"):
+    with pytest.raises(ToolFailed, match=r"repeats itself: it called files\.read 3 times"):
         await work(agent(model, notes))
     model.finish()
 
@@ -293,7 +293,7 @@ async def test_keys_are_the_same_when_the_task_is_done_again() -> None:
 
 async def test_a_change_that_does_not_end_in_time_is_unknown_not_failed() -> None:
     model = ScriptedModel(calls("write"))
-    with pytest.raises(TimeoutError, match="nobody knows whether write took effect"):
+    with pytest.raises(TimeoutError, match="it is unknown whether write took effect"):
         await work(agent(model, Ledger(slow=True), spec=WRITE))
 
 
@@ -403,7 +403,7 @@ def test_a_prompt_of_ones_own_replaces_ours_and_a_missing_one_is_told_at_once(
 ) -> None:
     with pytest.raises(Misconfigured, match="there is no prompt called 'analyst'"):
         LocalAgent(spec=READ, model=ScriptedModel(), prompt="analyst", prompts=tmp_path)
-    with pytest.raises(Misconfigured, match="no name for a prompt"):
+    with pytest.raises(Misconfigured, match="not a valid name for a prompt"):
         LocalAgent(spec=READ, model=ScriptedModel(), prompt="../x", prompts=tmp_path)
     (tmp_path / "researcher.md").write_text("Mine, <<turns>> turns.")
     model = ScriptedModel(finish())

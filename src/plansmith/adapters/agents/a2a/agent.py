@@ -50,14 +50,14 @@ class A2AAgent:
             why = f"a person gave up on {self.spec.name}: how far it got is unknown"
             raise ToolFailed(why) if self.spec.effect is Effect.READ else OutcomeUnknown(why)
         headers, secrets = fill_headers(self._settings.headers, self._lookup)
-        told = Call(
+        inner = Call(
             key=call.key,
             attempt=call.attempt,
             progress=lambda text: call.progress(hide(text, secrets)),
             reply=call.reply,
         )
         try:
-            result = await self._work(task, inputs, told, headers)
+            result = await self._work(task, inputs, inner, headers)
         except PlansmithError as error:
             _hide_in(error, secrets)
             raise
@@ -98,10 +98,10 @@ async def connect(
     name: str, url: str, *, lookup: Lookup = os.environ.get, **settings: Any
 ) -> A2AAgent:
     """Returns a remote agent and accepts its current card without asking a person."""
-    said = AgentSettings.model_validate({"url": url} | settings)
-    card = await fetch_card(said)
-    choose_interface(card, said)
-    return A2AAgent(name, card, said, lookup=lookup)
+    checked = AgentSettings.model_validate({"url": url} | settings)
+    card = await fetch_card(checked)
+    choose_interface(card, checked)
+    return A2AAgent(name, card, checked, lookup=lookup)
 
 
 async def fetch_card(settings: AgentSettings) -> Card:

@@ -42,5 +42,5 @@ def _read(path: Path) -> AgentSettings:
     try:
         return AgentSettings.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, ValidationError) as error:
-        told = str(error).splitlines()[0]
-        raise Misconfigured(f"{path} cannot be read: {told}", hint="correct or remove it") from None
+        why = str(error).splitlines()[0]
+        raise Misconfigured(f"{path} cannot be read: {why}", hint="correct or remove it") from None

@@ -109,7 +109,7 @@ class Exchange:
         self, parts: list[Part], *, message: str, context: str, task: str = ""
     ) -> AsyncGenerator[News]:
         """Sends a message once and yields what the agent answers."""
-        said = proto.Message(
+        outgoing = proto.Message(
             message_id=message,
             context_id=context,
             task_id=task,
@@ -117,13 +117,13 @@ class Exchange:
             parts=[to_part(each) for each in parts],
         )
         wanted = proto.SendMessageConfiguration(history_length=0)
-        request = proto.SendMessageRequest(message=said, configuration=wanted)
-        return self._hear(self._client.send_message(request), self._limits.answer_s)
+        request = proto.SendMessageRequest(message=outgoing, configuration=wanted)
+        return self._receive(self._client.send_message(request), self._limits.answer_s)
 
     def subscribe(self, task: str) -> AsyncGenerator[News]:
         """Yields the updates of a running task."""
         request = proto.SubscribeToTaskRequest(id=task)
-        return self._hear(self._client.subscribe(request), self._limits.silence_s)
+        return self._receive(self._client.subscribe(request), self._limits.silence_s)
 
     async def task(self, task: str) -> Task:
         """Returns the current state of a task."""
@@ -151,23 +151,23 @@ class Exchange:
         except TimeoutError:
             raise Cut(f"no answer within {self._limits.request_s:g} s") from None
         except _KNOWN as error:
-            raise sorted_out(error) from error
+            raise converted_error(error) from error
 
-    async def _hear(self, events: AsyncGenerator[Any], patience: float) -> AsyncGenerator[News]:
+    async def _receive(self, events: AsyncGenerator[Any], patience: float) -> AsyncGenerator[News]:
         """Yields events; waits longer for the first one, then limits the silence between two."""
-        async with aclosing(events) as heard:
+        async with aclosing(events) as stream:
             while True:
                 try:
                     async with asyncio.timeout(patience):
-                        event = await anext(heard, None)
-                    said = None if event is None else read_news(event)
+                        event = await anext(stream, None)
+                    update = None if event is None else read_news(event)
                 except TimeoutError:
                     raise Cut(f"the agent sent nothing for {patience:g} s") from None
                 except _KNOWN as error:
-                    raise sorted_out(error) from error
-                if said is None:
+                    raise converted_error(error) from error
+                if update is None:
                     return
-                yield said
+                yield update
                 patience = self._limits.silence_s
 
 
@@ -187,10 +187,10 @@ def _only(card: Card, settings: AgentSettings) -> Any:
         raise ToolFailed(f"the agent's card is not an A2A card: {_short(error)}") from None
 
 
-def sorted_out(error: Exception) -> ToolFailed | Cut:
+def converted_error(error: Exception) -> ToolFailed | Cut:
     """Converts an SDK error to ours; `Cut` if it is unknown whether the request took effect."""
     if isinstance(error, A2AError) and not isinstance(error, A2AClientError):
-        return _told(error)
+        return _reported_error(error)
     cause = error if isinstance(error, httpx.HTTPError) else error.__cause__
     if isinstance(cause, httpx.HTTPError):
         return explain(cause)
@@ -201,7 +201,7 @@ def sorted_out(error: Exception) -> ToolFailed | Cut:
     return Cut(f"the agent's answer is not A2A: {_short(error)}")
 
 
-def _told(error: A2AError) -> ToolFailed:
+def _reported_error(error: A2AError) -> ToolFailed:
     """An error that the agent itself reports: certain, unless it broke while it worked."""
     if isinstance(error, TaskNotFoundError):
         return Gone(f"the agent does not know the task: {_short(error)}")

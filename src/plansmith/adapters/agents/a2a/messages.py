@@ -156,7 +156,7 @@ def message_result(message: Message, *, binary_bytes: int) -> Json:
     return _result(message.text, message.text, [only], binary_bytes)
 
 
-def _result(text: str, said: str, made: list[Artifact], binary_bytes: int) -> Json:
+def _result(text: str, message: str, made: list[Artifact], binary_bytes: int) -> Json:
     data: list[Json] = []
     files: list[Json] = []
     notes: list[Json] = []
@@ -170,7 +170,7 @@ def _result(text: str, said: str, made: list[Artifact], binary_bytes: int) -> Js
                 data.append(part.data)
     return {
         "text": text,
-        "message": said,
+        "message": message,
         "data": data,
         "files": files,
         "citations": list(_citations(made)),
@@ -188,14 +188,14 @@ def _file(part: Part, artifact: str, left: int, notes: list[Json]) -> tuple[Json
     size = len(part.raw)
     entry |= {"size": size, "sha256": hashlib.sha256(part.raw).hexdigest()}
     if size > left:
-        told = f"the content of {name or 'a file'} ({size} bytes) is not kept: {left} bytes left"
-        notes.append(told)
+        note = f"the content of {name or 'a file'} ({size} bytes) is not kept: {left} bytes left"
+        notes.append(note)
         return {**entry, "note": "not kept: too large"}, left
     text = _as_text(part)
-    kept: dict[str, Json] = (
+    content: dict[str, Json] = (
         {"base64": base64.b64encode(part.raw).decode()} if text is None else {"text": text}
     )
-    return entry | kept, left - size
+    return entry | content, left - size
 
 
 def _as_text(part: Part) -> str | None:
@@ -266,13 +266,13 @@ def need_of(
     text = f"{note}{text}".strip()
     if task.state is State.AUTH:
         link = _link([*_LINK.findall(message.text), *_addresses(message), *links])
-        told = text or f"{who} wants you to sign in"
+        question = text or f"{who} wants you to sign in"
         # Only these words are taken, so that nobody types a password into the journal.
         return InputNeeded(
-            told[:_LONGEST], options=(SIGNED_IN, CANNOT), state=_state(asked), link=link
+            question[:_LONGEST], options=(SIGNED_IN, CANNOT), state=_state(asked), link=link
         )
-    told = (text or f"{who} waits for an answer but asks nothing")[:_LONGEST]
-    return InputNeeded(told, schema=schema, options=options, state=_state(asked))
+    question = (text or f"{who} waits for an answer but asks nothing")[:_LONGEST]
+    return InputNeeded(question, schema=schema, options=options, state=_state(asked))
 
 
 def lost(asked: Asked, why: str, *, who: str) -> InputNeeded:

@@ -89,8 +89,8 @@ class AgentRegistry:
         added = self._book.agents()
         twice = sorted(added.keys() & self._fixed.keys())
         if twice:
-            told = f"the agent {twice[0]!r} is in the settings and was also added by address"
-            raise Misconfigured(told, hint=f"plansmith agents remove {twice[0]}, or rename one")
+            why = f"the agent {twice[0]!r} is in the settings and was also added by address"
+            raise Misconfigured(why, hint=f"plansmith agents remove {twice[0]}, or rename one")
         return added | self._fixed
 
     def agents(self) -> list[Agent]:
@@ -208,8 +208,8 @@ def _key(name: str) -> str:
 def _definition(settings: AgentSettings, card: Card) -> dict[str, Json]:
     """Returns what is approved: the card, and the settings that decide where data goes."""
     free = {"enabled", "hidden", "passthrough", "limits"}
-    said = {key: value for key, value in settings.to_json().items() if key not in free}
-    return {**said, "card": card}
+    fixed = {key: value for key, value in settings.to_json().items() if key not in free}
+    return {**fixed, "card": card}
 
 
 def _settings(url: str) -> AgentSettings:
@@ -224,8 +224,8 @@ def _settings(url: str) -> AgentSettings:
 def _changed(settings: AgentSettings, choices: Choices | None) -> AgentSettings:
     if choices is None:
         return settings
-    said = {name: value for name, value in choices if value is not None}
-    return settings.replace(**said)
+    changes = {name: value for name, value in choices if value is not None}
+    return settings.replace(**changes)
 
 
 def _name_of(card: Card) -> str:

@@ -87,40 +87,42 @@ class RemoteTask:
         try:
             if self._call.reply is None:
                 attempt = self._call.attempt
-                await self._begin(task, inputs, mark=str(attempt), is_first=attempt == 1)
+                await self._start(task, inputs, mark=str(attempt), is_first=attempt == 1)
             else:
-                await self._go_on(asked_by(self._call.reply), self._call.reply.answer, task, inputs)
+                await self._continue(
+                    asked_by(self._call.reply), self._call.reply.answer, task, inputs
+                )
             if self._answer is None:
                 await self._follow()
-            return self._end()
+            return self._result()
         except asyncio.CancelledError:
-            await self._stop()
+            await self._cancel()
             raise
         except TooMuch as much:
-            await self._stop()
-            raise self._went_wrong(much.message) from None
+            await self._cancel()
+            raise self._failure_after_start(much.message) from None
         except (Broke, Gone) as failed:
-            raise self._went_wrong(failed.message) from None
+            raise self._failure_after_start(failed.message) from None
 
-    def _went_wrong(self, why: str, *, hint: str = "") -> ToolFailed:
+    def _failure_after_start(self, why: str, *, hint: str = "") -> ToolFailed:
         """Makes the error of a failure after the start: the agent may have changed things."""
         is_read = self._settings.effect is Effect.READ
         return (ToolFailed if is_read else OutcomeUnknown)(why, hint=hint)
 
-    async def _begin(
+    async def _start(
         self, task: str, inputs: Mapping[str, Json], *, mark: str, is_first: bool
     ) -> None:
         """Sends the task, unless an earlier attempt already sent it."""
-        if not is_first and await self._is_under_way():
+        if not is_first and await self._was_sent_before():
             return
         await self._send(self._work_parts(task, inputs), mark=mark)
         if not self._task.id and self._answer is None:
-            await self._find()
+            await self._find_lost_task()
 
-    async def _is_under_way(self) -> bool:
+    async def _was_sent_before(self) -> bool:
         """Whether the agent already has this task; it is then continued."""
         try:
-            found = await self._look_up()
+            found = await self._listed_tasks()
             self._known = {each.id for each in found}
             under_way = [each.id for each in found if each.state not in ENDED_BADLY]
             if under_way:
@@ -143,9 +145,9 @@ class RemoteTask:
         """
         before = self._updates
         try:
-            async with aclosing(stream) as heard:
-                async for news in heard:
-                    self._take(news)
+            async with aclosing(stream) as updates:
+                async for news in updates:
+                    self._apply(news)
                     if self._answer is not None or self._is_settled():
                         return ""
         except Cut as cut:
@@ -158,29 +160,29 @@ class RemoteTask:
             return str(failed)
         return "the agent's stream ended early"
 
-    def _take(self, news: News) -> None:
+    def _apply(self, news: News) -> None:
         self._updates += 1
         if self._updates > self._limits.updates:
             raise TooMuch(f"{self._name} sent more than {self._limits.updates} updates")
         if isinstance(news, Message):
             self._answer = news
             return
-        told = news.id if isinstance(news, Task) else news.task
-        if self._task.id and told and told != self._task.id:
+        task_id = news.id if isinstance(news, Task) else news.task
+        if self._task.id and task_id and task_id != self._task.id:
             raise Cut("the agent reported on a task that is not its own")
         if isinstance(news, Task):
             self._task = news
         else:
             add(self._task, news)
-        self._tell(news)
+        self._report(news)
 
-    def _tell(self, news: News) -> None:
+    def _report(self, news: News) -> None:
         """Reports progress worth showing while the task runs."""
         if isinstance(news, Message):
             return
         if isinstance(news, (Task, StatusNews)):
-            said = news.message.text if news.message else ""
-            self._call.progress((said or news.state.value)[:500])
+            status = news.message.text if news.message else ""
+            self._call.progress((status or news.state.value)[:500])
             return
         text = news.artifact.text or news.artifact.name
         if text:
@@ -192,12 +194,12 @@ class RemoteTask:
             return False
         return self._task.state not in WAITING or question_of(self._task) != self._answered
 
-    async def _find(self) -> None:
+    async def _find_lost_task(self) -> None:
         """Looks for the task of a message whose answer was lost; never sends the message again."""
         wait, until = _FIRST_WAIT, self._clock.monotonic() + self._limits.lost_s
         while True:
             with suppress(Cut, ToolFailed):
-                found = [each for each in await self._look_up() if each.id not in self._known]
+                found = [each for each in await self._listed_tasks() if each.id not in self._known]
                 if found:
                     self._task = await self._exchange.task(found[0].id)
                     return
@@ -205,9 +207,9 @@ class RemoteTask:
                 break
             await self._clock.sleep(wait)
             wait *= 2
-        self._give_up_on("")
+        self._raise_unknown_outcome("")
 
-    async def _look_up(self) -> list[Task]:
+    async def _listed_tasks(self) -> list[Task]:
         """Returns the tasks of this call that the agent knows; none if it cannot list tasks."""
         try:
             return await self._exchange.tasks(self._context)
@@ -225,7 +227,7 @@ class RemoteTask:
             if streams and not stale:
                 streams = await self._resubscribe()
             if not self._is_settled():
-                await self._ask_after()
+                await self._poll()
                 looks += stale
             if not self._is_settled():
                 wait = _FIRST_WAIT if self._updates > before else min(wait * 2, self._limits.poll_s)
@@ -244,35 +246,35 @@ class RemoteTask:
             return False
         return True
 
-    async def _ask_after(self) -> None:
+    async def _poll(self) -> None:
         """Asks for the state of the task; retries for a while if the agent cannot be reached."""
         try:
             found = await self._exchange.task(self._task.id)
         except (Cut, ToolBusy) as error:
             self._why = str(error)
             if self._clock.monotonic() > self._until:
-                self._give_up_on(self._task.id)
+                self._raise_unknown_outcome(self._task.id)
         except (Gone, TooMuch):
             raise
         except ToolFailed as failed:
             self._why = str(failed)
-            self._give_up_on(self._task.id)
+            self._raise_unknown_outcome(self._task.id)
         else:
             self._until = self._clock.monotonic() + self._limits.lost_s
-            self._look(found)
+            self._take_state(found)
 
-    def _look(self, task: Task) -> None:
+    def _take_state(self, task: Task) -> None:
         """Takes over the task's current state; fails if the protocol does not define it."""
         if task.state is State.UNKNOWN:
             odd = f"{self._name} reports a task state that A2A does not define"
-            raise self._went_wrong(odd)
+            raise self._failure_after_start(odd)
         moved = (task.state, question_of(task)) != (self._task.state, question_of(self._task))
         if moved:
-            self._take(task)
+            self._apply(task)
         else:
             self._task = task
 
-    def _give_up_on(self, task: str) -> NoReturn:
+    def _raise_unknown_outcome(self, task: str) -> NoReturn:
         """Handles an unknown outcome: retries a read, otherwise asks the person."""
         if self._settings.effect is Effect.READ:
             raise ToolBusy(f"{self._name}: {self._why}")
@@ -280,21 +282,21 @@ class RemoteTask:
         asked = Asked(task, self._context, LOST, "", self._times + 1, sorted(self._known))
         raise lost(asked, self._why, who=self._name)
 
-    async def _go_on(
+    async def _continue(
         self, asked: Asked, answer: Json, task: str, inputs: Mapping[str, Json]
     ) -> None:
         """Continues what a question was about."""
         self._times = asked.times
         self._context, self._known = asked.context or self._context, set(asked.known)
         if asked.task:
-            await self._go_on_with(asked, answer)
+            await self._send_answer(asked, answer)
         elif answer == SEND:
-            await self._begin(task, inputs, mark=f"again {asked.times}", is_first=False)
+            await self._start(task, inputs, mark=f"again {asked.times}", is_first=False)
         else:
             self._why = "it still cannot be found"
-            await self._find()
+            await self._find_lost_task()
 
-    async def _go_on_with(self, asked: Asked, answer: Json) -> None:
+    async def _send_answer(self, asked: Asked, answer: Json) -> None:
         """Sends an answer to the task that waits for it, unless the task has moved on."""
         try:
             self._task = await self._exchange.task(asked.task)
@@ -304,9 +306,9 @@ class RemoteTask:
         if asked.why == LOST or not waits:
             return
         if self._task.state is State.AUTH and answer == CANNOT:
-            await self._stop()
+            await self._cancel()
             wanted = f"{self._name} wanted a sign-in, and the person could not sign in"
-            raise self._went_wrong(wanted)
+            raise self._failure_after_start(wanted)
         self._answered = asked.question
         as_data = self._exchange.takes_data and survives(answer)
         parts = answer_parts(answer, as_data=as_data)
@@ -321,13 +323,13 @@ class RemoteTask:
             return [Part(text=task), Part(data=given)]
         return [Part(text=f"{task}\n\nInputs (JSON):\n{json.dumps(given, ensure_ascii=False)}")]
 
-    def _end(self) -> Json:
+    def _result(self) -> Json:
         """Returns the result, or raises how the call failed."""
-        room = self._limits.binary_bytes
+        most = self._limits.binary_bytes
         if self._answer is not None:
-            return message_result(self._answer, binary_bytes=room)
+            return message_result(self._answer, binary_bytes=most)
         if self._task.state is State.COMPLETED:
-            return task_result(self._task, binary_bytes=room)
+            return task_result(self._task, binary_bytes=most)
         if self._task.state in WAITING:
             self._check_times()
             still = question_of(self._task) == self._answered
@@ -335,26 +337,26 @@ class RemoteTask:
             raise need_of(
                 self._task, who=self._name, times=self._times, links=self._links, note=note
             )
-        said = self._task.message.text if self._task.message else ""
-        why = f": {said[:2000]}" if said else ", and it does not say why"
-        words = f"{self._name} {_ENDINGS[self._task.state]}{why}"
+        text = self._task.message.text if self._task.message else ""
+        why = f": {text[:2000]}" if text else ", and it does not say why"
+        message = f"{self._name} {_ENDINGS[self._task.state]}{why}"
         # Only a refusal says that the work was never begun.
         refused = self._task.state is State.REJECTED
-        raise ToolFailed(words) if refused else self._went_wrong(words)
+        raise ToolFailed(message) if refused else self._failure_after_start(message)
 
     def _check_times(self) -> None:
         if self._times >= self._limits.questions:
-            raise self._went_wrong(
+            raise self._failure_after_start(
                 f"{self._name} asked more than {self._limits.questions} times",
                 hint="raise the agent's limit `questions` to allow more",
             )
 
-    async def _stop(self) -> None:
+    async def _cancel(self) -> None:
         """Asks the agent to cancel the task; does not wait until it does."""
         with suppress(Cut, PlansmithError, TimeoutError):
             async with asyncio.timeout(self._limits.cancel_s):
                 if not self._task.id:
-                    found = await self._look_up()
+                    found = await self._listed_tasks()
                     self._task = next((each for each in found if each.state not in SETTLED), Task())
                 if self._task.id and self._task.state not in ENDED_BADLY | {State.COMPLETED}:
                     await self._exchange.cancel(self._task.id)

@@ -113,8 +113,8 @@ async def fetch_card(settings: AgentSettings) -> Card:
         raise _card_failure(error, url) from None
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
-        told = kind or "nothing"
-        raise ToolFailed(f"the card at {url} has the type {told[:80]}, not application/json")
+        found = kind or "nothing"
+        raise ToolFailed(f"the card at {url} has the type {found[:80]}, not application/json")
     return read_card(response.content, url)
 
 
@@ -142,10 +142,12 @@ def _next_hop(url: str, location: str) -> str:
 
 
 def _card_failure(error: httpx.HTTPError, url: str) -> ToolFailed:
-    told = explain(error)
-    if isinstance(told, Cut):
-        return ToolBusy(f"the card at {url} could not be fetched: {told}")
-    return type(told)(f"the card at {url} could not be fetched: {told.message}", hint=told.hint)
+    failure = explain(error)
+    if isinstance(failure, Cut):
+        return ToolBusy(f"the card at {url} could not be fetched: {failure}")
+    return type(failure)(
+        f"the card at {url} could not be fetched: {failure.message}", hint=failure.hint
+    )
 
 
 def explain(error: httpx.HTTPError) -> ToolFailed | Cut:
@@ -173,12 +175,12 @@ def _is_about_certificates(error: BaseException | None) -> bool:
 
 def _status(response: httpx.Response) -> ToolFailed | Cut:
     code = response.status_code
-    told = f"the agent answered with HTTP {code} {response.reason_phrase}".rstrip()
+    message = f"the agent answered with HTTP {code} {response.reason_phrase}".rstrip()
     if response.has_redirect_location:
         there = response.headers["location"][:200]
-        return ToolFailed(f"{told}, a redirect to {there}, which is not followed")
+        return ToolFailed(f"{message}, a redirect to {there}, which is not followed")
     if code in (401, 403):
-        return ToolFailed(told, hint="check the credentials in the agent's headers")
+        return ToolFailed(message, hint="check the credentials in the agent's headers")
     if code in _BUSY:
-        return ToolBusy(told)
-    return Cut(told) if code >= 500 else ToolFailed(told)
+        return ToolBusy(message)
+    return Cut(message) if code >= 500 else ToolFailed(message)

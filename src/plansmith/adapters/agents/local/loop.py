@@ -86,9 +86,9 @@ def port_model(
             prompt.append(Message("user", _LAST))
         offered = [*info.function_tools, *info.output_tools]
         tools = [known.get(each.name) or _spec(each) for each in offered]
-        said = await _heard(model.stream(Prompt(_joined(prompt), tools=tools)))
-        after(said.usage)
-        return ModelResponse(parts=_parts(said, messages))
+        reply = await _collected(model.stream(Prompt(_joined(prompt), tools=tools)))
+        after(reply.usage)
+        return ModelResponse(parts=_parts(reply, messages))
 
     return FunctionModel(answer, model_name=chat.name)
 
@@ -103,15 +103,15 @@ def _spec(tool: ToolDefinition) -> ToolSpec:
     )
 
 
-async def _heard(stream: AsyncIterator[Delta]) -> Answer:
-    words: list[str] = []
+async def _collected(stream: AsyncIterator[Delta]) -> Answer:
+    texts: list[str] = []
     calls: list[tuple[str, list[str]]] = []
     usage = Usage()
     async with aclosing(cast("AsyncGenerator[Delta]", stream)) as deltas:
         async for delta in deltas:
             match delta:
                 case TextDelta(text):
-                    words.append(text)
+                    texts.append(text)
                 case ArgumentsDelta(tool, text):
                     if not calls or calls[-1][0] != tool:
                         calls.append((tool, []))
@@ -119,7 +119,7 @@ async def _heard(stream: AsyncIterator[Delta]) -> Answer:
                 case ModelDone(usage=usage):
                     pass
     made = [(tool, text) for tool, pieces in calls for text in _values("".join(pieces))]
-    return Answer("".join(words).strip(), made, usage)
+    return Answer("".join(texts).strip(), made, usage)
 
 
 def _values(text: str) -> list[str]:
@@ -136,8 +136,8 @@ def _values(text: str) -> list[str]:
     return found or ["{}"]
 
 
-def _parts(said: Answer, messages: Sequence[ModelMessage]) -> list[ModelResponsePart]:
-    calls, text = said.calls, said.text
+def _parts(reply: Answer, messages: Sequence[ModelMessage]) -> list[ModelResponsePart]:
+    calls, text = reply.calls, reply.text
     if not calls:
         calls = [(found[1], found[2]) for found in _CALL.finditer(text)]
         text = _CALL.sub("", text).strip()
@@ -155,7 +155,7 @@ def _was_reminded(messages: Sequence[ModelMessage]) -> bool:
 
 def _rendered(messages: Sequence[ModelMessage], history_chars: int) -> list[Message]:
     """Renders all messages as text; drops the oldest results if the history is too long."""
-    room = history_chars
+    left = history_chars
     rendered: list[Message] = []
     for message in reversed(messages):
         if isinstance(message, ModelResponse):
@@ -164,8 +164,8 @@ def _rendered(messages: Sequence[ModelMessage], history_chars: int) -> list[Mess
         for part in reversed(message.parts):
             text = _of_request(part)
             if isinstance(part, ToolReturnPart):
-                room -= len(text)
-                if room < 0:
+                left -= len(text)
+                if left < 0:
                     text = f"(The result of {part.tool_name} is left out here to save room.)"
             first = isinstance(part, SystemPromptPart)
             rendered.append(Message("system" if first else "user", text))
@@ -322,27 +322,28 @@ async def _run(assignment: Assignment, allowance: Allowance) -> Finish:
         deps_type=type(None),
         name=assignment.name,
     )
-    done = await agent.run(_told(assignment), usage_limits=UsageLimits(request_limit=None))
+    done = await agent.run(_task_text(assignment), usage_limits=UsageLimits(request_limit=None))
     return done.output
 
 
-def _told(assignment: Assignment) -> str:
+def _task_text(assignment: Assignment) -> str:
     """Returns the task as text, with everything from outside fenced as data."""
-    told = [f"Your task:\n{assignment.task}"]
+    parts = [f"Your task:\n{assignment.task}"]
     if assignment.inputs:
         text = json.dumps(dict(assignment.inputs), ensure_ascii=False, indent=1)
         shown = cut_with_note(text, assignment.limits.result_chars)
-        told.append(fence("inputs of the task", shown))
-    told += [
-        fence(f"answer of the person to: {asked}", answer) for asked, answer in _said(assignment)
+        parts.append(fence("inputs of the task", shown))
+    parts += [
+        fence(f"answer of the person to: {asked}", answer)
+        for asked, answer in _earlier_answers(assignment)
     ]
     if assignment.toolbox.set_aside:
         names = ", ".join(assignment.toolbox.set_aside)
-        told.append(f"You may not use these, since they change things: {names}")
-    return "\n\n".join(told)
+        parts.append(f"You may not use these, since they change things: {names}")
+    return "\n\n".join(parts)
 
 
-def _said(assignment: Assignment) -> Sequence[tuple[str, str]]:
+def _earlier_answers(assignment: Assignment) -> Sequence[tuple[str, str]]:
     reply = assignment.call.reply
     if reply is None:
         return ()
@@ -356,7 +357,7 @@ def _failure(assignment: Assignment, error: Exception) -> ToolFailed:
     hint = error.hint if isinstance(error, PlansmithError) else ""
     message = error.message if isinstance(error, PlansmithError) else f"{assignment.name}: {error}"
     if changes:
-        told = f"{message}; before that it called {', '.join(changes)}"
-        return OutcomeUnknown(told, hint=hint)
+        text = f"{message}; before that it called {', '.join(changes)}"
+        return OutcomeUnknown(text, hint=hint)
     passing = isinstance(error, (ModelBusy, ToolBusy))
     return ToolBusy(message, hint=hint) if passing else ToolFailed(message, hint=hint)

@@ -139,7 +139,7 @@ class Toolbox:
         self._circles = Circles(agent, limits.repeats)
         self._tools: dict[str, tuple[ToolSpec, ToolSource]] = {}
         self._refused: set[str] = set()
-        self._reply, self._done = _left_behind(call.reply)
+        self._reply, self._done = _from_reply(call.reply)
         self.evidence = Evidence()
 
     async def add_source(self, source: ToolSource, choice: Choice) -> None:
@@ -175,32 +175,34 @@ class Toolbox:
         spec, source = self._tools[name]
         flaw = _flaw(spec, arguments)
         if flaw:
-            return self._noted(name, arguments, f"the arguments do not fit: {flaw}", failed=True)
+            return self._fenced(name, arguments, f"the arguments do not fit: {flaw}", failed=True)
         self._call.progress(f"{name} {_short(arguments)}")
         try:
-            result = await self._make(spec, source, arguments)
+            result = await self._call_tool(spec, source, arguments)
         except InputNeeded as need:
-            raise self._asked(need, name, arguments) from need
+            raise self._question(need, name, arguments) from need
         except (Stop, Unsure):
             raise
         except OutcomeUnknown as lost:
-            return self._broken(spec, arguments, str(lost))
+            return self._failed_call(spec, arguments, str(lost))
         except PlansmithError as error:
-            return self._noted(name, arguments, str(error), failed=True)
+            return self._fenced(name, arguments, str(error), failed=True)
         except TimeoutError:
-            return self._broken(spec, arguments, "it took too long")
+            return self._failed_call(spec, arguments, "it took too long")
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is its failure
-            return self._broken(spec, arguments, f"{type(error).__name__}: {error}")
+            return self._failed_call(spec, arguments, f"{type(error).__name__}: {error}")
         self.evidence.add(arguments, result)
-        return self._noted(name, arguments, result)
+        return self._fenced(name, arguments, result)
 
-    def _broken(self, spec: ToolSpec, arguments: dict[str, Json], why: str) -> str:
+    def _failed_call(self, spec: ToolSpec, arguments: dict[str, Json], why: str) -> str:
         """Ends the task after a call that may have taken effect, unless it is safe to repeat."""
         if spec.effect is not Effect.READ and not spec.idempotent:
             raise Unsure(f"it is unknown whether {spec.name} took effect: {why}")
-        return self._noted(spec.name, arguments, why, failed=True)
+        return self._fenced(spec.name, arguments, why, failed=True)
 
-    async def _make(self, spec: ToolSpec, source: ToolSource, arguments: dict[str, Json]) -> Json:
+    async def _call_tool(
+        self, spec: ToolSpec, source: ToolSource, arguments: dict[str, Json]
+    ) -> Json:
         key = content_hash([spec.name, arguments])
         if key in self._done and not spec.idempotent:
             return self._done[key]["result"]
@@ -213,13 +215,13 @@ class Toolbox:
             self._done[key] = made
         return result
 
-    def _noted(self, name: str, arguments: Json, result: Json, *, failed: bool = False) -> str:
+    def _fenced(self, name: str, arguments: Json, result: Json, *, failed: bool = False) -> str:
         self._circles.note(name, arguments, result)
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
         shown = cut_with_note(text, self._limits.result_chars)
         return fence(f"{name} failed" if failed else f"result of {name}", shown)
 
-    def _asked(self, need: InputNeeded, name: str, arguments: Json) -> InputNeeded:
+    def _question(self, need: InputNeeded, name: str, arguments: Json) -> InputNeeded:
         """Makes the tool's question, with what is needed to continue the call later."""
         state: Json = {
             "kind": _ASKED,
@@ -246,7 +248,7 @@ class Unsure(ToolFailed):
     """A call that changes something failed, and whether it took effect is unknown."""
 
 
-def _left_behind(reply: Reply | None) -> tuple[dict[str, Reply], dict[str, dict[str, Json]]]:
+def _from_reply(reply: Reply | None) -> tuple[dict[str, Reply], dict[str, dict[str, Json]]]:
     """Returns the answer for the call that asked, and the changes made before it."""
     if reply is None or not isinstance(reply.state, dict) or reply.state.get("kind") != _ASKED:
         return {}, {}

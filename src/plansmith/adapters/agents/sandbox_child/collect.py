@@ -35,20 +35,20 @@ def collect(
 ) -> Collected:
     """Collects new and changed files of a folder that nobody writes to; skips hidden ones."""
     collected = Collected()
-    room = most_bytes
+    left = most_bytes
     for name in _names(work, collected):
         try:
             name.encode()
         except UnicodeEncodeError:
             collected.leave(ascii(name), "its name is not UTF-8")
             continue
-        content = _content(work / name, name, room, collected)
+        content = _content(work / name, name, left, collected)
         if content is None or given.get(name) == content:
             continue
         if len(collected.files) >= most_files:
             collected.leave(name, f"{most_files} files are kept at most")
             continue
-        room -= len(content)
+        left -= len(content)
         collected.files.append({"path": name, "base64": base64.b64encode(content).decode()})
     if collected.left_out:
         collected.notes.append(f"{collected.left_out} more files are not kept")
@@ -84,7 +84,7 @@ def _entries(path: Path, name: str, collected: Collected) -> list[os.DirEntry[st
     return sorted(shown, key=lambda entry: entry.name)
 
 
-def _content(path: Path, name: str, room: int, collected: Collected) -> bytes | None:
+def _content(path: Path, name: str, left: int, collected: Collected) -> bytes | None:
     try:
         if stat.S_ISLNK(path.lstat().st_mode):
             collected.leave(name, "it is a link")
@@ -101,8 +101,8 @@ def _content(path: Path, name: str, room: int, collected: Collected) -> bytes | 
             collected.leave(name, "it is not a regular file")
         elif about.st_nlink > 1:
             collected.leave(name, "it is a link")
-        elif about.st_size > room:
-            collected.leave(name, f"its {about.st_size:,} bytes do not fit into {room:,} bytes")
+        elif about.st_size > left:
+            collected.leave(name, f"its {about.st_size:,} bytes do not fit into {left:,} bytes")
         else:
-            return file.read(room)
+            return file.read(left)
     return None

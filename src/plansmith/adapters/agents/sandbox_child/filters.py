@@ -60,8 +60,8 @@ def landlock_gaps(number: int) -> tuple[str, ...]:
     found: list[str] = []
     if number < 3:
         found.append("files: the code can truncate files that its user can write")
-    told = "by UDP and other protocols than TCP" if number >= 4 else "in every way"
-    found.append(f"network: the code can reach it {told}")
+    how = "by UDP and other protocols than TCP" if number >= 4 else "in every way"
+    found.append(f"network: the code can reach it {how}")
     if number < 6:
         found.append("processes: the code can signal those of its user")
     return tuple(found)
@@ -102,8 +102,8 @@ def _allow(handle: int, path: str, allowed: int) -> None:
 def _called(number: int, *arguments: object) -> int:
     done = int(_libc.syscall(ctypes.c_long(number), *arguments))
     if done < 0:
-        told = ctypes.get_errno()
-        raise OSError(told, f"the fence of Landlock: {os.strerror(told)}")
+        code = ctypes.get_errno()
+        raise OSError(code, f"the fence of Landlock: {os.strerror(code)}")
     return done
 
 
@@ -180,8 +180,8 @@ def seccomp_gap() -> str:
         return f"there is no list of system calls for {platform.machine()}"
     # Without a filter a kernel that knows filters complains of its address, any other of the mode.
     _libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, None, 0, 0)
-    told = ctypes.get_errno()
-    return "" if told == errno.EFAULT else f"the kernel refuses filters: {os.strerror(told)}"
+    code = ctypes.get_errno()
+    return "" if code == errno.EFAULT else f"the kernel refuses filters: {os.strerror(code)}"
 
 
 def refuse_calls() -> None:
@@ -189,8 +189,8 @@ def refuse_calls() -> None:
     code = b"".join(_filter(_MACHINES[platform.machine()]))
     program = _Program(len(code) // 8, code)
     if _libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0) != 0:
-        told = ctypes.get_errno()
-        raise OSError(told, f"the filter of system calls: {os.strerror(told)}")
+        number = ctypes.get_errno()
+        raise OSError(number, f"the filter of system calls: {os.strerror(number)}")
 
 
 def _filter(machine: _Machine) -> list[bytes]:

@@ -70,9 +70,9 @@ class Job:
     @classmethod
     def read(cls, line: bytes) -> Job:
         """Parses a job from its JSON line."""
-        told = json.loads(line)
-        files = {name: base64.b64decode(text) for name, text in told["files"].items()}
-        return cls(Path(told["folder"]), files, told["limits"], told["allow_weak"])
+        fields = json.loads(line)
+        files = {name: base64.b64decode(text) for name, text in fields["files"].items()}
+        return cls(Path(fields["folder"]), files, fields["limits"], fields["allow_weak"])
 
     @property
     def work(self) -> Path:
@@ -92,9 +92,9 @@ class Output:
     def add(self, data: bytes) -> None:
         """Adds a piece."""
         self._all += len(data)
-        room = self._half - len(self._head)
-        self._head += data[:room]
-        self._tail = (self._tail + data[room:])[-self._half :]
+        space = self._half - len(self._head)
+        self._head += data[:space]
+        self._tail = (self._tail + data[space:])[-self._half :]
 
     def text(self) -> str:
         """Returns the text, with a line where something is left out."""
@@ -147,11 +147,11 @@ def _guarded(job: Job, group: Group) -> dict[str, Any]:
         "files": kept.files,
         "notes": [*left, *kept.notes],
         "missing": list(walls.missing),
-        "standing": _standing(walls, group),
+        "standing": _walls_in_place(walls, group),
     }
 
 
-def _standing(walls: Walls, group: Group) -> list[str]:
+def _walls_in_place(walls: Walls, group: Group) -> list[str]:
     """Returns the names of the walls in place and of the limits that the kernel enforces."""
     landlock = not walls.stand and landlock_version()
     return [
@@ -285,10 +285,10 @@ class _Watch:
             return {"stopped": self._too_much_memory()}
         if not self._status:
             return {"stopped": "it ended the process that watched it"}
-        told: dict[str, Any] = json.loads(self._status)
-        if told.get("signal") == signal.SIGXCPU:
+        ended: dict[str, Any] = json.loads(self._status)
+        if ended.get("signal") == signal.SIGXCPU:
             return {"stopped": f"it took more than {self._limits['cpu_s']:g} s of processor time"}
-        return told
+        return ended
 
 
 def _init(job: Job, walls: Walls, group: Group, pipes: list[int]) -> NoReturn:
@@ -307,8 +307,8 @@ def _init(job: Job, walls: Walls, group: Group, pipes: list[int]) -> NoReturn:
         while ended != code:
             ended, how = os.waitpid(-1, 0)
         exit_code = os.waitstatus_to_exitcode(how)
-        told = {"signal": -exit_code} if exit_code < 0 else {"exit": exit_code}
-        os.write(status, json.dumps(told).encode())
+        report = {"signal": -exit_code} if exit_code < 0 else {"exit": exit_code}
+        os.write(status, json.dumps(report).encode())
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is told, and nothing runs
         os.write(status, json.dumps({"broken": f"{type(error).__name__}: {error}"}).encode())
     finally:

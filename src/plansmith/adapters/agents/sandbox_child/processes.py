@@ -250,5 +250,5 @@ def _share(pid: int) -> int:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
         return _resident(pid)
-    told = next((line for line in lines if line.startswith("Pss:")), "")
-    return int(told.split()[1]) * 1024 if told else _resident(pid)
+    share = next((line for line in lines if line.startswith("Pss:")), "")
+    return int(share.split()[1]) * 1024 if share else _resident(pid)

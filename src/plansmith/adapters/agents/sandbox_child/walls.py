@@ -83,8 +83,8 @@ def enter(work: Path, *, disk_bytes: int, disk_files: int) -> Walls:
     missing = _forbid_more_spaces()
     try:
         _mount("none", "/", "", _MS_REC | _MS_PRIVATE)
-        room = f"size={disk_bytes},nr_inodes={disk_files},mode=0700,uid={box_uid},gid={box_gid}"
-        _mount("tmpfs", str(work), "tmpfs", _MS_NOSUID | _MS_NODEV, room)
+        options = f"size={disk_bytes},nr_inodes={disk_files},mode=0700,uid={box_uid},gid={box_gid}"
+        _mount("tmpfs", str(work), "tmpfs", _MS_NOSUID | _MS_NODEV, options)
     except OSError as error:
         raise NoWalls(str(error)) from None
     return Walls(stand=True, uid=box_uid, gid=box_gid, missing=missing)
@@ -162,8 +162,8 @@ def _forbid_more_spaces() -> tuple[str, ...]:
     try:
         Path("/proc/sys/user/max_user_namespaces").write_text("0")
     except OSError as error:
-        told = error.strerror or "unknown"
-        return (f"further namespaces cannot be forbidden ({told}): memory can be hidden in them",)
+        reason = error.strerror or "unknown"
+        return (f"further namespaces cannot be forbidden ({reason}): memory can be hidden in them",)
     return ()
 
 

@@ -46,7 +46,7 @@ class DraftTask:
         return cls(brief.request, tools, brief.known, remark, brief.now, brief.feedback)
 
     @property
-    def told(self) -> str:
+    def request_text(self) -> str:
         """Returns everything that the person said; not the model's answers or the time."""
         return f"{self.request}\n{self.changes}" if self.changes else self.request
 

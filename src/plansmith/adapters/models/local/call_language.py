@@ -176,8 +176,8 @@ def calls_grammar(request: str, tools: Sequence[Offered]) -> str:
 
 
 def _tool_call(book: GrammarBook, tool: Offered, earlier: str, *, found: bool) -> str:
-    hole = book.rule(_hole(earlier))
-    rows = book.rule(f'"\\"" {_result(earlier)} "\\""') if earlier and found else hole
+    placeholder = book.rule(_placeholder(earlier))
+    rows = book.rule(f'"\\"" {_result(earlier)} "\\""') if earlier and found else placeholder
     fields: dict[str, str] = {}
     for name, schema in tool.fields.items():
         if is_rows(schema):
@@ -185,7 +185,7 @@ def _tool_call(book: GrammarBook, tool: Offered, earlier: str, *, found: bool) -
             continue
         value = book.within(tool.inputs, schema)
         # A plain text can be a hole as it is.
-        fields[name] = value if value == "string" else book.rule(f"{value} | {hole}")
+        fields[name] = value if value == "string" else book.rule(f"{value} | {placeholder}")
     args = book.record(fields, tool.required) if fields else '"{" "}"'
     name = literal(json.dumps(tool.name, ensure_ascii=False))
     return f'"{{\\"tool\\":" ws {name} "," ws "\\"args\\":" ws {args} "}}"'
@@ -213,7 +213,7 @@ def _gives_rows(tool: Offered) -> bool:
     return any(is_rows(each) for each in (tool.gives, *fields.values()))
 
 
-def _hole(earlier: str) -> str:
+def _placeholder(earlier: str) -> str:
     """Returns what may replace any value: a question, or the result of an earlier call."""
     result = f" | {_result(earlier)}" if earlier else ""
     return f'"\\"" ("?"{result}) "\\""'

@@ -67,8 +67,8 @@ def plan_of_calls(
         }
         steps.append(_step(name, tool, inputs, each))
     asked = escape_text(" ".join(request.split()))
-    told = "\n".join([asked, *(f"{{{{{name}}}}}" for name in ids)])
-    return {"goal": request, "steps": [*steps, _reply("answer", told, "results")]}
+    instruction = "\n".join([asked, *(f"{{{{{name}}}}}" for name in ids)])
+    return {"goal": request, "steps": [*steps, _reply("answer", instruction, "results")]}
 
 
 def _reply(name: str, instruction: str, style: ReplyStyle) -> dict[str, Json]:

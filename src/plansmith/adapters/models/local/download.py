@@ -183,29 +183,29 @@ def is_offline(environment: Mapping[str, str] | None = None) -> bool:
 
 def pull_local(
     model: KnownModel,
-    shelf: ModelFolder,
+    models: ModelFolder,
     *,
     given: Path | None = None,
     tell: Tell = lambda _: None,
 ) -> Path | None:
     """Gets the model without network: our folder, a given file, or another program's."""
-    if given is None and shelf.is_right(model):
-        return shelf.path(model)
-    with _alone(shelf):
+    if given is None and models.is_right(model):
+        return models.path(model)
+    with _locked(models):
         if given is not None:
             _check_given(model, given)
-            return _take_over(model, shelf, given, tell)
+            return _take_over(model, models, given, tell)
         found = find_in_caches(model)
         if found is None:
             return None
         program, path = found
         tell(f"{model.name} is already here, downloaded by {program}")
-        return _take_over(model, shelf, path, tell)
+        return _take_over(model, models, path, tell)
 
 
 def pull_remote(
     model: KnownModel,
-    shelf: ModelFolder,
+    models: ModelFolder,
     *,
     tell: Tell = lambda _: None,
     progress: Progress = lambda _, __: None,
@@ -214,28 +214,28 @@ def pull_remote(
     if is_offline():
         hint = "unset PLANSMITH_OFFLINE, or name a file with --from"
         raise Refused(f"{model.name} is not on this machine, and nothing may be fetched", hint=hint)
-    with _alone(shelf):
+    with _locked(models):
         failures: list[str] = []
         for source, fetch in _FETCHERS.items():
             if source == "publisher" and not model.url:
                 continue
-            _check_room(model, shelf)
+            _check_space(model, models)
             tell(f"fetching {model.name} from the {source}")
             try:
-                fetch(model, shelf.part(model), progress)
-                return _finish(model, shelf)
+                fetch(model, models.part(model), progress)
+                return _finish(model, models)
             except FetchFailed as failure:
                 failures.append(str(failure))
                 tell(f"failed: {failure}")
             except OSError as error:
-                raise _no_room(model, error) from None
+                raise _write_failure(model, error) from None
     hint = "download the file yourself and give it with --from"
     raise Refused(f"{model.name} could not be downloaded: {'; '.join(failures)}", hint=hint)
 
 
-def _finish(model: KnownModel, shelf: ModelFolder) -> Path:
+def _finish(model: KnownModel, models: ModelFolder) -> Path:
     """Checks the hash of the downloaded file and renames it; deletes it if it is wrong."""
-    part, path = shelf.part(model), shelf.path(model)
+    part, path = models.part(model), models.path(model)
     if part.stat().st_size < model.size:
         raise FetchFailed("the download stopped before its end")
     found = digest_of(part)
@@ -243,7 +243,7 @@ def _finish(model: KnownModel, shelf: ModelFolder) -> Path:
         part.unlink()
         raise FetchFailed(f"the file has the wrong hash {found[:12]}… and was deleted")
     part.replace(path)
-    shelf.remember(model)
+    models.remember(model)
     return path
 
 
@@ -255,49 +255,49 @@ def _check_given(model: KnownModel, given: Path) -> None:
         raise Refused(f"{given} is not {model.name}: its content is different", hint=hint)
 
 
-def _take_over(model: KnownModel, shelf: ModelFolder, source: Path, tell: Tell) -> Path:
+def _take_over(model: KnownModel, models: ModelFolder, source: Path, tell: Tell) -> Path:
     """Links the file into our folder if the disk allows it, else copies it."""
-    path, part = shelf.path(model), shelf.part(model)
+    path, part = models.path(model), models.part(model)
     if path.exists() and path.samefile(source):
-        shelf.remember(model)
+        models.remember(model)
         return path
     part.unlink(missing_ok=True)
     try:
         os.link(source, part)
     except OSError:
-        _check_room(model, shelf)
+        _check_space(model, models)
         tell(f"copying {model.size / 1e9:.2f} GB")
         shutil.copyfile(source, part)
     part.replace(path)
-    shelf.remember(model)
+    models.remember(model)
     return path
 
 
-def _check_room(model: KnownModel, shelf: ModelFolder) -> None:
-    part = shelf.part(model)
+def _check_space(model: KnownModel, models: ModelFolder) -> None:
+    part = models.part(model)
     need = model.size - (part.stat().st_size if part.exists() else 0) + model.pieces.size
-    free = shutil.disk_usage(shelf.folder).free
+    free = shutil.disk_usage(models.folder).free
     if free < need + _MARGIN:
         short = f"{(need + _MARGIN) / 1e9:.2f} GB are needed and {free / 1e9:.2f} GB are free"
         hint = "free some space, or name another folder with PLANSMITH_MODELS"
-        raise Refused(f"{shelf.folder} has too little space for {model.name}: {short}", hint=hint)
+        raise Refused(f"{models.folder} has too little space for {model.name}: {short}", hint=hint)
 
 
-def _no_room(model: KnownModel, error: OSError) -> Refused:
+def _write_failure(model: KnownModel, error: OSError) -> Refused:
     hint = "free some space, or name another folder with PLANSMITH_MODELS; the next try continues"
     return Refused(f"{model.name} could not be written: {error.strerror or error}", hint=hint)
 
 
 @contextmanager
-def _alone(shelf: ModelFolder) -> Generator[None]:
+def _locked(models: ModelFolder) -> Generator[None]:
     """Locks the folder against other processes; a crash releases the lock."""
     try:
-        shelf.folder.mkdir(parents=True, exist_ok=True)
+        models.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         hint = "name another folder with PLANSMITH_MODELS"
-        raise Refused(f"cannot make {shelf.folder}: {error.strerror}", hint=hint) from None
+        raise Refused(f"cannot make {models.folder}: {error.strerror}", hint=hint) from None
     # A database lock works on every system and ends with the process that holds it.
-    with closing(sqlite3.connect(shelf.folder / "lock.sqlite3", timeout=0)) as lock:
+    with closing(sqlite3.connect(models.folder / "lock.sqlite3", timeout=0)) as lock:
         try:
             lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError:

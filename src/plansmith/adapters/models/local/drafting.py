@@ -18,7 +18,7 @@ from plansmith.adapters.models.local.call_language import (
     reply_grammar,
 )
 from plansmith.adapters.models.local.calls_to_plan import plan_of_calls, plan_of_reply
-from plansmith.adapters.models.local.grounding import ASK, grounded, untold_values
+from plansmith.adapters.models.local.grounding import ASK, grounded, values_not_in
 from plansmith.adapters.models.local.model import LocalModel
 from plansmith.adapters.models.local.signatures import Offered, easiest, unknown_names
 from plansmith.adapters.models.local.wording import (
@@ -26,7 +26,7 @@ from plansmith.adapters.models.local.wording import (
     check_wording,
     lead,
     phrase_messages,
-    told_in,
+    source_text,
     worded,
 )
 from plansmith.adapters.models.tokens import count_prompt_tokens
@@ -111,8 +111,8 @@ class DraftingModel:
 
     async def _triage(self) -> AsyncIterator[Delta]:
         """Always decides to plan: the later check knows the tools and costs nothing."""
-        said = {"decision": "plan", "reason": "the gate decides when the tools are known"}
-        yield TextDelta(json.dumps(said | {"query": "", "answer": ""}))
+        decision = {"decision": "plan", "reason": "the gate decides when the tools are known"}
+        yield TextDelta(json.dumps(decision | {"query": "", "answer": ""}))
         yield ModelDone(Usage(), self.name)
 
     async def _draft(self, task: DraftTask) -> AsyncIterator[Delta]:
@@ -127,7 +127,7 @@ class DraftingModel:
         replies = likely or not task.tools
         text = ""
         for _ in range(_DRAFTS):
-            grammar = reply_grammar() if replies else calls_grammar(task.told, task.tools)
+            grammar = reply_grammar() if replies else calls_grammar(task.request_text, task.tools)
             text = ""
             drafted = self._model.constrained(Prompt(messages), grammar=grammar)
             async with aclosing(drafted) as pieces:
@@ -181,7 +181,7 @@ class DraftingModel:
                     text += delta.text
                     yield TextDelta("")
                 else:
-                    check_wording(text, told_in(prompt))
+                    check_wording(text, source_text(prompt))
                     yield TextDelta(text)
                     yield delta
 
@@ -214,13 +214,13 @@ def draft_flaw(text: str, task: DraftTask) -> str:
 
 def _query_flaws(query: str, task: DraftTask) -> list[str]:
     names = [f"there is no {name}" for name in unknown_names(query, task.tables)]
-    values = untold_values(query, task.told)
+    values = values_not_in(query, task.request_text)
     return [*names, *(f"the request does not say {value}: leave it out" for value in values)]
 
 
 def _calls(text: str, task: DraftTask) -> list[dict[str, Any]]:
     tools = {tool.name: tool for tool in task.tools}
-    return grounded(json.loads(text)["calls"], tools, task.told, task.context)
+    return grounded(json.loads(text)["calls"], tools, task.request_text, task.context)
 
 
 def _plan(text: str, task: DraftTask) -> dict[str, Json]:

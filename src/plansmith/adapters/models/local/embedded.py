@@ -25,13 +25,13 @@ def embedded_model(
     name: str = "", *, context: int = CONTEXT, folder: Path | None = None
 ) -> ChatModel:
     """Returns the model of a name; loads and checks nothing before its first call."""
-    shelf = ModelFolder(folder)
-    wished = name or shelf.chosen or DEFAULT
+    models = ModelFolder(folder)
+    wished = name or models.chosen or DEFAULT
 
     def engine() -> Engine:
-        path, known = weights_path(wished, shelf)
-        room = min(context, known.context) if known else context
-        return shared_engine(path, room, shelf.states)
+        path, known = weights_path(wished, models)
+        tokens = min(context, known.context) if known else context
+        return shared_engine(path, tokens, models.states)
 
     model = LocalModel(engine, name=f"local:{wished}")
     return DraftingModel(model) if _style(wished) is DraftStyle.CALLS else model

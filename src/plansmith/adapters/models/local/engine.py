@@ -71,10 +71,10 @@ class Slot:
         self._address = address
         self._key = key
 
-    def act(self, deed: str, file: str) -> bool:
+    def act(self, action: str, file: str) -> bool:
         """Saves or restores a state; returns whether it worked."""
         asked = urllib.request.Request(  # noqa: S310 - the address is that of our own runtime
-            f"{self._address}/slots/0?action={deed}",
+            f"{self._address}/slots/0?action={action}",
             data=json.dumps({"filename": file}).encode(),
             headers={"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"},
         )
@@ -90,7 +90,7 @@ def _mark(state: Path) -> Path:
     return state.with_suffix(".sha256")
 
 
-Hear = Callable[[dict[str, Any]], bool]
+OnPiece = Callable[[dict[str, Any]], bool]
 
 _BATCH: Final = 256  # tokens between two chances to stop while a prompt is read
 _CACHE_MIB: Final = 512  # prompts whose state is kept, so that they are not read again
@@ -118,43 +118,43 @@ class Engine:
     """Loads the model file at the first call; runs one call after another."""
 
     def __init__(
-        self, path: Path, *, context: int, threads: int, warmth: PromptCache | None = None
+        self, path: Path, *, context: int, threads: int, cache: PromptCache | None = None
     ) -> None:
         self.path = path
         self.context = context
         self._threads = threads
-        self._warmth = warmth
+        self._cache = cache
         self._key = secrets.token_hex(32)
         self._primed: set[str] = set()
         self._server: Any = None
-        self._line = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-model")
+        self._queue = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-model")
 
     @property
     def is_loaded(self) -> bool:
         """Whether the weights are in memory."""
         return self._server is not None
 
-    def submit(self, body: Mapping[str, Any], hear: Hear) -> Future[None]:
+    def submit(self, body: Mapping[str, Any], on_piece: OnPiece) -> Future[None]:
         """Queues a call; `hear` gets each piece in the engine's thread, returns True to stop."""
-        return self._line.submit(self._answer, dict(body), hear)
+        return self._queue.submit(self._answer, dict(body), on_piece)
 
     def prime(self, body: Mapping[str, Any]) -> Future[None]:
         """Queues reading the start of later prompts, from the cache if it is there."""
-        return self._line.submit(self._prime, dict(body))
+        return self._queue.submit(self._prime, dict(body))
 
     def close(self) -> None:
         """Frees the memory once the queue is empty; a later call loads again."""
-        self._line.submit(self._unload).result()
+        self._queue.submit(self._unload).result()
 
     def _prime(self, body: dict[str, Any]) -> None:
-        if self._warmth is None:
+        if self._cache is None:
             return
         self._ready()
-        name = self._warmth.name(self.path, _library().__version__, body)
+        name = self._cache.name(self.path, _library().__version__, body)
         slot = Slot(str(self._server.listening_address), self._key)
-        if name not in self._primed and not self._warmth.restore(name, slot):
+        if name not in self._primed and not self._cache.restore(name, slot):
             self._server.handle_chat_completions({**body, "max_tokens": 1, "stream": False})
-            self._warmth.keep(name, slot)
+            self._cache.keep(name, slot)
         self._primed.add(name)
 
     def _ready(self) -> None:
@@ -162,12 +162,12 @@ class Engine:
             self._primed.clear()
             self._server = self._load()
 
-    def _answer(self, body: dict[str, Any], hear: Hear) -> None:
+    def _answer(self, body: dict[str, Any], on_piece: OnPiece) -> None:
         self._ready()
-        heard = _Heard(hear)
-        self._server.handle_chat_completions(body, heard)
-        if heard.failure is not None:
-            raise heard.failure
+        handler = _PieceHandler(on_piece)
+        self._server.handle_chat_completions(body, handler)
+        if handler.failure is not None:
+            raise handler.failure
 
     def _unload(self) -> None:
         self._server = None
@@ -186,9 +186,9 @@ class Engine:
         for cores in (params.cpuparams, params.cpuparams_batch):
             cores.n_threads = self._threads
         _shut_off(params, self._key)
-        if self._warmth is not None:
-            self._warmth.folder.mkdir(parents=True, exist_ok=True)
-            params.slot_save_path = f"{self._warmth.folder}{os.sep}"
+        if self._cache is not None:
+            self._cache.folder.mkdir(parents=True, exist_ok=True)
+            params.slot_save_path = f"{self._cache.folder}{os.sep}"
         try:
             return library.Server(params)
         except RuntimeError:
@@ -196,16 +196,16 @@ class Engine:
             raise ModelFailed(f"{self.path} cannot be loaded as a model", hint=hint) from None
 
 
-class _Heard:
+class _PieceHandler:
     """Passes pieces on and keeps an error, which the library would swallow."""
 
-    def __init__(self, hear: Hear) -> None:
-        self._hear = hear
+    def __init__(self, on_piece: OnPiece) -> None:
+        self._on_piece = on_piece
         self.failure: Exception | None = None
 
     def __call__(self, piece: dict[str, Any]) -> bool:
         try:
-            return self._hear(piece)
+            return self._on_piece(piece)
         except Exception as error:  # noqa: BLE001 - raised again as soon as the library is left
             self.failure = error
             return True
@@ -245,6 +245,6 @@ def shared_engine(path: Path, context: int, states: Path | None = None) -> Engin
 
 @functools.cache
 def _engine(path: Path, context: int, states: Path | None) -> Engine:
-    warmth = PromptCache(states) if states else None
+    cache = PromptCache(states) if states else None
     threads = fitting_threads(usable_cores())
-    return Engine(path, context=context, threads=threads, warmth=warmth)
+    return Engine(path, context=context, threads=threads, cache=cache)

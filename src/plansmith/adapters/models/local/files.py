@@ -242,13 +242,13 @@ def _stamp(path: Path) -> dict[str, int]:
     return {"size": status.st_size, "changed": status.st_mtime_ns}
 
 
-def weights_path(name: str, shelf: ModelFolder) -> tuple[Path, KnownModel | None]:
+def weights_path(name: str, folder: ModelFolder) -> tuple[Path, KnownModel | None]:
     """Returns the file of `local:NAME`: a path, a known model, or the chosen one."""
-    name = name or shelf.chosen
+    name = name or folder.chosen
     if name.endswith(".gguf") or "/" in name:
         path = Path(name).expanduser()
         if not path.is_file():
             raise Misconfigured(f"there is no file {path}", hint="check the path")
         return path, None
     model = known_model(name)
-    return shelf.find(model), model
+    return folder.find(model), model

@@ -109,7 +109,7 @@ def grounded(
     A required value becomes `"?"`; an optional one goes. A reference to a call that does not
     come before is no value either. A number that was told and not used fills a lone hole.
     """
-    told, asked = _Source(f"{request}\n{context}"), _Source(request)
+    known, asked = _Source(f"{request}\n{context}"), _Source(request)
     kept: list[dict[str, Any]] = []
     for place, call in enumerate(calls):
         tool = tools[str(call["tool"])]
@@ -117,18 +117,18 @@ def grounded(
         for name, value in cast("Mapping[str, Json]", call["args"]).items():
             schema = _schema(tool, name)
             # Samples in a context are no reason to compare with them.
-            source = asked if schema.get("format") == "sql" else told
+            source = asked if schema.get("format") == "sql" else known
             found = source.value(value, schema, place)
-            if not _takes_moment(name, schema) and not told.tells_moments(found):
+            if not _takes_moment(name, schema) and not known.tells_moments(found):
                 found = None
             if _PLACE.search(name) and isinstance(found, str):
-                found = asked.path(found, told)
+                found = asked.path(found, known)
             if name in tool.required:
                 args[name] = _default(tool, name) if found in (None, ASK) else found
             elif found not in (None, ASK):
                 args[name] = found
         kept.append({"tool": tool.name, "args": args})
-    _fill_lone_hole(calls, kept, tools, request)
+    _fill_single_gap(calls, kept, tools, request)
     return _without_unasked(_without_repeats(kept), tools, request)
 
 
@@ -144,7 +144,7 @@ def _without_unasked(
     return calls
 
 
-def untold_values(query: str, request: str) -> list[str]:
+def values_not_in(query: str, request: str) -> list[str]:
     """Returns the values in a query that the request does not contain."""
     source = _Source(request)
     return source.untold(source.cleaned(query))
@@ -168,7 +168,7 @@ def _schema(tool: Offered, name: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
-def _fill_lone_hole(
+def _fill_single_gap(
     drafted: Sequence[Mapping[str, Any]],
     calls: Sequence[dict[str, Any]],
     tools: Mapping[str, Offered],
@@ -182,15 +182,15 @@ def _fill_lone_hole(
         for each in _LOOSE.findall(request)
         if float(each) not in values and each not in texts
     ]
-    holes = [
+    gaps = [
         (call["args"], name)
         for draft, call in zip(drafted, calls, strict=True)
         for name, value in draft["args"].items()
         if isinstance(value, str)
         and _schema(tools[call["tool"]], name).get("type") in ("integer", "number")
     ]
-    if len(left) == 1 and len(holes) == 1:
-        args, name = holes[0]
+    if len(left) == 1 and len(gaps) == 1:
+        args, name = gaps[0]
         args[name] = int(left[0]) if left[0].is_integer() else left[0]
 
 
@@ -220,8 +220,8 @@ class _Source:
         if isinstance(value, list):
             inner = cast("Mapping[str, Any]", schema.get("items") or {})
             items = [self.value(each, inner, place) for each in value]
-            told = [each for each in items if each is not None and each != ASK]
-            return cast("Json", told) or None
+            found = [each for each in items if each is not None and each != ASK]
+            return cast("Json", found) or None
         return value if self._has_parts(value, schema, place) else None
 
     def _has_parts(self, value: dict[str, Json], schema: Mapping[str, Any], place: int) -> bool:

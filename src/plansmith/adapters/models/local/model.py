@@ -77,8 +77,8 @@ class LocalModel:
 
         As a logarithm. The prompt is kept: the answer itself need not read it again.
         """
-        said = [*messages, Message("assistant", start)]
-        body = _body(said, 1) | {"logprobs": True, "top_logprobs": _TOP}
+        asked = [*messages, Message("assistant", start)]
+        body = _body(asked, 1) | {"logprobs": True, "top_logprobs": _TOP}
         seen: list[tuple[str, float]] = []
         timings: dict[str, Any] = {}
         async with aclosing(_pieces(self._submit(body))) as pieces:
@@ -197,9 +197,9 @@ async def try_model(path: Path) -> Trial:
     try:
         await read_answer(model.constrained(Prompt(asked), grammar=_GRAMMAR))
         loaded = time.monotonic()
-        heard = await read_answer(model.constrained(Prompt(asked), grammar=_GRAMMAR))
+        answer = await read_answer(model.constrained(Prompt(asked), grammar=_GRAMMAR))
     except PlansmithError as error:
         return Trial(flaw=str(error))
     finally:
         engine.close()
-    return Trial(heard.text, round(loaded - start, 2), round(time.monotonic() - loaded, 2))
+    return Trial(answer.text, round(loaded - start, 2), round(time.monotonic() - loaded, 2))

@@ -107,7 +107,7 @@ def _bullet(value: Json, depth: int, cite: str = "") -> Iterator[str]:
         short = {key: _inline(each) or each for key, each in value.items()}
         plain = [key for key in _ordered(short) if not _holds(short[key])]
         if plain:
-            yield f"{indent}- {_told(short, plain)}{cite}"
+            yield f"{indent}- {_fields_text(short, plain)}{cite}"
         for key in (key for key in short if _holds(short[key])):
             held = value[key]
             below = depth + bool(plain)
@@ -129,11 +129,11 @@ def _inline(value: Json) -> str:
         return ""
     if any(isinstance(each, list) or (isinstance(each, dict) and "text" in each) for each in value):
         return ""
-    told = "; ".join(line[2:] for each in value for line in _bullet(each, 0))
-    return told if len(told) <= _LONGEST_INLINE else ""
+    text = "; ".join(line[2:] for each in value for line in _bullet(each, 0))
+    return text if len(text) <= _LONGEST_INLINE else ""
 
 
-def _told(value: Mapping[str, Json], keys: Sequence[str]) -> str:
+def _fields_text(value: Mapping[str, Json], keys: Sequence[str]) -> str:
     """Writes `todo.md (count: 1)` if the first field is a name; else all fields by name."""
     first, *others = keys
     rest = ", ".join(f"{key}: {_plain(value[key])}" for key in others)
@@ -278,11 +278,11 @@ def worded(task: Task, sentence: str) -> str:
     """
     if not task.request:
         return "\n\n".join(filter(None, map(facts, task.results.values())))
-    told = "\n".join([task.request, *task.results.values()])
+    source = "\n".join([task.request, *task.results.values()])
     idle = not sentence.strip() or _even(sentence).strip(".。 ") in _even(task.request)
     cited = "".join(f" [step:{step}]" for step in task.results)
     ours = sentence == lead(task)
-    wrong = idle or (not ours and (unfounded(sentence, told) or _denies(sentence, task)))
+    wrong = idle or (not ours and (unfounded(sentence, source) or _denies(sentence, task)))
     parts = [] if wrong else [f"{sentence.strip()}{cited}"]
     parts += [facts(text, f" [step:{step}]") for step, text in task.results.items()]
     return "\n\n".join(filter(None, parts))
@@ -294,17 +294,17 @@ def _denies(sentence: str, task: Task) -> bool:
     return found and bool(_NOTHING.search(sentence)) and not _NOTHING.search(task.request)
 
 
-def unfounded(text: str, told: str) -> list[str]:
+def unfounded(text: str, source: str) -> list[str]:
     """Returns the numbers, quoted names and file names of a text that are not in `told`."""
-    said = _CITED.sub("", _MARKER.sub("", text))
-    known = {number for each in _NUMBER.findall(_even(told)) for number in _ways(each)}
-    numbers = [each for each in _NUMBER.findall(_even(said)) if not _ways(each) & known]
-    plain = _even(told)
-    names = [*_QUOTED.findall(said), *_FILE.findall(said)]
+    claims = _CITED.sub("", _MARKER.sub("", text))
+    known = {number for each in _NUMBER.findall(_even(source)) for number in _ways(each)}
+    numbers = [each for each in _NUMBER.findall(_even(claims)) if not _ways(each) & known]
+    plain = _even(source)
+    names = [*_QUOTED.findall(claims), *_FILE.findall(claims)]
     return [*numbers, *(name for name in names if _even(name).strip() not in plain)]
 
 
-def told_in(prompt: Prompt) -> str:
+def source_text(prompt: Prompt) -> str:
     """Returns the texts from which an answer may take its numbers and names."""
     brief = prompt.brief
     if not isinstance(brief, ReplyBrief):
@@ -312,9 +312,9 @@ def told_in(prompt: Prompt) -> str:
     return "\n".join([brief.instruction, *map(value_text, brief.results.values())])
 
 
-def check_wording(text: str, told: str) -> None:
+def check_wording(text: str, source: str) -> None:
     """Refuses a text with facts that are not in `told`."""
-    wrong = unfounded(text, told)
+    wrong = unfounded(text, source)
     if wrong:
         shown = ", ".join(dict.fromkeys(wrong[:3]))
         raise ModelFailed(f"its text has facts that are in no result: {shown}")

@@ -19,8 +19,8 @@ from plansmith.adapters.tools.toolset import (
     ToolSet,
     fields,
     items,
+    string,
     whole,
-    words,
 )
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -46,7 +46,7 @@ COMPUTE: Final = ToolSpec(
     "ln log exp sin gcd and more, with named values from other steps.",
     input_schema=fields(
         {
-            "expression": words(
+            "expression": string(
                 "Such as (price * 3 + 4.50) * 1.25.",
                 format="arithmetic",
                 minLength=1,
@@ -76,8 +76,8 @@ CONVERT: Final = ToolSpec(
     input_schema=fields(
         {
             "value": _AMOUNT,
-            "from": words("The unit it is in, such as mile, kg, GiB, °F or m/s.", minLength=1),
-            "to": words("The unit wanted.", minLength=1),
+            "from": string("The unit it is in, such as mile, kg, GiB, °F or m/s.", minLength=1),
+            "to": string("The unit wanted.", minLength=1),
             "digits": _SHOWN,
         },
         *("value", "from", "to"),

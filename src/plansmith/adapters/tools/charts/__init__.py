@@ -21,7 +21,7 @@ from plansmith.adapters.tools.toolset import (
     items,
     known,
     noted,
-    words,
+    string,
 )
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -32,7 +32,7 @@ _KINDS: Final = ("bar", "line", "scatter", "pie", "donut")
 _MOST_BARS: Final = 300
 _MOST_SLICES: Final = 12
 _MOST_BYTES: Final = 20_000_000
-_COLUMN: Final = words("A column of the rows.", minLength=1)
+_COLUMN: Final = string("A column of the rows.", minLength=1)
 
 SPEC: Final = ToolSpec(
     name="charts.draw",
@@ -50,8 +50,8 @@ SPEC: Final = ToolSpec(
                 "anyOf": [_COLUMN, {**items(_COLUMN, most=len(COLOURS)), "minItems": 1}],
                 "description": "Column of values, or several; all numbers if left out.",
             },
-            "title": words("What is shown; the columns if left out.", minLength=1, maxLength=200),
-            "path": words("File to write, ending in .svg or .png.", minLength=1),
+            "title": string("What is shown; the columns if left out.", minLength=1, maxLength=200),
+            "path": string("File to write, ending in .svg or .png.", minLength=1),
             "overwrite": flag("Replace a file that is there."),
         },
         *("rows", "path"),
@@ -60,7 +60,7 @@ SPEC: Final = ToolSpec(
         {
             "path": TEXT,
             "bytes": {"type": "integer"},
-            "description": words("The chart in words."),
+            "description": string("The chart in words."),
             "created": {"type": "boolean"},
             "changed": {"type": "boolean"},
             "notes": NOTES,

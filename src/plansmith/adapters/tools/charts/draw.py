@@ -25,10 +25,10 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 
 def element(name: str, *children: str, **attributes: str | float) -> str:
     """Returns an SVG element; `_` in attribute names becomes `-`."""
-    said = "".join(
+    written = "".join(
         f' {key.replace("_", "-")}="{escape(_shown(value))}"' for key, value in attributes.items()
     )
-    return f"<{name}{said}>{''.join(children)}</{name}>" if children else f"<{name}{said}/>"
+    return f"<{name}{written}>{''.join(children)}</{name}>" if children else f"<{name}{written}/>"
 
 
 def plain(text: str) -> str:
@@ -250,9 +250,9 @@ def _x_axis(chart: Chart, x: Scale, left: float) -> Iterator[str]:
             yield label(number(tick), place, base + 20, **_MIDDLE, fill=SOFT, font_size=12)
         return
     every = math.ceil(len(chart.labels) / _MOST_LABELS)
-    room = (WIDTH - _RIGHT - left) / max(1, math.ceil(len(chart.labels) / every))
+    space = (WIDTH - _RIGHT - left) / max(1, math.ceil(len(chart.labels) / every))
     longest = max(len(each) for each in chart.labels)
-    tilted = longest * _LETTER > room
+    tilted = longest * _LETTER > space
     for place, text in enumerate(chart.labels):
         if place % every:
             continue
@@ -266,8 +266,8 @@ def _x_axis(chart: Chart, x: Scale, left: float) -> Iterator[str]:
 
 
 def _bars(chart: Chart, x: Scale, y: Scale) -> Iterator[str]:
-    room = (x.end - x.start) / len(chart.labels) * 0.8
-    width = room / len(chart.series)
+    space = (x.end - x.start) / len(chart.labels) * 0.8
+    width = space / len(chart.series)
     zero = y.place(0)
     for place, each in enumerate(chart.series):
         for at, value in enumerate(each.values):
@@ -277,7 +277,7 @@ def _bars(chart: Chart, x: Scale, y: Scale) -> Iterator[str]:
             yield element(
                 "rect",
                 tip(f"{chart.labels[at]}, {each.name}: {number(value)}"),
-                x=x.place(at) - room / 2 + place * width,
+                x=x.place(at) - space / 2 + place * width,
                 y=min(top, zero),
                 width=max(0.5, width - 1),
                 height=abs(zero - top),
@@ -304,8 +304,8 @@ def _points(chart: Chart, x: Scale, y: Scale) -> Iterator[str]:
         for at, value in enumerate(each.values):
             if value is not None:
                 across = x.place(chart.numeric[at] if chart.numeric else at)
-                words = tip(f"{chart.labels[at]}, {each.name}: {number(value)}")
-                yield marker(place, across, y.place(value), COLOURS[place], words)
+                text = tip(f"{chart.labels[at]}, {each.name}: {number(value)}")
+                yield marker(place, across, y.place(value), COLOURS[place], text)
 
 
 def _shares(chart: Chart) -> Iterator[str]:
@@ -328,11 +328,11 @@ def _shares(chart: Chart) -> Iterator[str]:
 
 
 def _slice(
-    x: float, y: float, radius: float, part: tuple[float, float], colour: str, words: str
+    x: float, y: float, radius: float, part: tuple[float, float], colour: str, text: str
 ) -> str:
     start, share = part
     if share > 0.999_999:
-        return element("circle", words, cx=x, cy=y, r=radius, fill=colour)
+        return element("circle", text, cx=x, cy=y, r=radius, fill=colour)
     end = start + share * 2 * math.pi
     ends = [
         f"{x + radius * math.cos(angle):.2f} {y + radius * math.sin(angle):.2f}"
@@ -340,4 +340,4 @@ def _slice(
     ]
     large = int(share > 0.5)
     path = f"M{x:.1f} {y:.1f}L{ends[0]}A{radius:.1f} {radius:.1f} 0 {large} 1 {ends[1]}Z"
-    return element("path", words, d=path, fill=colour, stroke="#FFFFFF", stroke_width=1.5)
+    return element("path", text, d=path, fill=colour, stroke="#FFFFFF", stroke_width=1.5)

@@ -26,9 +26,9 @@ from plansmith.adapters.tools.toolset import (
     fields,
     items,
     noted,
+    string,
     watched,
     whole,
-    words,
 )
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -47,14 +47,14 @@ SPEC: Final = ToolSpec(
     "text with headings, lists and links, JSON as data. Only hosts that are allowed.",
     input_schema=fields(
         {
-            "url": words("Address, beginning with http:// or https://.", minLength=1),
+            "url": string("Address, beginning with http:// or https://.", minLength=1),
             "letters": whole("Most letters of the text given.", 1, 200_000),
         },
         "url",
     ),
     output_schema=fields(
         {
-            "url": words("Where it was found in the end."),
+            "url": string("Where it was found in the end."),
             "status": {"type": "integer"},
             "type": TEXT,
             "title": TEXT,
@@ -115,7 +115,7 @@ class FetchTools(ToolSet):
         if not 200 <= answer.status < 300:
             reason = http.client.responses.get(answer.status, "")
             raise ToolFailed(f"{answer.address.host} answers {answer.status} {reason}".rstrip())
-        return self._told(answer, given.get("letters", self._limits.letters))
+        return self._result(answer, given.get("letters", self._limits.letters))
 
     def _followed(self, address: Address, job: Job) -> _Answer:
         """Returns the last answer of a chain of redirects; checks every address."""
@@ -141,7 +141,7 @@ class FetchTools(ToolSet):
             # Time-outs of sockets begin anew with every byte: this one does not.
             with watched(connection.cut, job=job, seconds=left):
                 connection.request("GET", address.target, headers=_HEADERS)
-                answer = self._heard(address, connection)
+                answer = self._read_answer(address, connection)
             connection.left()
         except TimeoutError:
             raise self._late(address) from None
@@ -151,13 +151,13 @@ class FetchTools(ToolSet):
         except (OSError, http.client.HTTPException, ValueError) as error:
             if time.monotonic() >= end:
                 raise self._late(address) from None
-            said = clip(str(error)) or type(error).__name__
-            raise ToolBusy(f"{address.host} sent an invalid answer: {said}") from None
+            why = clip(str(error)) or type(error).__name__
+            raise ToolBusy(f"{address.host} sent an invalid answer: {why}") from None
         finally:
             connection.close()
         return answer
 
-    def _heard(self, address: Address, connection: http.client.HTTPConnection) -> _Answer:
+    def _read_answer(self, address: Address, connection: http.client.HTTPConnection) -> _Answer:
         found = connection.getresponse()
         if found.status // 100 != 2:
             return _Answer(address, found.status, found.headers, b"", complete=True)
@@ -171,7 +171,7 @@ class FetchTools(ToolSet):
     def _late(self, address: Address) -> ToolBusy:
         return ToolBusy(f"{address.host} took longer than {self._limits.seconds:g} s")
 
-    def _told(self, answer: _Answer, letters: int) -> Json:
+    def _result(self, answer: _Answer, letters: int) -> Json:
         kind = answer.headers.get_content_type().lower()
         if not (kind.startswith("text/") or any(word in kind for word in _TEXTS)):
             hint = "only text, HTML, JSON and XML are fetched"
@@ -197,9 +197,9 @@ class FetchTools(ToolSet):
         if page.title:
             result["title"] = page.title[:500]
         if page.links:
-            some = {url: words for words, url in reversed(page.links[:_MOST_LINKS])}
+            some = {url: label for label, url in reversed(page.links[:_MOST_LINKS])}
             listed = reversed(some.items())
-            result["links"] = [{"text": words[:200], "url": url} for url, words in listed]
+            result["links"] = [{"text": label[:200], "url": url} for url, label in listed]
         if "json" in kind and answer.complete:
             result |= _data(text, notes)
         return noted(result, notes)

@@ -57,11 +57,11 @@ def text_of(body: bytes, charset: str, *, html: bool) -> tuple[str, str, list[st
     """Decodes a body; returns the text, its charset, and notes on guesses."""
     notes: list[str] = []
     marked = next((name for mark, name in _BOMS if body.startswith(mark)), "")
-    said = [marked, charset]
+    charsets = [marked, charset]
     if html:
         meta = _META.search(body[:4096])
-        said.append(meta[1].decode("ascii", "replace") if meta else "")
-    for name in filter(None, said):
+        charsets.append(meta[1].decode("ascii", "replace") if meta else "")
+    for name in filter(None, charsets):
         known = _codec(name)
         if known is None:
             notes.append(f"the charset {name[:40]!r} is not known")
@@ -229,11 +229,11 @@ class _Reader(HTMLParser):
     def _close_link(self) -> None:
         target, start = self._link or ("", 0)
         self._link = None
-        words = " ".join("".join(self._out[start:]).split())
-        if words:
+        text = " ".join("".join(self._out[start:]).split())
+        if text:
             # Within the text, so that the links are where they were.
-            self._out[start:] = [f"[{words}]({target})"]
-            self.page.links.append((words, target))
+            self._out[start:] = [f"[{text}]({target})"]
+            self.page.links.append((text, target))
 
     def handle_data(self, data: str) -> None:
         """Handles text."""

@@ -40,7 +40,7 @@ Ask = Callable[[ElicitRequestParams], Awaitable[ElicitResult | ErrorData]]
 _REPLY: Final[TypeAdapter[Any]] = TypeAdapter(CallToolResult | InputRequiredResult)
 _MOST_PAGES: Final = 200
 _MOST_NAMED: Final = 5
-_MOST_WORDS: Final = 400
+_MOST_OUTPUT: Final = 400
 
 # What a server sends must not reach the terminal by way of the library's log.
 for _name in ("mcp", "client"):
@@ -64,7 +64,7 @@ class Connection:
     ) -> None:
         self._target, self._limits, self._mode = target, limits, mode
         self._ask, self._changed = ask, changed
-        self._words = ServerOutput(limits.stderr_bytes)
+        self._output = ServerOutput(limits.stderr_bytes)
         self._tap = Tap(
             most_requests=limits.requests,
             most_tools=limits.tools,
@@ -91,7 +91,7 @@ class Connection:
     @property
     def fault(self) -> str:
         """What the server did to end the connection; empty if nothing."""
-        return self._words.fault
+        return self._output.fault
 
     @property
     def protocol(self) -> str:
@@ -154,8 +154,8 @@ class Connection:
 
     def last_words(self) -> str:
         """Returns the server's last output outside the protocol, for an error message."""
-        said = safe(self._target.hush(self._words.last))
-        return f"; it said: {clip(said[-_MOST_WORDS:], _MOST_WORDS)}" if said else ""
+        text = safe(self._target.hush(self._output.last))
+        return f"; it said: {clip(text[-_MOST_OUTPUT:], _MOST_OUTPUT)}" if text else ""
 
     def _used(self) -> Client:
         if self._client is None:
@@ -183,7 +183,7 @@ class Connection:
         transport: AbstractAsyncContextManager[Any] = (
             web_transport(self._target, limits=self._limits)
             if self._target.url
-            else stdio_transport(self._target, limits=self._limits, words=self._words)
+            else stdio_transport(self._target, limits=self._limits, output=self._output)
         )
         return Client(
             cast("Any", tapped(transport, self._tap)),
@@ -191,7 +191,7 @@ class Connection:
             cache=None,
             client_info=Implementation(name="plansmith", version=version("plansmith")),
             elicitation_callback=self._elicit,
-            message_handler=self._hear,
+            message_handler=self._on_message,
         )
 
     async def _until_over(self, client: Client) -> None:
@@ -222,17 +222,17 @@ class Connection:
         del context
         return await self._ask(params)
 
-    async def _hear(self, message: object) -> None:
+    async def _on_message(self, message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._changed()
 
     def _has_ended(self, why: str) -> None:
-        self._words.fault = self._words.fault or why
+        self._output.fault = self._output.fault or why
         self._stop.set()
 
     def _as_failure(self, error: Exception) -> ToolFailed:
-        if self._words.fault:
-            return ToolFailed(self._words.fault)
+        if self._output.fault:
+            return ToolFailed(self._output.fault)
         cause = next(_leaves(error))
         why = f"{self._target.hush(safe(str(cause)))}{self.last_words()}"
         if isinstance(cause, (FileNotFoundError, PermissionError)):

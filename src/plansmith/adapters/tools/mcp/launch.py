@@ -88,9 +88,9 @@ def launch_lines(name: str, definition: Mapping[str, Json]) -> Iterator[str]:
         yield from _open_wire(str(definition["url"]))
     else:
         command, args = str(definition["command"]), definition["args"]
-        words = [command, *map(str, args if isinstance(args, list) else [])]
+        started = [command, *map(str, args if isinstance(args, list) else [])]
         yield f"MCP server {safe(name)}, started with the command"
-        yield f"    {safe(shlex.join(words))}"
+        yield f"    {safe(shlex.join(started))}"
         yield f"    that is {safe(shutil.which(command) or 'not found on this machine')}"
         yield f"    in {safe(str(definition['cwd']) or 'the folder Plansmith runs in')}"
         yield from _values("environment", definition["env"])
@@ -102,8 +102,8 @@ def launch_lines(name: str, definition: Mapping[str, Json]) -> Iterator[str]:
     trusted = "believed" if definition["trusted"] else "ignored: every tool counts as a write"
     yield f"    Its hints about its own tools are {trusted}."
     tools = definition["tools"]
-    for tool, said in tools.items() if isinstance(tools, dict) else ():
-        yield f"    You say of {safe(tool)}: {safe(str(said))}"
+    for tool, chosen in tools.items() if isinstance(tools, dict) else ():
+        yield f"    You say of {safe(tool)}: {safe(str(chosen))}"
 
 
 def _values(title: str, values: Json) -> Iterator[str]:

@@ -111,17 +111,17 @@ def _listed(server: str, settings: ServerSettings, raw: Json) -> Listed | str:
         return "its arguments are not an object"
     if output is not None and not isinstance(output, dict):
         return "its output schema is not a schema"
-    said = settings.tools.get(wire, ToolSettings())
-    if not said.enabled:
+    own = settings.tools.get(wire, ToolSettings())
+    if not own.enabled:
         return "your settings have it disabled"
     spec = ToolSpec(
         name=name,
         description=_description(raw),
         input_schema=schema,
         output_schema=output if output is not None and _is_usable(output) else None,
-        timeout_s=said.timeout_s or settings.limits.call_s,
-        search=said.search,
-        **_effects(raw, said, trusted=settings.trusted),
+        timeout_s=own.timeout_s or settings.limits.call_s,
+        search=own.search,
+        **_effects(raw, own, trusted=settings.trusted),
     )
     return Listed(wire, raw, spec)
 
@@ -131,7 +131,7 @@ def _description(raw: Mapping[str, Json]) -> str:
     return str(description or title or "")
 
 
-def _effects(raw: Mapping[str, Json], said: ToolSettings, *, trusted: bool) -> dict[str, Any]:
+def _effects(raw: Mapping[str, Json], own: ToolSettings, *, trusted: bool) -> dict[str, Any]:
     """Returns the effect: as the person says, else a trusted server, else the worst."""
     hints = raw.get("annotations") if trusted else None
     hints = hints if isinstance(hints, dict) else {}
@@ -140,9 +140,9 @@ def _effects(raw: Mapping[str, Json], said: ToolSettings, *, trusted: bool) -> d
         effect = Effect.READ
     elif hints.get("destructiveHint") is True:
         effect = Effect.FINAL
-    open_world, idempotent = said.open_world, said.idempotent
+    open_world, idempotent = own.open_world, own.idempotent
     return {
-        "effect": said.effect or effect,
+        "effect": own.effect or effect,
         "open_world": hints.get("openWorldHint") is not False if open_world is None else open_world,
         "idempotent": hints.get("idempotentHint") is True if idempotent is None else idempotent,
     }
@@ -185,5 +185,5 @@ def _is_inside(key: str, link: Json) -> bool:
 
 def effect_words(spec: ToolSpec) -> str:
     """Describes the effect of a tool, for a person."""
-    words = [spec.effect.value, "open world" if spec.open_world else "closed world"]
-    return ", ".join([*words, *(["may be repeated"] if spec.idempotent else [])])
+    parts = [spec.effect.value, "open world" if spec.open_world else "closed world"]
+    return ", ".join([*parts, *(["may be repeated"] if spec.idempotent else [])])

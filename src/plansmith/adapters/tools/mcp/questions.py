@@ -42,20 +42,20 @@ def asked_of(params: ElicitRequestParams) -> Asked:
 
 def need(server: str, asked: Asked, state: Json) -> InputNeeded:
     """Makes the question to the person; quotes the server and allows to decline."""
-    words = f"{safe(server)} asks: {clip(safe(str(asked.get('message', ''))), _MOST_LETTERS)}"
+    question = f"{safe(server)} asks: {clip(safe(str(asked.get('message', ''))), _MOST_LETTERS)}"
     if asked.get("mode") == "url":
         link = str(asked.get("url", ""))
         if urlsplit(link).scheme not in ("http", "https"):
             raise ToolFailed(f"it wants to open a page with an invalid address: {clip(safe(link))}")
-        return InputNeeded(words, options=(DONE, DECLINE), state=state, link=link)
+        return InputNeeded(question, options=(DONE, DECLINE), state=state, link=link)
     schema = _schema(asked)
     if leads_outside(schema) or len(str(schema)) > _MOST_SCHEMA:
         raise ToolFailed("it asks for an answer in an unusable form")
     if not schema.get("properties"):
-        return InputNeeded(words, options=(ACCEPT, DECLINE), state=state)
+        return InputNeeded(question, options=(ACCEPT, DECLINE), state=state)
     # One who is asked may say no: then the answer is the word, and not the form.
     form = {"anyOf": [schema, {"const": DECLINE, "title": "Decline to answer"}]}
-    return InputNeeded(words, schema=form, state=state)
+    return InputNeeded(question, schema=form, state=state)
 
 
 def _schema(asked: Asked) -> dict[str, Any]:

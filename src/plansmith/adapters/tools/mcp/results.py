@@ -66,12 +66,12 @@ def is_session_end(error: MCPError) -> bool:
     return error.code == INVALID_REQUEST and error.message == _SESSION_ENDED
 
 
-def call_failure(error: MCPError, spec: ToolSpec, *, words: str) -> ToolFailed:
+def call_failure(error: MCPError, spec: ToolSpec, *, message: str) -> ToolFailed:
     """Makes the failure for an error reply or a missing reply."""
     data: Any = error.data
     about = cast("dict[str, Any]", data if isinstance(data, dict) else {})
     http = about.get("http")
-    text = clip(safe(words), _MOST_LETTERS)
+    text = clip(safe(message), _MOST_LETTERS)
     if is_session_end(error) or error.code == HEADER_MISMATCH:
         return ToolBusy(f"{spec.name} was not called: its server has ended the session")
     if error.code == CONNECTION_CLOSED:

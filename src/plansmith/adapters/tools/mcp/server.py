@@ -157,13 +157,13 @@ class McpServer:
         except ToolFailed as failure:
             raise type(failure)(f"{safe(self.name)}: {failure.message}") from None
         except MCPError as error:
-            why = self._words(connection, error.message)
+            why = self._reason(connection, error.message)
             raise ToolBusy(f"{safe(self.name)} did not list its tools: {why}") from None
         listing = read_listing(self.name, self._settings, raw)
-        told = (f"{self.name}: {note}" for note in notes)
-        return Listing(listing.tools, (*told, *listing.notes))
+        own_notes = (f"{self.name}: {note}" for note in notes)
+        return Listing(listing.tools, (*own_notes, *listing.notes))
 
-    def _words(self, connection: Connection, message: str) -> str:
+    def _reason(self, connection: Connection, message: str) -> str:
         """Returns why a call failed; quotes the last output of a server that has ended."""
         fault = connection.fault or self._target.hush(safe(message))
         return f"{fault}{connection.last_words() if connection.is_over else ''}"
@@ -175,8 +175,8 @@ class McpServer:
         except ToolFailed as failure:
             if listed.spec.name in failure.message:
                 raise
-            words = f"{listed.spec.name}: {failure.message}"
-            raise type(failure)(words, hint=failure.hint) from None
+            message = f"{listed.spec.name}: {failure.message}"
+            raise type(failure)(message, hint=failure.hint) from None
 
     async def _made(self, listed: Listed, arguments: Mapping[str, Json], call: Call) -> Json:
         request = Request(listed, dict(arguments), call)
@@ -195,7 +195,7 @@ class McpServer:
             connection.call(
                 request.listed.wire,
                 request.arguments,
-                progress=self._teller(exchange),
+                progress=self._progress_reporter(exchange),
                 responses=request.responses,
                 state=request.state,
             )
@@ -264,7 +264,7 @@ class McpServer:
             await connection.close()
         self._forget_listing()
         failure = call_failure(
-            error, request.listed.spec, words=self._words(connection, str(error))
+            error, request.listed.spec, message=self._reason(connection, str(error))
         )
         if not connection.fault:
             return failure
@@ -319,17 +319,17 @@ class McpServer:
         again = replace(request, state=result.request_state, responses=None, rounds=rounds)
         return await self._begin(again)
 
-    def _teller(self, exchange: Exchange) -> ProgressFnT:
-        told = 0
+    def _progress_reporter(self, exchange: Exchange) -> ProgressFnT:
+        count = 0
 
-        async def tell(progress: float, total: float | None, message: str | None) -> None:
-            nonlocal told
-            told += 1
-            if told > self._limits.progress:
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            nonlocal count
+            count += 1
+            if count > self._limits.progress:
                 return
             share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
             text = clip(safe(self._target.hush(message)), _MOST_PROGRESS) if message else share
-            last = " (what follows is not shown)" if told == self._limits.progress else ""
+            last = " (what follows is not shown)" if count == self._limits.progress else ""
             exchange.progress(f"{text}{last}")
 
-        return tell
+        return report

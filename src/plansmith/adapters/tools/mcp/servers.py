@@ -127,11 +127,11 @@ class McpServers:
         self._settings = dict(servers)
         self._approvals = approvals
         self._environment = os.environ if environment is None else environment
-        self._tell, self._now = tell, now
+        self._report, self._now = tell, now
         self._servers: dict[str, McpServer] = {}
         self._listings: dict[str, Listing] = {}
         self._failures: dict[str, str] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -268,12 +268,12 @@ class McpServers:
             self._say(safe(note))
 
     def _say(self, text: str) -> None:
-        if text in self._told:
+        if text in self._reported:
             return
-        if len(self._told) >= _MOST_REMEMBERED:
-            self._told.clear()
-        self._told.add(text)
-        self._tell(text)
+        if len(self._reported) >= _MOST_REMEMBERED:
+            self._reported.clear()
+        self._reported.add(text)
+        self._report(text)
 
     def _is_launch_approved(self, name: str) -> bool:
         definition = launch_definition(self._settings[name], self._environment)

@@ -85,7 +85,7 @@ class Lines:
 
 @asynccontextmanager
 async def stdio_transport(
-    target: Target, *, limits: ServerLimits, words: ServerOutput
+    target: Target, *, limits: ServerLimits, output: ServerOutput
 ) -> AsyncGenerator[Streams]:
     """Starts the command in its own process group, and ends the group in any case."""
     process = await asyncio.create_subprocess_exec(
@@ -102,9 +102,9 @@ async def stdio_transport(
     write, from_session = anyio.create_memory_object_stream[SessionMessage](0)
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(_listen, process, to_session, limits, words)
+            group.start_soon(_listen, process, to_session, limits, output)
             group.start_soon(_speak, process, from_session)
-            group.start_soon(_overhear, process, words)
+            group.start_soon(_read_stderr, process, output)
             try:
                 yield read, write
             finally:
@@ -120,7 +120,7 @@ async def _listen(
     process: asyncio.subprocess.Process,
     session: Incoming,
     limits: ServerLimits,
-    words: ServerOutput,
+    server_output: ServerOutput,
 ) -> None:
     """Passes on every message of the server until its output ends."""
     output = process.stdout
@@ -134,9 +134,11 @@ async def _listen(
                         if message is not None:
                             await session.send(message)
                         else:
-                            words.hear(line[:_CHUNK] + b"\n")
+                            server_output.hear(line[:_CHUNK] + b"\n")
                 except TooLong:
-                    words.fault = f"it sent a message of more than {limits.message_bytes:,} bytes"
+                    server_output.fault = (
+                        f"it sent a message of more than {limits.message_bytes:,} bytes"
+                    )
                     return
 
 
@@ -164,9 +166,9 @@ async def _speak(
                 await process.stdin.drain()
 
 
-async def _overhear(process: asyncio.subprocess.Process, words: ServerOutput) -> None:
+async def _read_stderr(process: asyncio.subprocess.Process, output: ServerOutput) -> None:
     while process.stderr is not None and (data := await process.stderr.read(_CHUNK)):
-        words.hear(data)
+        output.hear(data)
 
 
 async def end(process: asyncio.subprocess.Process, patience_s: float) -> None:
@@ -253,8 +255,8 @@ class BoundedClient(httpx2.AsyncClient):
             response.stream = _Bounded(stream, self._most)
         if _is_plain_failure(request, response.status_code, kind):
             await response.aclose()
-            words = f"HTTP {response.status_code} {_phrase(response.status_code)}".strip()
-            return _failure(request, response.status_code, words, sent=True)
+            text = f"HTTP {response.status_code} {_phrase(response.status_code)}".strip()
+            return _failure(request, response.status_code, text, sent=True)
         return response
 
 

@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol, cast
 from urllib.parse import quote, unquote, urlsplit
 
 from plansmith.adapters.context.schema import Column, ForeignKey, Table, read_schema
-from plansmith.adapters.tools.sql.guard import exact_aggregates, guard, said, select
+from plansmith.adapters.tools.sql.guard import converting_errors, exact_aggregates, guard, select
 from plansmith.adapters.tools.sql.postgres import PostgresEngine
-from plansmith.adapters.tools.sql.rows import Found, Parameters, RowLimits, shortened, told
+from plansmith.adapters.tools.sql.rows import Found, Parameters, RowLimits, as_result, shortened
 from plansmith.adapters.tools.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith.adapters.tools.toolset import Job, watched
 from plansmith.errors import Misconfigured, PlansmithError, ToolBusy, ToolFailed
@@ -57,7 +57,7 @@ class SqliteEngine:
         if not self._path.is_file():
             raise ToolFailed(f"there is no database {self._path.name}", hint="check its path")
         address = f"file:{quote(str(self._path.resolve()))}?mode={mode}"
-        with said(self._limits, writing=mode == "rw"):
+        with converting_errors(self._limits, writing=mode == "rw"):
             database = sqlite3.connect(address, uri=True, timeout=2.0, check_same_thread=False)
             try:
                 database.execute(f"PRAGMA query_only = {'ON' if mode == 'ro' else 'OFF'}")
@@ -132,7 +132,7 @@ class DuckEngine:
         duckdb = _driver()
         if not self._path.is_file():
             raise ToolFailed(f"there is no database {self._path.name}", hint="check its path")
-        with _said(duckdb, self._limits):
+        with _converting_errors(duckdb, self._limits):
             # The engine keeps to this as well as it can; the process it runs in has to.
             config = _CONFINED | {"memory_limit": f"{self._limits.memory_bytes}B"}
             database = duckdb.connect(str(self._path), read_only=read_only, config=config)
@@ -165,7 +165,7 @@ def _driver() -> Any:
 
 
 @contextmanager
-def _said(duckdb: Any, limits: RowLimits) -> Generator[None]:
+def _converting_errors(duckdb: Any, limits: RowLimits) -> Generator[None]:
     try:
         yield
     except duckdb.Error as error:
@@ -274,7 +274,7 @@ def query_here(
 ) -> Json:
     """Queries a database in this process; called in the child."""
     with _opened(place) as (database, limits):
-        return told(database.query(sql, parameters, rows, job), limits)
+        return as_result(database.query(sql, parameters, rows, job), limits)
 
 
 def execute_here(job: Job, *, place: Mapping[str, Any], sql: str, parameters: Parameters) -> Json:
@@ -301,10 +301,10 @@ def _opened(place: Mapping[str, Any]) -> Generator[tuple[Engine, RowLimits]]:
             del os.environ[name]
 
 
-def _table(told: Mapping[str, Any]) -> Table:
+def _table(given: Mapping[str, Any]) -> Table:
     keys = (
         ForeignKey(tuple(key["columns"]), key["table"], tuple(key["targets"]))
-        for key in told["foreign_keys"]
+        for key in given["foreign_keys"]
     )
-    columns = (Column(**each | {"samples": tuple(each["samples"])}) for each in told["columns"])
-    return Table(told["name"], tuple(columns), tuple(keys), told["kind"], told["comment"])
+    columns = (Column(**each | {"samples": tuple(each["samples"])}) for each in given["columns"])
+    return Table(given["name"], tuple(columns), tuple(keys), given["kind"], given["comment"])

@@ -147,7 +147,7 @@ _NAMES: Final = {"int": "integer", "float": "number", "str": "text", "bytes": "b
 
 
 @contextmanager
-def said(limits: RowLimits, *, writing: bool = False) -> Generator[None]:
+def converting_errors(limits: RowLimits, *, writing: bool = False) -> Generator[None]:
     """Converts SQLite's errors to ours."""
     try:
         yield

@@ -156,7 +156,7 @@ class PostgresEngine:
     @contextmanager
     def _opened(self, job: Job | None, *, read_only: bool) -> Generator[Any]:
         psycopg = _driver()
-        with _said(psycopg, self._limits):
+        with _converting_errors(psycopg, self._limits):
             connection = psycopg.connect(
                 self._url, connect_timeout=10, cursor_factory=psycopg.RawCursor
             )
@@ -241,7 +241,7 @@ def _keys(rows: Sequence[Sequence[Any]], space: str, name: str) -> tuple[Foreign
 
 
 @contextmanager
-def _said(psycopg: Any, limits: RowLimits) -> Generator[None]:
+def _converting_errors(psycopg: Any, limits: RowLimits) -> Generator[None]:
     try:
         yield
     except psycopg.Error as error:

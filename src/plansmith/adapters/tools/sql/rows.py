@@ -50,7 +50,7 @@ class Found:
     notes: list[str] = field(default_factory=list[str])
 
 
-def told(found: Found, limits: RowLimits) -> dict[str, Json]:
+def as_result(found: Found, limits: RowLimits) -> dict[str, Json]:
     """Makes a tool result of rows: objects by column name; clips what is too long."""
     names = distinct([name[:_LONGEST_NAME] for name, _ in found.columns])
     notes = list(found.notes)

@@ -9,7 +9,12 @@ from collections.abc import Container, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from plansmith.adapters.tools.sql.guard import exact_aggregates, exact_mean, guard, said
+from plansmith.adapters.tools.sql.guard import (
+    converting_errors,
+    exact_aggregates,
+    exact_mean,
+    guard,
+)
 from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.adapters.tools.tables.read import Data
 from plansmith.adapters.tools.toolset import Job, known
@@ -54,7 +59,7 @@ def memory(
     tables: Mapping[str, Data], job: Job, limits: RowLimits
 ) -> Generator[sqlite3.Connection]:
     """Returns a read-only database in memory with these tables."""
-    with said(limits):
+    with converting_errors(limits):
         database = sqlite3.connect(":memory:", check_same_thread=False)
         try:
             for name, data in tables.items():
@@ -146,14 +151,14 @@ def _stem(path: str) -> str:
 
 def meant_files(request: str, files: Sequence[str]) -> list[str]:
     """Returns the files that a request names; all files if it only mentions tables."""
-    said = request.casefold()
-    named = [path for path in files if _last(path) in said]
+    text = request.casefold()
+    named = [path for path in files if _last(path) in text]
     if not named:
-        named = [path for path in files if len(_stem(path)) >= _SHORTEST and _is_word(path, said)]
+        named = [path for path in files if len(_stem(path)) >= _SHORTEST and _is_word(path, text)]
     if not named and _TABLE_WORDS.search(request):
         named = [path for path in files if path.lower().endswith((".csv", ".tsv"))]
     return named
 
 
-def _is_word(path: str, said: str) -> bool:
-    return bool(re.search(rf"(?<![a-z0-9_]){re.escape(_stem(path))}(?![a-z0-9_])", said))
+def _is_word(path: str, text: str) -> bool:
+    return bool(re.search(rf"(?<![a-z0-9_]){re.escape(_stem(path))}(?![a-z0-9_])", text))
