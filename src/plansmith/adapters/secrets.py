@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json, Record
 
-# What is left as it stands by the common ways to encode an address.
+# Characters that the common ways to encode a URL leave unchanged.
 _SAFE: Final = ("", "/", "!'()*~", "/!'()*~", ";,/?:@&=+$-_.!~*'()#")
 _CODE_LETTERS: Final = frozenset(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_"
@@ -101,10 +101,10 @@ def _in_addresses(value: str) -> Iterator[str]:
     for safe in _SAFE:
         for quoted in (quote(value, safe=safe), quote(value, safe=f"{safe} ").replace(" ", "+")):
             yield quoted
-            yield _small_escapes(quoted)
+            yield _lowercase_escapes(quoted)
 
 
-def _small_escapes(quoted: str) -> str:
+def _lowercase_escapes(quoted: str) -> str:
     first, *others = quoted.split("%")
     return "%".join([first, *(each[:2].lower() + each[2:] for each in others)])
 
@@ -132,7 +132,7 @@ def _in_html(value: str) -> Iterator[str]:
 def _base64_cores(secret: bytes) -> Iterator[str]:
     """Yields the base64 forms of a secret at every offset, as in `user:secret`.
 
-    Letters at either end that also hold bits of a neighbour are left out.
+    Leaves out characters at both ends that also depend on neighbouring bytes.
     """
     for before in range(3):
         first = -(-before * 8 // 6)
@@ -217,13 +217,13 @@ class SecretBox:
     def hide(self, value: Json) -> Json:
         """Returns a value without any secret, however it is written.
 
-        Those of the environment and of files are known before they are revealed: a tool may tell
-        one that was given to another, or in a process that ended.
+        Secrets of the environment and of files are hidden before they are revealed: a tool may
+        return one that was given to another tool, or in an earlier process.
         """
         if not self._knows_all:
             self._knows_all = True
             for name, source in self._sources.items():
-                with suppress(Misconfigured):  # it is told when the secret is revealed
+                with suppress(Misconfigured):  # reported when the secret is revealed
                     known = "" if source.keyring else _read(name, source, self._environment)
                     if len(known) >= SHORTEST:
                         self._hider.learn(known, name)

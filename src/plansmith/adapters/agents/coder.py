@@ -48,8 +48,8 @@ CARD: Final = AgentSpec(
 class Coder:
     """An agent that writes Python code and runs it only in the sandbox.
 
-    `folder` is where the files are that a plan may name in the input `files`. `most_failures` is
-    how often code may fail before the task has failed.
+    `folder` holds the files that a plan may name in the input `files`. After `most_failures`
+    failures of the code the task has failed.
     """
 
     agent: LocalAgent

@@ -58,9 +58,9 @@ class Verdict(Record):
 class Reflecting:
     """Wraps an agent with a model that judges its results.
 
-    A judgement that fails changes nothing; a second try that fails or scores lower does not count.
-    `seconds` is for both tries together, so that the first result is there before a step's time is
-    up.
+    If the judging fails, the first result stands; a second result that fails or scores lower is
+    dropped. `seconds` limits both tries together, so that the step does not time out before the
+    first result is returned.
     """
 
     agent: Agent

@@ -1,7 +1,7 @@
 """Runs Python code in a confined process, with limits, and returns its output and files.
 
-What the walls keep out and what they do not is told in docs/local-agents.md; what is missing on
-a machine is in every outcome, and without `allow_weak` nothing runs where a wall is missing.
+docs/local-agents.md says what the walls keep out. Every outcome lists the walls that are missing
+on this machine; without `allow_weak` nothing runs if one is missing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class BoxFile:
 class Outcome:
     """How code ended: `stopped` is the limit that ended it, `missing` the walls not in place.
 
-    `standing` names the walls that did: namespaces or landlock, seccomp, and limits of cgroups.
+    `standing` names the walls in place: namespaces or landlock, seccomp, and limits of cgroups.
     """
 
     exit_code: int | None

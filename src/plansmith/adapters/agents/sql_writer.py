@@ -73,7 +73,7 @@ class SqlWriter:
     clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
-        # A prompt that is not there is told at the start, not in the middle of a run.
+        # Report a missing prompt at the start, not in the middle of a run.
         prompt_of(PROMPT, self.prompts)
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:

@@ -47,11 +47,11 @@ def chunks(
     for heading, lines in _sections(text, size, headings=headings):
         start = 0
         while start < len(lines):
-            end = _end(lines, start, size)
+            end = _chunk_end(lines, start, size)
             found += _chunk(lines[start:end], heading)
             if end >= len(lines):
                 break
-            start = _back(lines, start, end, overlap)
+            start = _next_start(lines, start, end, overlap)
     return found
 
 
@@ -77,7 +77,7 @@ def _title(path: Sequence[tuple[int, str]]) -> str:
     return " > ".join(name.strip()[:80] for _, name in path)
 
 
-def _end(lines: Sequence[_Line], start: int, size: int) -> int:
+def _chunk_end(lines: Sequence[_Line], start: int, size: int) -> int:
     """Returns where a chunk ends: at its size, or before that at an empty line."""
     length, empty = 0, 0
     for at in range(start, len(lines)):
@@ -89,7 +89,7 @@ def _end(lines: Sequence[_Line], start: int, size: int) -> int:
     return len(lines)
 
 
-def _back(lines: Sequence[_Line], start: int, end: int, overlap: int) -> int:
+def _next_start(lines: Sequence[_Line], start: int, end: int, overlap: int) -> int:
     """Returns where the next chunk starts: some lines back, but after the start of this one."""
     length, at = 0, end
     while at - 1 > start and length + len(lines[at - 1].text) < overlap:
@@ -178,7 +178,7 @@ class DocumentSource:
             documents = {each.name: self._document(each, note) for each in found}
             self._read = {each.path: documents[each.name] for each in found}
             filled = {name: each for name, each in documents.items() if each.chunks}
-            return self._whole(filled, tokens) or self._best(filled, query, tokens)
+            return self._all_documents(filled, tokens) or self._best_chunks(filled, query, tokens)
 
     def _document(self, found: Found, note: Callable[[str], None]) -> _Document:
         known = self._read.get(found.path)
@@ -194,7 +194,7 @@ class DocumentSource:
             note(known.note)
         return known
 
-    def _whole(self, documents: dict[str, _Document], tokens: int) -> list[ContextBlock]:
+    def _all_documents(self, documents: dict[str, _Document], tokens: int) -> list[ContextBlock]:
         if sum(len(each.text) for each in documents.values()) > tokens * 16:
             return []
         blocks = [
@@ -206,7 +206,9 @@ class DocumentSource:
     def _cost(self, blocks: Sequence[ContextBlock]) -> int:
         return sum(self._count(f"{each.title} {each.source}\n{each.text}") for each in blocks)
 
-    def _best(self, documents: dict[str, _Document], query: str, tokens: int) -> list[ContextBlock]:
+    def _best_chunks(
+        self, documents: dict[str, _Document], query: str, tokens: int
+    ) -> list[ContextBlock]:
         pieces = [_Piece(name, each) for name, doc in documents.items() for each in doc.chunks]
         scores = self._ranker.scores(query, tuple(piece.searched for piece in pieces))
         order = sorted(range(len(pieces)), key=lambda at: (-scores[at], at))[:_BLOCKS]

@@ -77,14 +77,14 @@ def _walk(paths: Sequence[Path], note: Callable[[str], None]) -> Iterator[tuple[
     seen: set[Path] = set()
     for given in paths:
         root = given.resolve()
-        inside = _inside(root, note) if root.is_dir() else iter([(root, root.name)])
+        inside = _files_below(root, note) if root.is_dir() else iter([(root, root.name)])
         for path, name in inside:
             if path not in seen:
                 seen.add(path)
                 yield path, name
 
 
-def _inside(root: Path, note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
+def _files_below(root: Path, note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
     """Yields the files of a folder; skips hidden ones and links that lead out of it."""
 
     def refuse(error: OSError) -> None:

@@ -249,7 +249,7 @@ async def choose(
     """Returns the first option that can be used; the rules if there is none."""
     places = usual_places(environment) if places is None else places
     tried: list[Tried] = []
-    async for found in _found(environment, shelf, places, limit_s):
+    async for found in _options(environment, shelf, places, limit_s):
         if isinstance(found, Choice):
             return replace(found, tried=(*tried, Tried(found.kind, found.model)))
         tried.append(found)
@@ -271,8 +271,8 @@ async def choose_at(base_url: str, *, key: str = "", limit_s: float = 10.0) -> C
     return Choice("server", model, why, base_url=base_url, tried=(Tried("server", model),))
 
 
-async def _found(
-    environment: Mapping[str, str], shelf: ModelFolder, places: Sequence[Place], limit_s: float
+async def _options(
+    environment: Mapping[str, str], folder: ModelFolder, places: Sequence[Place], limit_s: float
 ) -> AsyncIterator[Choice | Tried]:
     """Yields the options in order of preference, usable or not."""
     can_call = find_spec("pydantic_ai") is not None
@@ -289,7 +289,7 @@ async def _found(
             yield _of_server(server)
     else:
         yield Tried("server", "servers on this machine", _NO_LIBRARY)
-    yield _embedded(shelf)
+    yield _embedded(folder)
 
 
 def _of_server(server: Server) -> Choice | Tried:
@@ -351,13 +351,13 @@ class AutoModel:
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Returns the answer of the chosen model."""
-        model = await self._found()
+        model = await self._chosen()
         pieces = model.stream(prompt)
         async with closing(pieces):
             async for delta in pieces:
                 yield delta
 
-    async def _found(self) -> ChatModel:
+    async def _chosen(self) -> ChatModel:
         async with self._choosing:
             if self._model is None:
                 choice = await self._choose()

@@ -24,7 +24,7 @@ def is_small(name: str) -> bool:
 class FactCheckedModel:
     """Reads a text to its end and refuses it if it has facts that are not in the prompt.
 
-    Whoever asked shows the plain results then. Answers to a schema are checked by whoever asks.
+    The caller then shows the plain results. Answers to a schema are not checked here.
     """
 
     def __init__(self, model: ChatModel) -> None:

@@ -68,7 +68,7 @@ def is_closed(schema: Mapping[str, Json]) -> bool:
 def opened(schema: Mapping[str, Json]) -> dict[str, Json]:
     """Returns the schema with `additionalProperties` stated for objects without properties.
 
-    Grammars made from schemas (llama.cpp, xgrammar) let such an object only be empty.
+    Grammars made from schemas (llama.cpp, xgrammar) otherwise allow only an empty object.
     """
     copy = cast("dict[str, Json]", json.loads(json.dumps(schema)))
     for each in _objects(copy):
@@ -153,7 +153,7 @@ def error_text(error: BaseException) -> str:
 def as_failure(error: Exception, *, model: str, own_key: bool = False) -> ModelFailed:
     """Returns our error for one of a provider; `own_key` if the key is from settings.
 
-    Errors are told apart by the names of their classes: the library stays unimported here.
+    Recognizes errors by their class names, so that the library need not be imported.
     """
     if isinstance(error, ModelFailed):
         return error
@@ -251,8 +251,8 @@ def price_of(
 ) -> Decimal | None:
     """Returns the price of a usage object of genai-prices' shape.
 
-    `only_url` when the address is a server of one's own: a local model that shares a name with
-    a paid one must not be billed like it.
+    `only_url` is for a server of one's own: a local model with the name of a paid one must not be
+    billed like it.
     """
     try:
         calc_price: Any = importlib.import_module("genai_prices").calc_price

@@ -77,11 +77,11 @@ class Values:
 
 def read_values(text: str) -> Values:
     """Reads the values of a text; part of a longer value does not count again."""
-    rest = _Rest(text)
+    rest = _RemainingText(text)
     word = keyword(text)
     values = Values(keyword="" if word.isdecimal() else word)
     for quoted in rest.take(_QUOTED, lambda found: next(filter(None, found.groups()))):
-        _sort_in(quoted, values)
+        _add_quoted(quoted, values)
     values.urls += rest.take(_URL)
     values.mails += rest.take(_MAIL)
     values.patterns += rest.take(_GLOB)
@@ -98,7 +98,7 @@ def read_values(text: str) -> Values:
     return values
 
 
-def _sort_in(quoted: str, values: Values) -> None:
+def _add_quoted(quoted: str, values: Values) -> None:
     """Files a quoted path or address under its kind."""
     for pattern, kind in (
         (_URL, values.urls),
@@ -121,7 +121,7 @@ def _share(found: re.Match[str]) -> str:
     return f"{share}% * {whole.replace(',', '')}"
 
 
-class _Rest:
+class _RemainingText:
     """A text from which values are removed kind by kind."""
 
     def __init__(self, text: str) -> None:
@@ -139,7 +139,7 @@ class _Rest:
 
 MOST_STEPS: Final = 4
 _LEAST_SCORE: Final = 0.2
-# One thing after another; "and" only before a deed.
+# Splits a request into actions; "and" only before an action word.
 _TURN: Final = re.compile(
     rf"[;；]\s*|,?\s+(?:and\s+)?then\s+|,?\s+and\s+(?=(?:{DEEDS})\b)"
     "|，?(?:然后|接着|随后|并且|再)|，?并(?=[把将写画发存])",
@@ -206,7 +206,7 @@ def _fill(tool: Offered, clause: str, place: int, score: float) -> _Filled:
         fields = cast("Mapping[str, Any]", schema if isinstance(schema, Mapping) else {})
         value = _value(name, fields, values, clause, tool.required)
         if value is None and name in tool.required:
-            value = _otherwise(name, fields, tool, values, place)
+            value = _substitute(name, fields, tool, values, place)
         if value is not None:
             args[name] = value
     left = _count(values)
@@ -245,7 +245,7 @@ def _value(
     return None
 
 
-def _otherwise(
+def _substitute(
     name: str, schema: Mapping[str, Any], tool: Offered, values: Values, place: int
 ) -> Json:
     """Returns a substitute for a required value that has no value of its kind."""

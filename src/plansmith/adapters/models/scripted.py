@@ -17,7 +17,8 @@ Expectation = str | Callable[[Sequence[Message]], bool]
 class Answer:
     """One scripted answer: text, a JSON value, or a failure.
 
-    `expects` must occur in the prompt, or hold for it. `tool` makes it a tool call.
+    `expects` is a text that the prompt must contain, or a function that must return True for it.
+    `tool` makes the answer a tool call.
     """
 
     says: object

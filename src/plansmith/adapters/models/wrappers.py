@@ -60,9 +60,9 @@ class LimitedModel:
 class RetryingModel:
     """Retries on `ModelBusy` with growing waits, as long as no piece has arrived.
 
-    A wait is a random part of `first_wait_s`, doubled with each try up to `longest_wait_s`, or
-    the provider's own wish when that is longer. Once there was a piece of the answer, another
-    try would say it twice: the failure goes to the caller.
+    A wait is a random part of `first_wait_s`, doubled with each try up to `longest_wait_s`, or the
+    wait that the provider asks for if that is longer. After the first piece of an answer the
+    failure goes to the caller, because another try would repeat the piece.
     """
 
     def __init__(
@@ -116,8 +116,8 @@ _FOREVER: Final = 86_400.0
 class TimedModel:
     """Passes calls on; raises `ModelBusy` when an answer takes too long.
 
-    Around a retrying model, `total_s` limits all its tries together; inside one, each try.
-    The time a caller takes over a piece is no silence of the model.
+    Around a retrying model, `total_s` limits all its tries together; inside one, each try. The time
+    that the caller takes to handle a piece does not count.
     """
 
     def __init__(

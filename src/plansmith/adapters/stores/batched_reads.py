@@ -52,7 +52,7 @@ class BatchedReads(Generic[_K, _V]):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        # A task that is cancelled before its first turn has told nobody.
+        # A task that is cancelled before its first turn has answered nobody.
         _fail(self._asked.pop(loop, []), closed())
 
     async def _answer(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -88,8 +88,8 @@ def _fail(asked: Sequence[tuple[object, asyncio.Future[Any]]], error: Exception)
 class ValueCache:
     """Caches recently stored values and reads the others from the store.
 
-    A run asks again for nearly everything it has just written, and a run that is resumed asks for
-    all its results at once. A content hash never goes stale, so that both can be answered fast.
+    A run reads nearly everything that it has just written, and a resumed run reads all its results
+    at once. The value of a content hash never changes, so the cache is never stale.
     """
 
     def __init__(
@@ -141,8 +141,8 @@ class _Follower(NamedTuple):
 class Followers:
     """Waits for events after a number.
 
-    `numbers` gives the last number of each of some runs; `watch` runs as long as anyone waits
-    and calls `look` when another process may have written.
+    `numbers` returns the last number of each run; `watch` runs while anyone waits and calls `look`
+    when another process may have written.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class Followers:
 
     def _leave(self, run: str, follower: _Follower) -> None:
         if not follower.future.cancel() and not follower.future.cancelled():
-            # Looked at, so that nobody complains of an error that was not.
+            # Read the error, so that asyncio does not log it as never retrieved.
             follower.future.exception()
         with self._lock:
             left = [each for each in self._waiting[run] if each is not follower]

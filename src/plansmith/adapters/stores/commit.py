@@ -77,8 +77,8 @@ Settle = Callable[[Sequence[Request]], None]
 class WriterThread:
     """A thread that passes all requests since its last commit to `commit`.
 
-    Requests of one turn of an event loop travel together, so a hundred runs that go on at once
-    share one commit. `commit` sets each request's `error`; `settle` runs in the callers' loop.
+    Requests of one turn of an event loop travel together, so a hundred active runs share one
+    commit. `commit` sets each request's `error`; `settle` runs in the callers' loop.
     """
 
     def __init__(self, commit: Callable[[Sequence[Request]], None], *, settle: Settle) -> None:
@@ -124,7 +124,7 @@ class WriterThread:
         last = False
         while not last:
             batch, last = self._next_batch()
-            self._do(batch)
+            self._commit_batch(batch)
             for loop, requests in _by_loop(batch):
                 try:
                     loop.call_soon_threadsafe(self._settle, requests)
@@ -143,7 +143,7 @@ class WriterThread:
                 return batch, False
         return batch, True
 
-    def _do(self, batch: Sequence[Request]) -> None:
+    def _commit_batch(self, batch: Sequence[Request]) -> None:
         group: list[Request] = []
         for request in batch:
             if isinstance(request, BetweenCommits):

@@ -56,7 +56,7 @@ class _Held(sqlite3.Connection):
 class SameFile:
     """Checks that a store's file is still the one that was opened.
 
-    SQLite goes on writing to a file that was moved or removed, where nobody will find it.
+    SQLite keeps writing to a file that was moved or removed, where no one would find it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -160,7 +160,7 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def _refuse_cut(connection: sqlite3.Connection, path: Path) -> None:
-    # SQLite takes half a page at the end for a page of zeros. With a log it mends that. The file
+    # SQLite takes half a page at the end for a page of zeros. With a log it repairs that. The file
     # itself is never opened here: see `held`.
     page = int(connection.execute("PRAGMA page_size").fetchone()[0])
     if _size(path) % page:

@@ -1,7 +1,7 @@
 """Reads the compressed rows of schema versions 1 to 7, in order to migrate them.
 
-The mark was the whole hash in every 16th row and 4 bytes of it in the others. A reader computes
-the chain from the last whole hash on, and so knows the hash of every event.
+Each row began with its hash: whole in every 16th row, 4 bytes of it in the others. The reader
+computes the chain from the last whole hash on, and so knows the hash of every event.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class _Decoded(NamedTuple):
 def plain_rows(run: str, rows: Iterable[tuple[int, object]]) -> list[Row]:
     """Returns the rows of a run as plain text, damaged ones as far as possible.
 
-    A row that is not what was hashed keeps only the part of the hash that it had, so that
-    whoever reads it finds the damage as before.
+    A row that does not match its hash keeps only the stored part of the hash, so that a reader
+    still finds the damage.
     """
     plain: list[Row] = []
     before: str | None = ""

@@ -1,9 +1,8 @@
 """Remembers the last event of each run in a small file beside the database, to notice losses.
 
-A file of its own: what takes the end of a database with it, such as a log that was deleted under
-a living process, does not take this. One place a run; a later run may take the place of an older
-one, so that the file never grows. It is there while the store is in use and after a crash; the
-last process that closes the store removes it, unless something it tells of is missing.
+It is a separate file, so that damage to the database, such as a deleted log, does not affect it.
+Each run has one slot; a later run may reuse the slot of an older one, so the file never grows. The
+last process that closes the store removes the file, unless events that it names are missing.
 """
 
 from __future__ import annotations

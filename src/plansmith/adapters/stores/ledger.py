@@ -114,7 +114,7 @@ class Ledger:
         connection = self._opened()
         appends = [request for request in batch if isinstance(request, Append)]
         with _Transaction(connection):
-            self._know_heads(connection, appends)
+            self._load_heads(connection, appends)
             known = self._last_run
             heads, events, values = self._rows(appends)
             runs = [(head.id, run, head.number) for run, head in heads.items()]
@@ -163,7 +163,7 @@ class Ledger:
         heads[request.run] = Head(run, last.number, last.row.hash)
         return run
 
-    def _know_heads(self, connection: sqlite3.Connection, batch: Sequence[Append]) -> None:
+    def _load_heads(self, connection: sqlite3.Connection, batch: Sequence[Append]) -> None:
         version = int(connection.execute("PRAGMA data_version").fetchone()[0])
         if version != self._data_version or not self._heads:
             self._data_version = version

@@ -1,8 +1,8 @@
 """Brings a store's tables to the newest version, and moves the rows of earlier releases.
 
-Versions 1 to 7 kept deflated rows. They become version 8 in one transaction, which renames the
-old tables, so that no earlier release writes there any more; then their rows are moved, some in
-each transaction; then it is version 9. Whoever opens the store goes on where another one stopped.
+Versions 1 to 7 stored compressed rows. One transaction makes version 8: it renames the old tables,
+so that earlier releases no longer write there. Then the rows are moved in many small transactions;
+then it is version 9. A process that opens the store continues where another one stopped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from plansmith.plan.chain import moment
 
 VERSION: Final = 9
 _MOVING: Final = 8
-# "PLNS": tells our files from other people's.
+# "PLNS": distinguishes our files from those of other programs.
 APPLICATION_ID: Final = 0x504C4E53
 # Any number will do, as long as every Plansmith takes the same.
 _MIGRATION_LOCK: Final = 0x504C4E53
@@ -134,7 +134,7 @@ def migrate_sqlite(connection: sqlite3.Connection, name: str) -> None:
     if _number(connection, "user_version") == VERSION and _is_ours(connection):
         return
     with _transaction(connection):
-        # The first look may be old news: only under the lock nobody else migrates.
+        # Checked again under the lock: another process may have migrated meanwhile.
         done = _number(connection, "user_version")
         _refuse_foreign(connection, name)
         refuse_newer(name, done)

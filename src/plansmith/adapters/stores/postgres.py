@@ -39,8 +39,8 @@ _FEW: Final = 256
 class PostgresStore(DatabaseStore):
     """Journals and results in a PostgreSQL database.
 
-    A lost connection is opened again for up to `patience_s`; a write that was under way is then
-    looked up, so that it is neither lost nor done twice. Nothing is reached before the first call.
+    Reconnects for up to `patience_s`; an interrupted write is then looked up, so that it is neither
+    lost nor done twice. Nothing is opened before the first call.
     """
 
     def __init__(

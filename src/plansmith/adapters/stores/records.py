@@ -47,7 +47,8 @@ class Pruned:
 class Database:
     """The database operations that `DatabaseStore` needs; `submit` queues a request.
 
-    `execute` and `transact` tell how many rows changed; a change whose need is not met, none.
+    `execute` and `transact` return how many rows changed; none if the `need` of a change is not
+    met.
     """
 
     dialect: Dialect

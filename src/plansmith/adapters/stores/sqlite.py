@@ -37,10 +37,10 @@ _Rows = Sequence[tuple[Any, ...]]
 class SqliteStore(DatabaseStore):
     """Journals and results in one file.
 
-    `synchronous="full"` survives a power cut; `"normal"` survives the end of the process, and a
-    power cut may take the last moments, never the file. Another process may use the same file:
-    a write waits for it up to `timeout_s`, and a follower sees its events within `poll_s`.
-    Nothing is opened before the first call.
+    `synchronous="full"` survives a power cut; with `"normal"` a power cut may lose the last
+    moments, but never the file. Several processes may use the same file: a write waits up to
+    `timeout_s` for the others, and a follower sees their events within `poll_s`. Nothing is opened
+    before the first call.
     """
 
     def __init__(
@@ -89,11 +89,11 @@ class SqliteStore(DatabaseStore):
             return read_journal(run, placed, after=after)
 
         # Remembered before the rows are read: what others write meanwhile is in both or in none.
-        end = await self._elsewhere(lambda: self._ledger.ends.of(run))
+        end = await self._in_thread(lambda: self._ledger.ends.of(run))
         rows = await self._journals.get((run, after)) or ()
         # Much is decoded elsewhere, so that the event loop goes on; little is decoded here, since
         # two threads that both compute only take the interpreter from each other.
-        return decoded(rows) if len(rows) <= _FEW else await self._elsewhere(lambda: decoded(rows))
+        return decoded(rows) if len(rows) <= _FEW else await self._in_thread(lambda: decoded(rows))
 
     async def sound(self, run: str) -> Sound:
         """Returns the events of a run up to the first that is missing, altered or unreadable."""
@@ -116,7 +116,7 @@ class SqliteStore(DatabaseStore):
         await self._values.close()
         await self._journals.close()
         await asyncio.to_thread(self._shut)
-        # What the writer settled in this loop is told before the loop may end.
+        # Callers in this loop get their outcomes before the loop may end.
         await asyncio.sleep(0)
 
     def _shut(self) -> None:
@@ -162,9 +162,9 @@ class SqliteStore(DatabaseStore):
                     broken.close()
                     raise
 
-        return await self._elsewhere(read)
+        return await self._in_thread(read)
 
-    async def _elsewhere(self, work: Callable[[], _T]) -> _T:
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
         if self._closed:
             raise closed()
         return await asyncio.get_running_loop().run_in_executor(self._readers, work)

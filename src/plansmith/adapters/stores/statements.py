@@ -1,6 +1,6 @@
 """The SQL statements of the stores, for both SQLite and PostgreSQL.
 
-Parameters are written `:name`, and tables without a schema: the connection knows it.
+Parameters are written `:name`. Tables have no schema prefix: the connection sets it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Change(NamedTuple):
 class Dialect(NamedTuple):
     """What differs between the two databases.
 
-    `take` reserves `count` positions, and keeps all other writers out until the transaction ends.
+    `take` reserves `count` positions and blocks all other writers until the transaction ends.
     """
 
     position: str

@@ -75,8 +75,8 @@ def builtin_sources(
 ) -> list[ToolSource]:
     """Returns all built-in tools that the arguments allow.
 
-    Files, tables and charts stay in `folder`, and change nothing without `write`. SQL comes with
-    `databases` (names to URLs, only read but for those in `writable`), fetching with `hosts`.
+    Files, tables and charts stay in `folder`, and change nothing without `write`. `databases`
+    (names to URLs; only those in `writable` can be changed) adds SQL, `hosts` adds fetching.
     """
     sources: list[ToolSource] = [
         FileTools(folder),

@@ -35,8 +35,8 @@ class Written:
 class Folder:
     """One folder; opens each part of a path from its parent and never follows links.
 
-    Nothing is decided about a path and then done by its name: whoever swaps a folder for a link
-    in between gets an error and not a file elsewhere.
+    A path is never checked first and used later by name: if someone replaces a folder by a link in
+    between, the call fails and does not reach a file elsewhere.
     """
 
     def __init__(self, root: Path) -> None:

@@ -84,8 +84,8 @@ class FunctionTool:
 async def _in_a_thread(work: Callable[[], R]) -> R:
     """Runs a function in its own thread, which no one waits for after the call is given up.
 
-    The threads of `asyncio.to_thread` are joined at the end of the process: one function that
-    hangs would keep it alive for ever.
+    Python waits at exit for the threads of `asyncio.to_thread`: one function that hangs would keep
+    the process alive for ever.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[R] = loop.create_future()

@@ -1,6 +1,6 @@
 """The child process that reads databases and tables, call after call, within limits.
 
-`subprocesses` starts it. Its input is its life line too: when that closes, it ends at once.
+`subprocesses` starts it. When its input closes, the parent has ended, and it exits at once.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _CallQueue:
 
 def main() -> None:
     """Handles one call after another."""
-    # The terminal's Ctrl-C is for whoever asked: the life line tells us.
+    # Ctrl-C is for the parent; when it ends, our input closes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     replies = os.fdopen(os.dup(1), "wb")
     # What a library prints must not get between the replies.
@@ -94,7 +94,7 @@ def _result(message: dict[str, Any], job: Job) -> dict[str, Any]:
     except PlansmithError as error:
         failure = {"message": error.message, "hint": error.hint}
         return {"error": type(error).__name__, **failure}
-    except Exception as error:  # noqa: BLE001 - whatever it is, whoever asked is told
+    except Exception as error:  # noqa: BLE001 - any failure is reported to the caller
         return {"error": "Exception", "message": f"{type(error).__name__}: {error}"}
 
 

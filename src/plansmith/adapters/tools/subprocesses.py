@@ -62,8 +62,8 @@ class Subprocesses:
     ) -> Json:
         """Runs `module:function` with a job and arguments in a child; returns its result."""
         message = {"work": work, "arguments": dict(arguments), "limits": _limits_json(limits)}
-        data = _packed(message)
-        with self._taken(limits, job):
+        data = _encoded(message)
+        with self._take_child(limits, job):
             child = self._child()
             reply = child.ask(data, limits, job)
             if reply is None and child.ended == NOBODY_ASKED:
@@ -71,8 +71,8 @@ class Subprocesses:
                 child = _Child()
                 reply = child.ask(data, limits, job)
             if reply is None:
-                raise _lost(child, limits)
-            self._keep(child, worn=bool(reply["worn"]))
+                raise _child_died(child, limits)
+            self._return_child(child, worn=bool(reply["worn"]))
         return _value(reply, limits)
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class Subprocesses:
             each.end()
 
     @contextmanager
-    def _taken(self, limits: ProcessLimits, job: Job | None) -> Generator[None]:
+    def _take_child(self, limits: ProcessLimits, job: Job | None) -> Generator[None]:
         end = time.monotonic() + limits.seconds
         while not self._slots.acquire(timeout=_LOOK_S):
             if time.monotonic() > end or (job is not None and job.given_up):
@@ -105,7 +105,7 @@ class Subprocesses:
                 child.end()
         return _Child()
 
-    def _keep(self, child: _Child, *, worn: bool) -> None:
+    def _return_child(self, child: _Child, *, worn: bool) -> None:
         """Keeps a child for the next call, unless it still holds much memory."""
         with self._lock:
             if not worn and len(self._idle) < _IDLE:
@@ -160,7 +160,7 @@ class _Child:
     def _exchange(self, data: bytes, deadline: float, job: Job | None) -> bytes | None:
         """Writes and reads in turns, so that the two sides cannot block each other."""
         left, found, cancelled = memoryview(data), bytearray(), False
-        while (reply := _whole(found)) is None:
+        while (reply := _complete_reply(found)) is None:
             ready = self._ready(writing=bool(left))
             if self._in in ready:
                 left = left[self._write(left) :]
@@ -170,7 +170,7 @@ class _Child:
                 self.late = True
                 return None
             if not left and not cancelled and job is not None and job.given_up:
-                cancelled, left = True, memoryview(_packed(CANCEL))
+                cancelled, left = True, memoryview(_encoded(CANCEL))
                 deadline = min(deadline, time.monotonic() + _GRACE_S)
         return reply
 
@@ -188,7 +188,7 @@ class _Child:
         except BlockingIOError:
             return 0
         except BrokenPipeError:
-            return len(data)  # it is gone: its output ends too, and that tells
+            return len(data)  # it has ended; the end of its output shows it
 
     def _read(self, found: bytearray) -> bool:
         try:
@@ -210,7 +210,7 @@ class _Child:
         self._process.wait()
 
 
-def _whole(found: bytearray) -> bytes | None:
+def _complete_reply(found: bytearray) -> bytes | None:
     """Returns the reply once all of it was read."""
     if len(found) < HEAD.size:
         return None
@@ -220,7 +220,7 @@ def _whole(found: bytearray) -> bytes | None:
     return bytes(found[HEAD.size : end]) if len(found) >= end else None
 
 
-def _packed(message: Mapping[str, Any]) -> bytes:
+def _encoded(message: Mapping[str, Any]) -> bytes:
     text = json.dumps(message).encode()
     return HEAD.pack(len(text)) + text
 
@@ -253,7 +253,7 @@ def too_much(memory_bytes: int) -> ToolFailed:
     return ToolFailed(f"the query needed more than {size} of memory", hint=hint)
 
 
-def _lost(child: _Child, limits: ProcessLimits) -> PlansmithError:
+def _child_died(child: _Child, limits: ProcessLimits) -> PlansmithError:
     """Makes the failure for a child that died; a write may have been done before."""
     if limits.writes:
         return OutcomeUnknown("the process that changed the database ended before it could answer")

@@ -53,8 +53,8 @@ def watched(
 ) -> Generator[threading.Event]:
     """Calls `stop` from another thread when the time is up or the call is given up.
 
-    Again and again: once could come just before the work begins, and be lost. The event tells
-    that it was called.
+    It is called repeatedly, because a single call could come just before the work begins and have
+    no effect. The event says whether it was called.
     """
     done, stopped = threading.Event(), threading.Event()
     end = time.monotonic() + seconds

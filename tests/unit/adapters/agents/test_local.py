@@ -410,7 +410,7 @@ def test_a_prompt_of_ones_own_replaces_ours_and_a_missing_one_is_told_at_once(
     asyncio.run(work(agent(model, prompts=tmp_path)))
     assert model.prompts[0][0].text == "Mine, 20 turns."
     (tmp_path / "researcher.md").write_text("<<nothing>>")
-    with pytest.raises(Misconfigured, match="places that nothing fills"):
+    with pytest.raises(Misconfigured, match="unknown placeholders"):
         asyncio.run(work(agent(ScriptedModel(), prompts=tmp_path)))
 
 

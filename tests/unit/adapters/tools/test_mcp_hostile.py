@@ -59,7 +59,7 @@ async def test_silence_ends_at_the_time_limit_and_is_cancelled_on_the_wire() -> 
             await use(s, "b.silent")
         assert not isinstance(caught.value, ToolBusy)
         assert await use(s, "b.echo", text="still here") == "still here"
-        with pytest.raises(ToolFailed, match="no word"):
+        with pytest.raises(ToolFailed, match="no answer"):
             await use(s, "b.headless")
 
 

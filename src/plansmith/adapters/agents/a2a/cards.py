@@ -48,7 +48,7 @@ def card_url(url: str) -> str:
 def read_card(raw: bytes, place: str) -> Card:
     """Parses a card exactly as it was received, including unknown fields."""
     try:
-        card = json.loads(raw, object_pairs_hook=_no_twins, parse_constant=_no_constant)
+        card = json.loads(raw, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise ToolFailed(f"the card at {place} is not JSON: {error}") from None
     if not isinstance(card, dict):
@@ -62,7 +62,7 @@ def read_card(raw: bytes, place: str) -> Card:
     return card
 
 
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Refuses duplicate names: different JSON readers would pick different values."""
     found = dict(pairs)
     if len(found) != len(pairs):

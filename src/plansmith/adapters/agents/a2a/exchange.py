@@ -84,7 +84,7 @@ class Exchange:
     """The connection of one call to an agent; uses only the approved card."""
 
     def __init__(self, card: Card, settings: AgentSettings, *, headers: Mapping[str, str]) -> None:
-        parsed = _only(card, settings)
+        parsed = _with_one_interface(card, settings)
         self._limits = settings.limits
         self._http = open_http(settings, headers=headers, limit=self._limits.reply_bytes)
         self.streams: bool = parsed.capabilities.streaming
@@ -128,7 +128,7 @@ class Exchange:
     async def task(self, task: str) -> Task:
         """Returns the current state of a task."""
         request = proto.GetTaskRequest(id=task, history_length=0)
-        found = await self._ask(self._client.get_task(request), read_task)
+        found = await self._request(self._client.get_task(request), read_task)
         if found.id != task:
             raise Cut("the agent's answer is not A2A: it is about another task")
         return found
@@ -136,15 +136,15 @@ class Exchange:
     async def tasks(self, context: str) -> list[Task]:
         """Returns the tasks of a context, newest first; leaves out those of other contexts."""
         request = proto.ListTasksRequest(context_id=context, page_size=50, history_length=0)
-        found = await self._ask(self._client.list_tasks(request), read_tasks)
+        found = await self._request(self._client.list_tasks(request), read_tasks)
         return newest([each for each in found if each.context == context])
 
     async def cancel(self, task: str) -> None:
         """Asks the agent to cancel a task."""
         request = proto.CancelTaskRequest(id=task)
-        await self._ask(self._client.cancel_task(request), read_task)
+        await self._request(self._client.cancel_task(request), read_task)
 
-    async def _ask(self, asked: Awaitable[Any], read: Callable[[Any], T]) -> T:
+    async def _request(self, asked: Awaitable[Any], read: Callable[[Any], T]) -> T:
         try:
             async with asyncio.timeout(self._limits.request_s):
                 return read(await asked)
@@ -171,7 +171,7 @@ class Exchange:
                 patience = self._limits.silence_s
 
 
-def _only(card: Card, settings: AgentSettings) -> Any:
+def _with_one_interface(card: Card, settings: AgentSettings) -> Any:
     """Returns the card with only the chosen interface, so that the SDK cannot choose another."""
     chosen = choose_interface(card, settings)
     offered = {

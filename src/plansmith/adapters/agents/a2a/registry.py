@@ -53,7 +53,7 @@ class Choices(Record):
 class Standing:
     """The state of an agent: the card it serves now, compared with the approved one.
 
-    `hash` is what an approval has to name; `away` means that the card did not come.
+    `hash` is what an approval must name; the status `away` means the card could not be fetched.
     """
 
     name: str

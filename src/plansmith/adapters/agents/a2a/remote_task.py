@@ -41,7 +41,7 @@ from plansmith.plan.data import Json
 from plansmith.ports import Call, Clock
 
 _FIRST_WAIT: Final = 0.1
-# How often a task that seems not to have heard an answer is looked at before the person is told.
+# How often a task that still waits after an answer is polled before the person is asked again.
 _STALE_LOOKS: Final = 6
 _SPACE: Final = uuid.UUID("5b1c62f4-53a5-5b44-9d0f-0a6d2f3b7c11")
 _ENDINGS: Final = {
@@ -141,7 +141,7 @@ class RemoteTask:
     async def _listen(self, stream: AsyncGenerator[News]) -> str:
         """Reads a stream until nothing more is to be waited for, and returns why it ended.
 
-        An error before the first word is the agent's answer; after it, the task decides.
+        An error before the first update is the result; after it, the state of the task decides.
         """
         before = self._updates
         try:
@@ -242,7 +242,7 @@ class RemoteTask:
         except ToolBusy as busy:
             self._why = str(busy)
         except ToolFailed:
-            # A task that ended meanwhile has no stream either; asking after it tells which it is.
+            # A task that ended meanwhile has no stream either; polling shows which it is.
             return False
         return True
 

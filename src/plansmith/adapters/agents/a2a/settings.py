@@ -19,15 +19,15 @@ NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 SHORTEST: Final = 6
 _PLACE: Final = re.compile(r"\$\{([^{}]+)\}")
 
-# What stands between `${` and `}` to its value; None when there is none.
+# Maps the text between `${` and `}` to its value; None if there is none.
 Lookup = Callable[[str], str | None]
 
 
 class AgentLimits(Record):
     """Limits of time, size and number for one agent; they hold for every agent.
 
-    `answer_s` is how long the first word may take, `silence_s` how long a stream may say nothing
-    before its task is looked at, `lost_s` how long a lost task is looked for.
+    `answer_s` limits the time to the first update, `silence_s` the silence of a stream before
+    its task is polled, `lost_s` the search for a lost task.
     """
 
     connect_s: Number = Field(default=10.0, gt=0)
@@ -47,8 +47,8 @@ class AgentLimits(Record):
 class AgentSettings(Record):
     """One agent: its address or that of its card, and what a person decides about it.
 
-    `effect` is the person's word, never the card's. `hosts` are further hosts that the card may
-    send us to. In `headers`, `${NAME}` stands for a value that is looked up at the call.
+    `effect` is set by the person, never by the card. `hosts` are further hosts that the card may
+    name. In `headers`, `${NAME}` is replaced by a value at each call.
     """
 
     url: str

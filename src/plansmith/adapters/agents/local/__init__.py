@@ -58,8 +58,8 @@ _ALL: Final = Choice(("*",))
 class LocalAgent:
     """An agent in this process. Its tools only read, unless its card declares an effect.
 
-    `prompt` is the name of a file in `prompts`, or of one of ours. With `advises` it may say that
-    the plan should change or that its goal is met.
+    `prompt` is the name of a file in `prompts`, or of one of ours. With `advises` the agent may
+    advise to change the plan, or to finish because its goal is met.
     """
 
     spec: AgentSpec
@@ -73,7 +73,7 @@ class LocalAgent:
     clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
-        # A prompt that is not there is told at the start, not in the middle of a run.
+        # Report a missing prompt at the start, not in the middle of a run.
         prompt_of(self.prompt, self.prompts)
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:

@@ -142,7 +142,7 @@ def _parts(reply: Answer, messages: Sequence[ModelMessage]) -> list[ModelRespons
         calls = [(found[1], found[2]) for found in _CALL.finditer(text)]
         text = _CALL.sub("", text).strip()
     if not calls and text and _was_reminded(messages):
-        # Told once to call something, it speaks again: its words are its result.
+        # After one reminder to call a tool, a text is taken as the result.
         calls, text = [(FINISH, json.dumps({"text": text}))], ""
     parts: list[ModelResponsePart] = [TextPart(text)] if text else []
     return [*parts, *(ToolCallPart(name, given) for name, given in calls)] or [TextPart("")]

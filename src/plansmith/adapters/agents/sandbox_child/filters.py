@@ -103,7 +103,7 @@ def _called(number: int, *arguments: object) -> int:
     done = int(_libc.syscall(ctypes.c_long(number), *arguments))
     if done < 0:
         code = ctypes.get_errno()
-        raise OSError(code, f"the fence of Landlock: {os.strerror(code)}")
+        raise OSError(code, f"Landlock: {os.strerror(code)}")
     return done
 
 

@@ -1,7 +1,7 @@
 """Runs first in the confined Python: installs audit hooks, then runs `main.py`.
 
-This file is read as text and runs inside the box, where Plansmith is not: it imports only the
-standard library. Code that means harm gets past it; it stops accidents and says why.
+This file is read as text and runs inside the sandbox, where Plansmith is not installed: it imports
+only the standard library. It stops accidents and explains them; malicious code can bypass it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def begin() -> None:
         sys.addaudithook(refuse_outside(os.path.realpath(work), real))
     try:
         runpy.run_path("main.py", run_name="__main__")
-    except Exception as error:  # noqa: BLE001 - whatever it is, the code's writer is told
+    except Exception as error:  # noqa: BLE001 - any error of the code is shown
         frames = error.__traceback__
         while frames is not None and frames.tb_frame.f_code.co_filename != "main.py":
             frames = frames.tb_next

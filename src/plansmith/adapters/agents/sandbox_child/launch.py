@@ -1,7 +1,7 @@
 """The launcher process of the sandbox: sets up the walls, runs the code, watches and ends it.
 
-It is started by `sandbox`, reads one job from its input and writes one result. The input stays
-open as a life line: when it closes, whoever asked is gone, and everything is killed.
+`sandbox` starts it; it reads one job from its input and writes one result. When the input closes,
+the parent has ended, and everything is killed.
 """
 
 from __future__ import annotations
@@ -105,13 +105,13 @@ class Output:
 
 def main() -> None:
     """Reads one job, runs it and writes the result."""
-    # The terminal's Ctrl-C is for whoever asked: the life line tells us.
+    # Ctrl-C is for the parent; when it ends, our input closes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     job = Job.read(sys.stdin.buffer.readline())
-    print(json.dumps(_do(job)))  # noqa: T201 - the result is what this process is for
+    print(json.dumps(_run_job(job)))  # noqa: T201 - the result is what this process is for
 
 
-def _do(job: Job) -> dict[str, Any]:
+def _run_job(job: Job) -> dict[str, Any]:
     adopt_orphans()
     for name in ("root", "work"):
         (job.folder / name).mkdir()
@@ -127,7 +127,7 @@ def _guarded(job: Job, group: Group) -> dict[str, Any]:
     walls = _walls(job)
     if not walls.stand and walls.missing and not job.allow_weak:
         return {"refused": list(walls.missing)}
-    _put(job, walls)
+    _write_files(job, walls)
     began = time.monotonic()
     watch = _Watch(job, walls, group)
     ending = watch.run()
@@ -181,7 +181,7 @@ def _walls(job: Job) -> Walls:
     return Walls(stand=False, uid=uid, gid=gid, missing=(why, *gaps, *calls, disk_gap))
 
 
-def _put(job: Job, walls: Walls) -> None:
+def _write_files(job: Job, walls: Walls) -> None:
     """Writes the given files and a folder for temporary files into the working folder."""
     (job.work / ".tmp").mkdir()
     for name, content in job.files.items():
@@ -223,23 +223,23 @@ class _Watch:
                 selector.register(read, selectors.EVENT_READ, name)
             selector.register(0, selectors.EVENT_READ, "line")
             while not self._is_over(selector):
-                self._stopped = self._stopped or self._excess(deadline)
+                self._stopped = self._stopped or self._exceeded_limit(deadline)
             self.cleared = processes.end_all(os.getpid())
             self._drain([read for read, _ in pipes[:2]])
-        return self._ending()
+        return self._exit_status()
 
     def _is_over(self, selector: selectors.BaseSelector) -> bool:
         if self._stopped:
             return True
         for key, _ in selector.select(_TICK_S):
-            if self._take(key.fd, key.data) is False:
+            if self._read_pipe(key.fd, key.data) is False:
                 if key.data in ("status", "line"):
                     self._stopped = "the caller has gone" if key.data == "line" else ""
                     return True
                 selector.unregister(key.fd)
         return False
 
-    def _take(self, handle: int, name: str) -> bool:
+    def _read_pipe(self, handle: int, name: str) -> bool:
         """Reads what a pipe holds; returns False at its end."""
         try:
             data = os.read(handle, _CHUNK)
@@ -253,7 +253,7 @@ class _Watch:
             self._status += data
         return bool(data)
 
-    def _excess(self, deadline: float) -> str:
+    def _exceeded_limit(self, deadline: float) -> str:
         """Returns the limit that is exceeded, or an empty text."""
         if time.monotonic() > deadline:
             return f"it ran longer than {self._limits['wall_s']:g} s"
@@ -278,7 +278,7 @@ class _Watch:
                 while data := os.read(handle, _CHUNK):
                     output.add(data)
 
-    def _ending(self) -> dict[str, Any]:
+    def _exit_status(self) -> dict[str, Any]:
         if self._stopped:
             return {"stopped": self._stopped}
         if self._group.ran_out_of_memory():
@@ -302,14 +302,14 @@ def _init(job: Job, walls: Walls, group: Group, pipes: list[int]) -> NoReturn:
             close_in(job.folder / "root", job.work, visible)
         code = os.fork()
         if code == 0:
-            _become(job, walls, visible, (hook, group, out, err))
+            _exec_python(job, walls, visible, (hook, group, out, err))
         ended, how = os.waitpid(-1, 0)
         while ended != code:
             ended, how = os.waitpid(-1, 0)
         exit_code = os.waitstatus_to_exitcode(how)
         report = {"signal": -exit_code} if exit_code < 0 else {"exit": exit_code}
         os.write(status, json.dumps(report).encode())
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is told, and nothing runs
+    except BaseException as error:  # noqa: BLE001 - reported, and nothing runs
         os.write(status, json.dumps({"broken": f"{type(error).__name__}: {error}"}).encode())
     finally:
         os._exit(0)
@@ -323,7 +323,7 @@ def _visible() -> list[str]:
     return [*_SYSTEM, *(each for each in more if each not in ("/", *inside))]
 
 
-def _become(
+def _exec_python(
     job: Job, walls: Walls, visible: list[str], more: tuple[str, Group, int, int]
 ) -> NoReturn:
     """Replaces this process by the Python that runs the code; nothing of ours is left."""
@@ -364,7 +364,7 @@ def _limit(limits: Mapping[str, Any]) -> None:
     for kind, most in wanted.items():
         hard = resource.getrlimit(kind)[1]
         allowed = int(most) if hard == resource.RLIM_INFINITY else min(int(most), hard)
-        # The processor's soft limit ends with a signal that can be told from others.
+        # The processor's soft limit ends with a signal that can be distinguished from others.
         above = allowed + 1 if kind == resource.RLIMIT_CPU and hard != allowed else allowed
         resource.setrlimit(kind, (allowed, above))
 

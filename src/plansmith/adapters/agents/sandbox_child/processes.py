@@ -57,13 +57,13 @@ def make(limits: Mapping[str, int]) -> Group:
 
 def _add(group: Group, parent: Path, version: int, limits: Mapping[str, int]) -> bool:
     """Makes the cgroup's folder in one hierarchy; returns whether it enforces a limit there."""
-    _sweep(parent)
+    _remove_leftovers(parent)
     folder = parent / f"{_NAME}{os.getpid()}"
     try:
         folder.mkdir()
         if not (folder / "cgroup.procs").exists():
             raise FileNotFoundError
-        kept = [name for name in _WANTED if _set(folder, name, version, limits)]
+        kept = [name for name in _WANTED if _set_limit(folder, name, version, limits)]
         handles = [os.open(folder / "cgroup.procs", os.O_WRONLY)] if kept else []
     except OSError:
         kept, handles = [], []
@@ -122,7 +122,7 @@ def _lines(name: str) -> list[str]:
     return []
 
 
-def _set(folder: Path, name: str, version: int, limits: Mapping[str, int]) -> bool:
+def _set_limit(folder: Path, name: str, version: int, limits: Mapping[str, int]) -> bool:
     """Sets one limit; returns whether the kernel accepted it."""
     memory, pids = str(limits["memory_bytes"]), str(limits["processes"] + _SPARE)
     files = {
@@ -139,7 +139,7 @@ def _set(folder: Path, name: str, version: int, limits: Mapping[str, int]) -> bo
                 limit.write(text)
     except OSError:
         return False
-    # What is swapped out counts too, where that can be said.
+    # Swap counts too, where the kernel supports it.
     for file, text in (("memory.memsw.limit_in_bytes", memory), ("memory.swap.max", "0")):
         with suppress(OSError):
             if name == "memory" and (folder / file).exists():
@@ -157,7 +157,7 @@ def _killed(folder: Path) -> bool:
     return False
 
 
-def _sweep(parent: Path) -> None:
+def _remove_leftovers(parent: Path) -> None:
     """Removes cgroups that a killed launcher left behind."""
     with suppress(OSError):
         for folder in parent.glob(f"{_NAME}*"):
@@ -187,7 +187,7 @@ def memory_of(pids: Iterable[int], limit: int) -> int:
     each = list(pids)
     resident = sum(_resident(pid) for pid in each)
     # Telling shares apart is slow: only when the simple sum says that it is too much.
-    return resident if resident <= limit else sum(_share(pid) for pid in each)
+    return resident if resident <= limit else sum(_memory_share(pid) for pid in each)
 
 
 def end_all(pid: int) -> bool:
@@ -244,7 +244,7 @@ def _resident(pid: int) -> int:
         return 0
 
 
-def _share(pid: int) -> int:
+def _memory_share(pid: int) -> int:
     """Returns the memory of a process, with its share of shared pages."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()

@@ -96,11 +96,12 @@ def close_in(root: Path, work: Path, visible: Sequence[str]) -> None:
         raise _failed("a mount namespace")
     _mount("tmpfs", str(root), "tmpfs", _MS_NOSUID, "size=1m,mode=0755")
     for name in visible:
-        _show(root, name)
+        _mount_read_only(root, name)
     for name in DEVICES:
         _bind(root, f"/dev/{name}")
-    _mount("tmpfs", str(_place(root, "/dev/shm")), "tmpfs", _MS_NOSUID | _MS_NODEV, "size=16m")  # noqa: S108
-    _mount(str(work), str(_place(root, BOX)), "", _MS_BIND)
+    shared = str(_make_mount_point(root, "/dev/shm"))  # noqa: S108
+    _mount("tmpfs", shared, "tmpfs", _MS_NOSUID | _MS_NODEV, "size=16m")
+    _mount(str(work), str(_make_mount_point(root, BOX)), "", _MS_BIND)
     if not (root / "tmp").exists():  # it does where Python itself lies below /tmp
         (root / "tmp").symlink_to(f"{BOX}/.tmp")
     os.chdir(root)
@@ -167,7 +168,7 @@ def _forbid_more_spaces() -> tuple[str, ...]:
     return ()
 
 
-def _show(root: Path, name: str) -> None:
+def _mount_read_only(root: Path, name: str) -> None:
     """Mounts a file or folder of the system read-only under the same name."""
     source = Path(name)
     if source.is_symlink():
@@ -176,15 +177,15 @@ def _show(root: Path, name: str) -> None:
         place.symlink_to(source.readlink())
     elif source.exists():
         _bind(root, name)
-        _lock(root / name.lstrip("/"))
+        _make_read_only(root / name.lstrip("/"))
 
 
 def _bind(root: Path, name: str) -> None:
-    place = _place(root, name)
+    place = _make_mount_point(root, name)
     _mount(name, str(place), "", _MS_BIND | _MS_REC)
 
 
-def _place(root: Path, name: str) -> Path:
+def _make_mount_point(root: Path, name: str) -> Path:
     """Makes a mount point: a folder or an empty file."""
     place = root / name.lstrip("/")
     if name in (BOX, "/dev/shm") or Path(name).is_dir():  # noqa: S108
@@ -206,7 +207,7 @@ class _MountAttributes(ctypes.Structure):
     )
 
 
-def _lock(place: Path) -> None:
+def _make_read_only(place: Path) -> None:
     """Makes a mount and everything mounted below it read-only."""
     wanted = _MountAttributes(attr_set=_ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV)
     done = _libc.syscall(

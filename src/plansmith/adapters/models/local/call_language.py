@@ -15,7 +15,7 @@ from plansmith.text import HAN
 
 MOST_CALLS: Final = 6
 REPLY_START: Final = '{"reply":'
-# Words that tell of one thing after another: the second must not be forgotten.
+# Words that announce a second action, which must not be forgotten.
 _IN_TURN: Final = re.compile(
     r"\b(?:then|afterwards|after that)\b|\band (?:write|save|append|draw|plot|put)\b[^.]*\s"
     r"[\w./-]+\.[a-z]{2,4}\b|然后|接着|随后|之后再|，再|，并|并且|并把|并将",
@@ -162,7 +162,7 @@ def calls_grammar(request: str, tools: Sequence[Offered]) -> str:
     # A small model translates what it should copy: it does not get the letters to do so.
     book = GrammarBook(without="" if HAN.search(request) else "\\u3400-\\u9fff")
     ws = book.use("ws")
-    # Where a call can give rows, nobody is asked for them: they are taken from an earlier call.
+    # Where a call can give rows, they are taken from it and not asked for.
     starts = [tool for tool in tools if not _needs_rows(tool)]
     found = any(map(_gives_rows, starts))
     first, second, later = (

@@ -48,7 +48,7 @@ def plan_of_calls(
 ) -> dict[str, Json]:
     """Makes a plan of the calls that answers from their results.
 
-    What is asked for with `"?"` is left out of the inputs: the planner asks for what is missing.
+    Arguments with the value `"?"` are left out of the inputs: the planner asks for them.
     """
     ids = _ids([str(call["tool"]) for call in calls])
     filler = _Filler(ids, [tools[str(call["tool"])] for call in calls])
@@ -125,7 +125,7 @@ class _Filler:
         if found is None:
             return self._text(value)
         place, path = int(found[1]) - 1, [part for part in found[2].split(".") if part]
-        path = path or self._fitting(place, name, schema)
+        path = path or self._fitting_part(place, name, schema)
         if not path and self._is_quoted(place, schema):
             return f"{{{{{self._ids[place]}_text}}}}"
         if not path and _kind(schema) == "string":
@@ -139,7 +139,7 @@ class _Filler:
         for name, value in args.items():
             schema = tool.fields.get(name)
             place = self._source(value, schema)
-            if place is None or self._fitting(place, name, schema) or _ONE_THING.search(name):
+            if place is None or self._fitting_part(place, name, schema) or _ONE_THING.search(name):
                 continue
             if self._is_quoted(place, schema) and self._ids[place] not in self._worded:
                 self._worded.add(self._ids[place])
@@ -158,7 +158,7 @@ class _Filler:
             if place is None or tool.is_agent:
                 continue
             for part, schema in self._parts(place).items():
-                if _kind(_within(schema, "items", "properties", name)) == "string":
+                if _kind(_subschema(schema, "items", "properties", name)) == "string":
                     return _Each(name, {FROM: self._ids[place], PATH: [part]})
         return None
 
@@ -167,7 +167,7 @@ class _Filler:
         place = self._source(value, schema)
         if place is None or self._tools[place].gives is None or not _ONE_THING.search(name):
             return False
-        return not self._fitting(place, name, schema)
+        return not self._fitting_part(place, name, schema)
 
     def _source(self, value: Json, schema: Any) -> int | None:
         """Returns the call whose whole result a text argument gets."""
@@ -184,7 +184,7 @@ class _Filler:
         names = [f"{{{{{self._ids[int(part) - 1]}}}}}" for part in parts[1::2]]
         return "".join(a + b for a, b in zip(texts, [*names, ""], strict=True))
 
-    def _fitting(self, place: int, name: str, schema: Any) -> list[Json]:
+    def _fitting_part(self, place: int, name: str, schema: Any) -> list[Json]:
         """Returns the part of a result with the argument's name, or the only one of its type."""
         gives = self._tools[place].gives
         if gives is None or gives.get("type") != "object" or _kind(schema) == "object":
@@ -201,7 +201,7 @@ class _Filler:
         return [found] if found else []
 
 
-def _within(schema: Any, *keys: str) -> Any:
+def _subschema(schema: Any, *keys: str) -> Any:
     """Returns a part of a schema by its path; None if there is none."""
     for key in keys:
         schema = cast("Mapping[str, Any]", schema).get(key) if isinstance(schema, Mapping) else None

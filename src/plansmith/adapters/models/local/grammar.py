@@ -43,7 +43,7 @@ def grammar_of(schema: Mapping[str, Json]) -> str:
 class GrammarBook:
     """Collects the rules of one grammar; expressions refer to them by name.
 
-    `without` are characters that no text may hold, written as members of a set.
+    `without` are characters that no text may contain, written as members of a set.
     """
 
     def __init__(self, root: Schema | None = None, *, without: str = "") -> None:

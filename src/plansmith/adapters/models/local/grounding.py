@@ -34,7 +34,7 @@ _LOOSE: Final = re.compile(r"(?<![A-Za-z0-9.])\d+(?:\.\d+)?(?![A-Za-z0-9.])")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _WORD: Final = re.compile(r"[^\W\d_]+|\d+")
 _CODE: Final = re.compile(r"[A-Za-z]{2,4}(?:[-_/][A-Za-z]{2,4})?")
-# Words from which a date follows that stands nowhere; "my last order" is no such word.
+# Words that imply a date; "my last order" does not.
 _RELATIVE: Final = re.compile(
     r"\b(?:today|tonight|tomorrow|yesterday|now|ago|since|\w+day|weekend|noon|midnight)\b"
     r"|\b(?:next|this|last|past|coming)\s+(?:\w+\s+)?(?:day|night|week|month|year|quarter|hour"
@@ -63,8 +63,8 @@ _NEW_NAMES: Final = ("as", "alias")
 _PLACE: Final = re.compile(r"path|file|folder|dir$|directory", re.IGNORECASE)
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENTS: Final = ("date", "time", "date-time")
-_FREE_FROM: Final = 4  # words from which a text may be worded anew
-# What such a word may come to in the unit that a tool counts in.
+_FREE_FROM: Final = 4  # with this many words a text may be rephrased
+# The number that such a word may mean in the unit of a tool.
 _MEANT: Final = {
     "a": 1,
     "an": 1,
@@ -106,8 +106,8 @@ def grounded(
 ) -> list[dict[str, Any]]:
     """Returns the calls without invented values: each is asked for or left out.
 
-    A required value becomes `"?"`; an optional one goes. A reference to a call that does not
-    come before is no value either. A number that was told and not used fills a lone hole.
+    A required value becomes `"?"`; an optional one is dropped. A reference to a call that does
+    not come before counts as invented. An unused number of the request fills a single gap.
     """
     known, asked = _Source(f"{request}\n{context}"), _Source(request)
     kept: list[dict[str, Any]] = []

@@ -26,8 +26,8 @@ _TOP: Final = 20
 class LocalModel:
     """A model in this process; a `schema` constrains the answer by a grammar.
 
-    The longest known start of a prompt is not read again. A call that is left, also while it
-    waits in line or while its prompt is read, stops at the next chance.
+    The longest known start of a prompt is not read again. A call that the caller leaves stops as
+    soon as possible, even in the queue or while its prompt is read.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class LocalModel:
     ) -> tuple[float, Usage]:
         """Returns the log odds that an answer continues with one word rather than another.
 
-        As a logarithm. The prompt is kept: the answer itself need not read it again.
+        The prompt stays in the cache: the answer itself need not read it again.
         """
         asked = [*messages, Message("assistant", start)]
         body = _body(asked, 1) | {"logprobs": True, "top_logprobs": _TOP}
@@ -116,7 +116,7 @@ async def _pieces(
         try:
             loop.call_soon_threadsafe(queue.put_nowait, piece)
         except RuntimeError:
-            return True  # the loop is closed: nobody listens any more
+            return True  # the loop is closed
         return stop.is_set()
 
     # Finding the weights may mean hashing them: not in the event loop.

@@ -26,7 +26,7 @@ _NAMES: Final = ("path", "name", "title", "id", "label", "url", "line", "text", 
 def facts(text: str, cite: str = "") -> str:
     """Writes a result as text: rows as a table, lists as bullets, text as it is.
 
-    `cite` is put behind each statement.
+    `cite` is appended to each statement.
     """
     try:
         value: Any = json.loads(text)
@@ -217,7 +217,7 @@ def phrase_messages(task: Task) -> list[Message]:
 def lead(task: Task) -> str | None:
     """Returns a sentence with number and names of the found items, without a model.
 
-    Nothing to say where a table speaks for itself; None where one thing is to be told in words.
+    Empty where a table needs no sentence; None where a single thing needs a model to describe it.
     """
     found = [each for each in map(_list, task.results.values()) if each is not None]
     if not found or len(found[-1].items) == 1:
@@ -274,12 +274,12 @@ def _name(value: Any) -> str | None:
 def worded(task: Task, sentence: str) -> str:
     """Returns the answer: a sentence if it agrees with the facts, then the facts.
 
-    A quotation is the facts alone, for a file or a message.
+    Without a request it is the facts alone, for a file or a message.
     """
     if not task.request:
         return "\n\n".join(filter(None, map(facts, task.results.values())))
     source = "\n".join([task.request, *task.results.values()])
-    idle = not sentence.strip() or _even(sentence).strip(".。 ") in _even(task.request)
+    idle = not sentence.strip() or _normalized(sentence).strip(".。 ") in _normalized(task.request)
     cited = "".join(f" [step:{step}]" for step in task.results)
     ours = sentence == lead(task)
     wrong = idle or (not ours and (unfounded(sentence, source) or _denies(sentence, task)))
@@ -295,13 +295,15 @@ def _denies(sentence: str, task: Task) -> bool:
 
 
 def unfounded(text: str, source: str) -> list[str]:
-    """Returns the numbers, quoted names and file names of a text that are not in `told`."""
+    """Returns the numbers, quoted names and file names of a text that are not in `source`."""
     claims = _CITED.sub("", _MARKER.sub("", text))
-    known = {number for each in _NUMBER.findall(_even(source)) for number in _ways(each)}
-    numbers = [each for each in _NUMBER.findall(_even(claims)) if not _ways(each) & known]
-    plain = _even(source)
+    known = {number for each in _NUMBER.findall(_normalized(source)) for number in _spellings(each)}
+    numbers = [
+        each for each in _NUMBER.findall(_normalized(claims)) if not _spellings(each) & known
+    ]
+    plain = _normalized(source)
     names = [*_QUOTED.findall(claims), *_FILE.findall(claims)]
-    return [*numbers, *(name for name in names if _even(name).strip() not in plain)]
+    return [*numbers, *(name for name in names if _normalized(name).strip() not in plain)]
 
 
 def source_text(prompt: Prompt) -> str:
@@ -313,14 +315,14 @@ def source_text(prompt: Prompt) -> str:
 
 
 def check_wording(text: str, source: str) -> None:
-    """Refuses a text with facts that are not in `told`."""
+    """Refuses a text with facts that are not in `source`."""
     wrong = unfounded(text, source)
     if wrong:
         shown = ", ".join(dict.fromkeys(wrong[:3]))
         raise ModelFailed(f"its text has facts that are in no result: {shown}")
 
 
-def _ways(number: str) -> set[str]:
+def _spellings(number: str) -> set[str]:
     """Returns the ways to write a number: with and without separators and trailing zeros."""
     plain = number.replace(",", "")
     ways = {number, plain, number.replace(",", ".")}
@@ -332,5 +334,5 @@ def _ways(number: str) -> set[str]:
     return ways
 
 
-def _even(text: str) -> str:
+def _normalized(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -150,7 +150,7 @@ HEIGHT: Final = 460
 _TOP: Final = 64
 _BOTTOM: Final = 84
 _RIGHT: Final = 24
-_LETTER: Final = 7.2  # how wide a letter is, near enough to leave room for words
+_LETTER: Final = 7.2  # approximate width of a letter
 _MOST_LABELS: Final = 16
 
 

@@ -109,7 +109,7 @@ class FetchTools(ToolSet):
         super().__init__([BuiltIn(SPEC, self._fetch)])
 
     def _fetch(self, given: Arguments, job: Job) -> Json:
-        answer = self._followed(address_of(given["url"]), job)
+        answer = self._follow_redirects(address_of(given["url"]), job)
         if answer.status in _AGAIN:
             raise ToolBusy(f"{answer.address.host} answers {answer.status}")
         if not 200 <= answer.status < 300:
@@ -117,12 +117,12 @@ class FetchTools(ToolSet):
             raise ToolFailed(f"{answer.address.host} answers {answer.status} {reason}".rstrip())
         return self._result(answer, given.get("letters", self._limits.letters))
 
-    def _followed(self, address: Address, job: Job) -> _Answer:
+    def _follow_redirects(self, address: Address, job: Job) -> _Answer:
         """Returns the last answer of a chain of redirects; checks every address."""
         end = time.monotonic() + self._limits.seconds
         for _ in range(self._limits.redirects + 1):
             self._hosts.check(address)
-            answer = self._asked(address, end, job)
+            answer = self._request(address, end, job)
             target = answer.headers.get("Location")
             if answer.status not in (301, 302, 303, 307, 308) or not target:
                 return answer
@@ -133,7 +133,7 @@ class FetchTools(ToolSet):
             address = following
         raise ToolFailed(f"it redirects more than {self._limits.redirects} times")
 
-    def _asked(self, address: Address, end: float, job: Job) -> _Answer:
+    def _request(self, address: Address, end: float, job: Job) -> _Answer:
         """Makes one request to a checked address."""
         connection = _Checked(address, self._hosts.reachable(address), end, self._tls)
         left = max(0.0, end - time.monotonic())
@@ -144,13 +144,13 @@ class FetchTools(ToolSet):
                 answer = self._read_answer(address, connection)
             connection.left()
         except TimeoutError:
-            raise self._late(address) from None
+            raise self._timeout(address) from None
         except ssl.SSLError as error:
             message = f"{address.host} has no trusted certificate: {error.reason}"
             raise ToolFailed(message) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             if time.monotonic() >= end:
-                raise self._late(address) from None
+                raise self._timeout(address) from None
             why = clip(str(error)) or type(error).__name__
             raise ToolBusy(f"{address.host} sent an invalid answer: {why}") from None
         finally:
@@ -168,7 +168,7 @@ class FetchTools(ToolSet):
             raise http.client.IncompleteRead(body, found.length)
         return _Answer(address, found.status, found.headers, body, complete)
 
-    def _late(self, address: Address) -> ToolBusy:
+    def _timeout(self, address: Address) -> ToolBusy:
         return ToolBusy(f"{address.host} took longer than {self._limits.seconds:g} s")
 
     def _result(self, answer: _Answer, letters: int) -> Json:

@@ -71,7 +71,7 @@ def ascii_host(name: str) -> str:
 class Hosts:
     """The allowed hosts: `example.com`, `*.example.com`, `host:8080`, or `*` for all.
 
-    Private machines, this one included, are only reached where `private` names them.
+    Private machines, including this one, are reached only if `private` names them.
     """
 
     def __init__(self, allowed: Sequence[str], private: Sequence[str] = ()) -> None:

@@ -50,7 +50,7 @@ for _name in ("mcp", "client"):
 class Connection:
     """A connection that is open until `close`, or until the server ends.
 
-    The library's contexts have to be left by the task that entered them: that is `_keep`.
+    The library's contexts must be left by the task that entered them: that is `_run`.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Connection:
         self._client: Client | None = None
         self._failure: ToolFailed | None = None
         self._loop = asyncio.get_running_loop()
-        self._task = self._loop.create_task(self._keep())
+        self._task = self._loop.create_task(self._run())
 
     @property
     def is_over(self) -> bool:
@@ -162,9 +162,9 @@ class Connection:
             raise ToolBusy("the server is not connected")
         return self._client
 
-    async def _keep(self) -> None:
+    async def _run(self) -> None:
         try:
-            async with asyncio.timeout(self._limits.start_s) as limit, self._made() as client:
+            async with asyncio.timeout(self._limits.start_s) as limit, self._connect() as client:
                 limit.reschedule(None)
                 self._client = client
                 self._open.set()
@@ -172,14 +172,14 @@ class Connection:
         except TimeoutError:
             late = f"it did not start within {self._limits.start_s:g} s{self.last_words()}"
             self._failure = ToolBusy(late)
-        except Exception as error:  # noqa: BLE001 - whatever went wrong is told to whoever waits
+        except Exception as error:  # noqa: BLE001 - any failure goes to the waiting caller
             self._failure = self._as_failure(error)
         finally:
             self._failure = self._failure or ToolBusy("the connection is over")
             self._stop.set()
             self._open.set()
 
-    def _made(self) -> Client:
+    def _connect(self) -> Client:
         transport: AbstractAsyncContextManager[Any] = (
             web_transport(self._target, limits=self._limits)
             if self._target.url

@@ -53,7 +53,7 @@ def need(server: str, asked: Asked, state: Json) -> InputNeeded:
         raise ToolFailed("it asks for an answer in an unusable form")
     if not schema.get("properties"):
         return InputNeeded(question, options=(ACCEPT, DECLINE), state=state)
-    # One who is asked may say no: then the answer is the word, and not the form.
+    # The person may decline: then the answer is a word and not the form.
     form = {"anyOf": [schema, {"const": DECLINE, "title": "Decline to answer"}]}
     return InputNeeded(question, schema=form, state=state)
 

@@ -99,7 +99,7 @@ class McpServer:
     async def listing(self, *, again: bool) -> Listing:
         """Returns the tools; reads them again after a restart, a change, or a while.
 
-        Without `again`, a server that failed a moment ago is not tried once more.
+        Without `again`, a server that failed a moment ago is not tried again.
         """
         if not again and self._failure is not None and not self.is_running:
             since, failure = self._failure
@@ -184,7 +184,7 @@ class McpServer:
             return await self._begin(request)
         state, answer = call.reply.state, call.reply.answer
         if isinstance(state, dict) and "token" in state:
-            return await self._go_on(request, str(state["token"]), answer)
+            return await self._continue(request, str(state["token"]), answer)
         responses, kept, rounds = take_answer(self.name, state, answer)
         return await self._begin(replace(request, responses=responses, state=kept, rounds=rounds))
 
@@ -207,9 +207,9 @@ class McpServer:
         outcome = await self._next(request, exchange, connection)
         match outcome:
             case Question():
-                raise need(self.name, outcome.asked, {"token": self._park(exchange)})
+                raise need(self.name, outcome.asked, {"token": self._keep_waiting(exchange)})
             case InputRequiredResult():
-                return await self._asks(request, outcome)
+                return await self._handle_question(request, outcome)
             case CallToolResult():
                 return self._result(request, outcome)
 
@@ -277,7 +277,7 @@ class McpServer:
         free = [each for each in self._exchanges if not each.open] or [*self._exchanges]
         return await free[0].ask(params) if free else refusal("no call is being made")
 
-    def _park(self, exchange: Exchange) -> str:
+    def _keep_waiting(self, exchange: Exchange) -> str:
         token = secrets.token_hex(16)
         self._parked[token] = exchange
         expiry = asyncio.ensure_future(self._expire(token))
@@ -293,7 +293,7 @@ class McpServer:
             exchange.expiry = None
             await self._drop(exchange)
 
-    async def _go_on(self, request: Request, token: str, answer: Json) -> Json:
+    async def _continue(self, request: Request, token: str, answer: Json) -> Json:
         exchange = self._parked.get(token)
         connection = self._connection
         if exchange is None or connection is None or connection.is_over:
@@ -308,7 +308,7 @@ class McpServer:
         exchange.go_on(request.call.progress)
         return await self._finish(request, exchange, connection)
 
-    async def _asks(self, request: Request, result: InputRequiredResult) -> Json:
+    async def _handle_question(self, request: Request, result: InputRequiredResult) -> Json:
         """Handles a question of a server of 2026: raises it, or retries a little later."""
         rounds, most = request.rounds + 1, self._limits.questions
         if rounds > most:

@@ -112,7 +112,7 @@ class ServerStatus:
 class McpServers:
     """A tool source of MCP servers; each starts when first needed, and only if approved.
 
-    `environment` is where `${NAME}` is looked up; `tell` hears what a person should know.
+    `environment` is where `${NAME}` is looked up; `tell` is called with messages for the person.
     """
 
     def __init__(
@@ -150,7 +150,9 @@ class McpServers:
         for name, listing in zip(names, found, strict=True):
             waiting = [each.name for each in self._tools_pending(listing)]
             if waiting:
-                self._say(f"tools of {safe(name)} wait for your approval: {', '.join(waiting)}")
+                self._report_once(
+                    f"tools of {safe(name)} wait for your approval: {', '.join(waiting)}"
+                )
         return [
             each.spec
             for listing in found
@@ -254,20 +256,20 @@ class McpServers:
         except Misconfigured as failure:
             self._fail(name, failure)
             return False
-        self._say(f"the MCP server {safe(name)} waits for your approval")
+        self._report_once(f"the MCP server {safe(name)} waits for your approval")
         return False
 
     def _fail(self, name: str, failure: PlansmithError) -> None:
         self._failures[name] = failure.message
-        self._say(f"the MCP server {safe(name)} is not usable now: {failure}")
+        self._report_once(f"the MCP server {safe(name)} is not usable now: {failure}")
 
     def _note(self, name: str, listing: Listing) -> None:
         self._failures.pop(name, None)
         self._listings[name] = listing
         for note in listing.notes:
-            self._say(safe(note))
+            self._report_once(safe(note))
 
-    def _say(self, text: str) -> None:
+    def _report_once(self, text: str) -> None:
         if text in self._reported:
             return
         if len(self._reported) >= _MOST_REMEMBERED:

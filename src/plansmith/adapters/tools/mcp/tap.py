@@ -18,7 +18,7 @@ from plansmith.plan.data import Json
 class Tap:
     """Observes one connection.
 
-    The client's own models drop fields they do not know, so a definition is taken from here.
+    The client's own models drop unknown fields, so raw definitions are taken from here.
     """
 
     def __init__(

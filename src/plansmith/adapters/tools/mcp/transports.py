@@ -102,8 +102,8 @@ async def stdio_transport(
     write, from_session = anyio.create_memory_object_stream[SessionMessage](0)
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(_listen, process, to_session, limits, output)
-            group.start_soon(_speak, process, from_session)
+            group.start_soon(_read_messages, process, to_session, limits, output)
+            group.start_soon(_write_messages, process, from_session)
             group.start_soon(_read_stderr, process, output)
             try:
                 yield read, write
@@ -116,7 +116,7 @@ async def stdio_transport(
             stream.close()
 
 
-async def _listen(
+async def _read_messages(
     process: asyncio.subprocess.Process,
     session: Incoming,
     limits: ServerLimits,
@@ -154,7 +154,7 @@ def parse_line(line: bytes) -> SessionMessage | None:
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
 
 
-async def _speak(
+async def _write_messages(
     process: asyncio.subprocess.Process, session: MemoryObjectReceiveStream[SessionMessage]
 ) -> None:
     # A server that is gone is noticed where it is listened to.

@@ -101,7 +101,7 @@ class DuckEngine:
     def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Found:
         """Returns the rows of one reading statement."""
         with self._opened(job, read_only=True) as database:
-            found = database.execute(_one(database, sql, _READING), parameters)
+            found = database.execute(_single_statement(database, sql, _READING), parameters)
             some = islice(iter(found.fetchone, None), rows + 1)
             letters = self._limits.letters_each
             fetched: list[Sequence[Any]] = [[shortened(v, letters) for v in row] for row in some]
@@ -111,7 +111,7 @@ class DuckEngine:
     def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
         """Runs one writing statement atomically; returns how many rows it changed."""
         with self._opened(job, read_only=False) as database:
-            found = database.execute(_one(database, sql, _WRITING), parameters)
+            found = database.execute(_single_statement(database, sql, _WRITING), parameters)
             first = found.fetchone()
             return int(first[0]) if first and isinstance(first[0], int) else 0
 
@@ -144,7 +144,7 @@ class DuckEngine:
                 database.close()
 
 
-def _one(database: Any, sql: str, allowed: frozenset[str]) -> Any:
+def _single_statement(database: Any, sql: str, allowed: frozenset[str]) -> Any:
     """Parses a text that must be one statement of an allowed kind."""
     statements = database.extract_statements(sql)
     if len(statements) != 1:
@@ -216,18 +216,18 @@ class Database:
     def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> dict[str, Json]:
         """Returns the rows of one reading statement, as a tool result."""
         given = {"sql": sql, "parameters": parameters, "rows": rows}
-        return cast("dict[str, Json]", self._do("query", given, job))
+        return cast("dict[str, Json]", self._in_child("query", given, job))
 
     def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
         """Runs one writing statement; returns how many rows it changed."""
         given = {"sql": sql, "parameters": parameters}
-        return cast("int", self._do("execute", given, job, writes=True))
+        return cast("int", self._in_child("execute", given, job, writes=True))
 
     def schema(self) -> list[Table]:
         """Returns the tables and views."""
-        return [_table(each) for each in cast("list[Any]", self._do("schema", {}, None))]
+        return [_table(each) for each in cast("list[Any]", self._in_child("schema", {}, None))]
 
-    def _do(
+    def _in_child(
         self, act: str, given: Mapping[str, Any], job: Job | None, *, writes: bool = False
     ) -> Json:
         # A child starts without the environment; libpq is given its own part of it.

@@ -95,8 +95,8 @@ class PostgresEngine:
     def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Found:
         """Returns the rows of one reading statement.
 
-        The role has no rights beyond tables; the transaction writes nothing and is undone at the
-        end; a cursor takes nothing but a SELECT or VALUES, the extended protocol one statement.
+        The role has no rights beyond tables; the transaction is read-only and rolled back; a cursor
+        accepts only SELECT or VALUES, and the extended protocol only one statement.
         """
         _refuse(sql)
         first = _FIRST.match(sql)

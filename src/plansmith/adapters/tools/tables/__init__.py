@@ -171,7 +171,7 @@ _HERE: Final = "plansmith.adapters.tools.tables:read_here"
 class TableTools(ToolSet):
     """The tools for tables of one folder; `write=False` leaves out the one that writes.
 
-    What reads does so in a child process, since a small file can need very much memory.
+    Reading happens in a child process, since a small file can need very much memory.
     """
 
     def __init__(

@@ -112,7 +112,8 @@ def named_files(
 ) -> tuple[str, dict[str, str]]:
     """Replaces the files in a query by table names; returns query and files by name.
 
-    A file goes by its path or by its name without ending; names in `known` are tables already.
+    A file can be named by its path or by its name without extension; names in `known` are already
+    tables.
     """
     found: dict[str, str] = {}
 

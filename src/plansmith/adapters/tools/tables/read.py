@@ -142,7 +142,7 @@ def _csv(text: str, name: str, *, limits: TableLimits, header: bool) -> Data:
     notes: list[str] = []
     head = [str(each) for each in rows.pop(0)] if header else []
     _check_size(max([len(head), *map(len, rows)]), len(rows), limits)
-    names, rows = _even(head, rows, notes)
+    names, rows = _padded(head, rows, notes)
     found = _typed(names, rows, limits, texts=True)
     found.notes[:0] = notes
     return found
@@ -162,7 +162,7 @@ def delimiter_of(sample: str) -> str:
     return max(_DELIMITERS, key=score)
 
 
-def _even(
+def _padded(
     head: list[str], rows: list[list[Any]], notes: list[str]
 ) -> tuple[list[str], list[list[Any]]]:
     """Makes all rows equally wide; surplus cells get columns of their own."""
