@@ -161,7 +161,7 @@ async def test_the_death_of_a_child_is_told_and_the_next_query_works(tmp_path: P
     url = f"sqlite:///{tmp_path / 'shop.db'}"
     task = asyncio.create_task(ask(url, ENDLESS))
     os.kill(await _busy_child(), signal.SIGABRT)
-    with pytest.raises(ToolFailed, match=r"broke its process \(code -6\)"):
+    with pytest.raises(ToolFailed, match=r"crashed its process \(code -6\)"):
         await task
     assert (await ask(url, "SELECT 1 AS one"))["rows"] == [{"one": 1}]
 

@@ -136,7 +136,7 @@ async def test_a_run_whose_file_is_moved_away_waits_for_it_and_writes_to_no_othe
         # Somebody who finds none there makes another one: it is not taken for ours.
         async with Plansmith(tools=payments.tools(), store=SqliteStore(folder / "runs.db")) as new:
             assert await new.runs() == []
-        with pytest.raises(StoreAway, match="another file is in the place of"):
+        with pytest.raises(StoreAway, match="was replaced by another file"):
             await smith.submit(PLAN)
         shutil.rmtree(folder)
         elsewhere.rename(folder)

@@ -124,7 +124,7 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
 
     async def story() -> None:
         store = SqliteStore(path)
-        with pytest.raises(Misconfigured, match="something else"):
+        with pytest.raises(Misconfigured, match="another program"):
             await store.append(journal("a", 1))
         await store.close()
         findings = await diagnose(f"sqlite:///{path}")

@@ -95,7 +95,7 @@ async def test_a_lost_reply_that_nobody_can_find_is_the_persons_to_decide() -> N
         wire.swallow = [b"SendStreamingMessage"]
         with pytest.raises(InputNeeded) as caught:
             await agent.work("reply x", {}, Call(key="k"))
-        assert "Nobody knows whether it has begun" in caught.value.message
+        assert "It is unknown whether it has begun" in caught.value.message
         assert caught.value.options == ("look again", "send again", "give up")
         with pytest.raises(InputNeeded, match="still not to be found") as still:
             await agent.work("reply x", {}, again(caught.value, "look again"))
@@ -112,7 +112,7 @@ async def test_a_lost_reply_of_an_agent_that_only_reads_is_worth_another_try() -
     async with behind_a_wire() as (_, wire):
         agent = await agent_of(wire, effect="read")
         wire.swallow = [b"SendStreamingMessage"]
-        with pytest.raises(ToolBusy, match="the connection was cut"):
+        with pytest.raises(ToolBusy, match="the connection was lost"):
             await agent.work("reply x", {}, Call(key="k"))
         result = await agent.work("reply x", {}, Call(key="k", attempt=2))
         assert isinstance(result, dict)
@@ -243,6 +243,6 @@ async def test_an_agent_killed_at_work_is_the_persons_to_decide_and_is_not_sent_
     assert caught.value.state["task"]
     with pytest.raises(ToolBusy):
         await agent.work("hold x", {}, again(caught.value, "look again"))
-    with pytest.raises(ToolFailed, match="nobody knows how far it came"):
+    with pytest.raises(ToolFailed, match="how far it got is unknown"):
         await agent.work("hold x", {}, again(caught.value, "give up"))
     assert deeds(tmp_path) == ["begin hold x"]

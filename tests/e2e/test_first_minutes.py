@@ -57,7 +57,7 @@ def test_a_fetch_that_fails_is_told_and_the_request_is_not_lost(
         terminal.until("Fetch it now? [Y/n]")
         terminal.type("\n")
         screen = terminal.until("Run this plan?")
-        assert "could not be had" in screen
+        assert "could not be downloaded" in screen
         assert "going on by rules" in screen.replace("\n", " ")
         terminal.type("n\n")
         assert terminal.ended() == 4

@@ -373,7 +373,7 @@ def test_approvals_that_others_can_write_are_not_believed(folder: Folder) -> Non
     kept = folder.home / ".local" / "share" / "plansmith" / "trusted.json"
     kept.chmod(0o666)
     done = folder.types("tools", "list")
-    assert "others can write" in done.stderr
+    assert "other users can write" in done.stderr
     assert folder.ran == []
 
 

@@ -578,7 +578,7 @@ async def test_a_chart_of_rows_is_not_asked_about_twice(
     ("writer", "said"),
     [
         ([sql("SELECT town FROM cities")] * 2, "the same statement came back"),
-        ([sql("DELETE FROM orders")] * 2, "does more than it may"),
+        ([sql("DELETE FROM orders")] * 2, "is not allowed"),
         ([sql("", "no table has wages")], "no table has wages"),
         ([Answer(ModelRefused("no such key"))], "no such key"),
     ],

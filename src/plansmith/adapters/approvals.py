@@ -1,4 +1,4 @@
-"""Approvals: which definitions a person has approved, kept in a file that survives the process."""
+"""Stores which definitions a person has approved, in a JSON file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from plansmith.plan.data import Json, Record
 
 
 class Approval(Record):
-    """One definition, approved by somebody at some time; kept whole, to show what changed."""
+    """An approved definition, with who approved it and when; kept whole, to show changes."""
 
     hash: str = Field(min_length=1)
     definition: dict[str, Json]
@@ -29,15 +29,15 @@ class Approvals(Protocol):
     """Where approvals are kept."""
 
     def get(self, name: str) -> Approval | None:
-        """The approval of a name, if there is one."""
+        """Returns the approval of a name, if there is one."""
         ...
 
     def put(self, name: str, approval: Approval) -> None:
-        """Keep an approval, in the place of an older one."""
+        """Stores an approval; replaces an older one."""
         ...
 
     def remove(self, name: str) -> None:
-        """Forget an approval; harmless when there is none."""
+        """Removes an approval; does nothing if there is none."""
         ...
 
 
@@ -58,7 +58,7 @@ class MemoryApprovals:
 
 
 class ApprovalFile:
-    """Approvals in a JSON file, for its owner alone; what others write is seen at once."""
+    """Approvals in a JSON file that only its owner can write; sees others' changes at once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -69,15 +69,15 @@ class ApprovalFile:
         return self._read().get(name)
 
     def all(self) -> dict[str, Approval]:
-        """Every approval, by name."""
+        """Returns all approvals by name."""
         return dict(self._read())
 
     def put(self, name: str, approval: Approval) -> None:
-        with self._alone():
+        with self._locked():
             self._write({**self._read(), name: approval})
 
     def remove(self, name: str) -> None:
-        with self._alone():
+        with self._locked():
             self._write({key: each for key, each in self._read().items() if key != name})
 
     def _read(self) -> dict[str, Approval]:
@@ -87,8 +87,8 @@ class ApprovalFile:
             self._seen, self._approved = None, {}
             return {}
         if os.name == "posix" and (stat.st_mode & 0o022 or stat.st_uid not in (os.getuid(), 0)):
-            hint = f"look at what it holds, then: chmod 600 {self._path}"
-            raise Misconfigured(f"{self._path}: others can write approvals there", hint=hint)
+            hint = f"check its content, then: chmod 600 {self._path}"
+            raise Misconfigured(f"{self._path}: other users can write to this file", hint=hint)
         mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         if mark != self._seen:
             self._approved, self._seen = _parse(self._path), mark
@@ -102,7 +102,7 @@ class ApprovalFile:
         text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
         replace_file(self._path, text, durable=True)
 
-    def _alone(self) -> contextlib.AbstractContextManager[None]:
+    def _locked(self) -> contextlib.AbstractContextManager[None]:
         hint = "make its folder writable, or name another file with mcp.approvals"
         return locked(self._path, hint=hint, mode=0o700)
 
@@ -111,8 +111,8 @@ def _parse(path: Path) -> dict[str, Approval]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
         if value["version"] != 1:
-            raise Misconfigured(f"{path} is from a newer Plansmith", hint="use that one")
+            raise Misconfigured(f"{path} was written by a newer Plansmith", hint="use that version")
         return {name: Approval.model_validate(each) for name, each in value["approved"].items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, ValidationError) as error:
-        hint = "mend it, or remove it and approve again"
+        hint = "correct it, or remove it and approve again"
         raise Misconfigured(f"{path} cannot be read: {error}", hint=hint) from None

@@ -1,4 +1,4 @@
-"""Secrets by name, and a filter that takes them out of text however they are written."""
+"""Gives secrets to the tools that may have them, and removes them from all texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json, Record
 
-# What is left as it stands by the common ways to encode an address.
+# Characters that the common ways to encode a URL leave unchanged.
 _SAFE: Final = ("", "/", "!'()*~", "/!'()*~", ";,/?:@&=+$-_.!~*'()#")
 _CODE_LETTERS: Final = frozenset(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_"
@@ -29,7 +29,7 @@ _LINE: Final = 16  # of a secret of many lines, one this long is hidden by itsel
 
 
 class Hider:
-    """Knows secrets by all their forms; what is learned once is looked for in every value."""
+    """Replaces known secrets in values, in any form in which they may be written."""
 
     def __init__(self) -> None:
         self._forms: list[tuple[str, str]] = []
@@ -39,7 +39,7 @@ class Hider:
         self._shortest = 0
 
     def learn(self, value: str, name: str) -> None:
-        """Look for a secret from now on."""
+        """Adds a secret to look for."""
         if (value, name) in self._known:
             return
         self._known.add((value, name))
@@ -52,7 +52,7 @@ class Hider:
         self._numbers = self._numbers or value.lstrip("-").replace(".", "", 1).isdigit()
 
     def hide(self, value: Json) -> Json:
-        """A value with the name of a secret wherever the secret stood."""
+        """Returns a value in which each secret is replaced by its name."""
         if not self._known:
             return value
         if isinstance(value, str):
@@ -80,7 +80,7 @@ class Hider:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """A secret as it stands, and as texts of other kinds write it."""
+    """Yields a secret as it is, and in the escaped forms of URLs, JSON, HTML and Python."""
     for each in (value, *_long_lines(value)):
         yield each
         yield from _in_addresses(each)
@@ -101,10 +101,10 @@ def _in_addresses(value: str) -> Iterator[str]:
     for safe in _SAFE:
         for quoted in (quote(value, safe=safe), quote(value, safe=f"{safe} ").replace(" ", "+")):
             yield quoted
-            yield _small_escapes(quoted)
+            yield _lowercase_escapes(quoted)
 
 
-def _small_escapes(quoted: str) -> str:
+def _lowercase_escapes(quoted: str) -> str:
     first, *others = quoted.split("%")
     return "%".join([first, *(each[:2].lower() + each[2:] for each in others)])
 
@@ -130,9 +130,9 @@ def _in_html(value: str) -> Iterator[str]:
 
 
 def _base64_cores(secret: bytes) -> Iterator[str]:
-    """What base64 makes of a secret wherever it begins in what is encoded: `user:secret` too.
+    """Yields the base64 forms of a secret at every offset, as in `user:secret`.
 
-    Letters at either end that also hold bits of a neighbour are left out.
+    Leaves out characters at both ends that also depend on neighbouring bytes.
     """
     for before in range(3):
         first = -(-before * 8 // 6)
@@ -142,7 +142,7 @@ def _base64_cores(secret: bytes) -> Iterator[str]:
 
 
 def _without_code(text: str, core: str, mark: str) -> str:
-    """A text with each run of base64 that holds a secret replaced as a whole."""
+    """Replaces each run of base64 that contains a secret."""
     parts: list[str] = []
     done, found = 0, text.find(core)
     while found >= 0:
@@ -194,7 +194,7 @@ class SecretBox:
         self._knows_all = False
 
     def flaw(self, name: str, tool: str) -> str:
-        """Why a tool cannot be given a secret, without looking at the secret; or nothing."""
+        """Returns why a tool may not have a secret, without reading it; or an empty text."""
         source = self._sources.get(name)
         if source is None:
             return f"there is no secret {name!r}"
@@ -203,27 +203,27 @@ class SecretBox:
         return ""
 
     def reveal(self, name: str, tool: str) -> str:
-        """The value, for a call that is about to be made."""
+        """Returns the value of a secret for a call that is about to be made."""
         flaw = self.flaw(name, tool)
         if flaw:
             raise Misconfigured(flaw, hint=f"set [secrets.{name}] with tools = [{tool!r}]")
         value = _read(name, self._sources[name], self._environment)
         if len(value) < SHORTEST:
             hint = f"use one of {SHORTEST} characters or more"
-            raise Misconfigured(f"the secret {name!r} is too short to be kept out", hint=hint)
+            raise Misconfigured(f"the secret {name!r} is too short to be hidden safely", hint=hint)
         self._hider.learn(value, name)
         return value
 
     def hide(self, value: Json) -> Json:
-        """A value without any secret, however it is written.
+        """Returns a value without any secret, however it is written.
 
-        Those of the environment and of files are known before they are revealed: a tool may tell
-        one that was given to another, or in a process that ended.
+        Secrets of the environment and of files are hidden before they are revealed: a tool may
+        return one that was given to another tool, or in an earlier process.
         """
         if not self._knows_all:
             self._knows_all = True
             for name, source in self._sources.items():
-                with suppress(Misconfigured):  # it is told when the secret is revealed
+                with suppress(Misconfigured):  # reported when the secret is revealed
                     known = "" if source.keyring else _read(name, source, self._environment)
                     if len(known) >= SHORTEST:
                         self._hider.learn(known, name)
@@ -250,7 +250,7 @@ def _from_file(name: str, path: Path) -> str:
         raise Misconfigured(f"the secret {name!r} cannot be read: {error}") from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         hint = f"chmod 600 {path}"
-        raise Misconfigured(f"others can read the file of the secret {name!r}", hint=hint)
+        raise Misconfigured(f"other users can read the file of the secret {name!r}", hint=hint)
     return value
 
 
@@ -259,7 +259,7 @@ def _from_keyring(name: str, entry: str) -> str:
         keyring: Any = import_module("keyring")
     except ImportError:
         hint = "pip install keyring, or use env or file"
-        raise Misconfigured(f"the secret {name!r} is in a keyring", hint=hint) from None
+        raise Misconfigured(f"the secret {name!r} needs the package keyring", hint=hint) from None
     service, _, user = entry.partition("/")
     value: str | None = keyring.get_password(service, user)
     if not value:

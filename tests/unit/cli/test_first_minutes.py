@@ -95,7 +95,7 @@ def test_the_doctor_says_what_was_chosen_tried_and_why_not(
     code, found = doctor(cli)
     assert code == 0
     assert found["model"] == ("warning", "no language model was found: plans are made by rules")
-    assert found["model key"][1] == "the environment: has no key of a provider"
+    assert found["model key"][1] == "the environment: has no API key"
     assert DEFAULT in found["model embedded"][1]
     with serving("/api/tags", says=OLLAMA) as url:
         monkeypatch.setenv("OLLAMA_HOST", url)
@@ -107,7 +107,7 @@ def test_the_doctor_says_what_was_chosen_tried_and_why_not(
         assert found["model"][1].startswith("deepseek:deepseek-chat (DEEPSEEK_API_KEY is set")
         monkeypatch.delenv("DEEPSEEK_API_KEY")
     _, found = doctor(cli)
-    assert "nothing listens there" in found["model server"][1]
+    assert "no server there" in found["model server"][1]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_the_doctor_says_what_was_chosen_tried_and_why_not(
         ({"model": "openai:gpt-5"}, "ok", "openai:gpt-5 (it is set)"),
         ({"model": "openai:gpt-5", "api_key_env": "NONE_SUCH"}, "error", "variable NONE_SUCH"),
         ({"model": "local"}, "error", "is not on this machine"),
-        ({"base_url": "http://127.0.0.1:9/v1"}, "error", "nothing listens there"),
+        ({"base_url": "http://127.0.0.1:9/v1"}, "error", "no server there"),
     ],
 )
 def test_the_doctor_looks_whether_a_model_that_is_set_can_be_had(

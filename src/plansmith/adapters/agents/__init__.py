@@ -1,1 +1,1 @@
-"""Agents that take a task in words: our own, and those of other people."""
+"""Agents that take a task in plain language: our own, and remote ones over A2A."""

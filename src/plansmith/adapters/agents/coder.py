@@ -1,4 +1,4 @@
-"""The coder: writes Python for a task, runs it in the sandbox and hands over what it made."""
+"""An agent that writes Python for a task, runs it in the sandbox and returns result and files."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ CARD: Final = AgentSpec(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Coder:
-    """An agent that runs its own code, in the sandbox and nowhere else.
+    """An agent that writes Python code and runs it only in the sandbox.
 
-    `folder` is where the files are that a plan may name in the input `files`. `most_failures` is
-    how often code may fail before the task has failed.
+    `folder` holds the files that a plan may name in the input `files`. After `most_failures`
+    failures of the code the task has failed.
     """
 
     agent: LocalAgent
@@ -63,7 +63,7 @@ class Coder:
         return self.agent.spec
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        """The task's result, with the files, the last code and what it printed."""
+        """Returns the task's result, with the files, the last code and what it printed."""
         bench = Workbench(
             sandbox=self.sandbox,
             given=await asyncio.to_thread(self._files, inputs),
@@ -72,10 +72,10 @@ class Coder:
         shown = {name: value for name, value in inputs.items() if name != "files"}
         shown |= {"files": list[Json](sorted(bench.given))}
         result = await self.agent.work_with([bench], task, shown, call)
-        return result | bench.told(cast("list[Json]", result["notes"]))
+        return result | bench.summary(cast("list[Json]", result["notes"]))
 
     def _files(self, inputs: Mapping[str, Json]) -> dict[str, bytes]:
-        """The files of the working folder: the inputs as JSON, and those that the inputs name."""
+        """Returns the files of the working folder: the inputs as JSON, and those that they name."""
         given: dict[str, bytes] = {}
         named = inputs.get("files")
         for entry in named if isinstance(named, list) else [named] if named else []:
@@ -87,7 +87,7 @@ class Coder:
         return {**given, INPUTS: json.dumps(data, ensure_ascii=False).encode()}
 
     def _file(self, entry: Json) -> tuple[str, bytes]:
-        """A file by its path in the folder, or with its content as another agent made it."""
+        """Reads a file by its path in the folder, or takes the content that another agent made."""
         if isinstance(entry, str):
             if self.folder is None:
                 hint = "give the coder a folder to read from"
@@ -110,7 +110,7 @@ class Coder:
 
 @dataclass(kw_only=True)
 class Workbench:
-    """The tool that runs code, for one task: what was run, what came of it, what was made."""
+    """The tool that runs code for one task; keeps what was run, its output and its files."""
 
     sandbox: Sandbox
     given: Mapping[str, bytes]
@@ -119,7 +119,7 @@ class Workbench:
     ran: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """The one tool. In a weak sandbox code may change anything, and the tool says so."""
+        """Returns the one tool. In a weak sandbox code may change anything; the effect says so."""
         about = (
             "Run a whole Python program. It sees only its working folder, with the files of the "
             f"task and {INPUTS}; files made before are there again. No network. Print what you "
@@ -144,25 +144,29 @@ class Workbench:
         ]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Run code; the same code again, or one failure too many, ends the task."""
+        """Runs code; the same failing code again, or one failure too many, ends the task."""
         del tool, call
         code = str(arguments.get("code", ""))
         earlier = self.ran.get(code)
         if earlier is not None:
             if not earlier.ok:
-                raise Stop(f"the coder wrote the same code again after it failed: {_end(earlier)}")
-            return _shown(earlier)
+                raise Stop(
+                    f"the coder wrote the same code again after it failed: {_reason(earlier)}"
+                )
+            return _outcome_json(earlier)
         files = {**self.given, **{name: each.content for name, each in self.made.items()}}
         outcome = await self.sandbox.run(code, files)
         self.ran[code] = outcome
         self.made |= {each.path: each for each in outcome.files}
         failures = sum(not each.ok for each in self.ran.values())
         if not outcome.ok and failures >= self.most_failures:
-            raise Stop(f"the code of the coder failed {failures} times, at last: {_end(outcome)}")
-        return _shown(outcome)
+            raise Stop(
+                f"the coder's code failed {failures} times, at last with: {_reason(outcome)}"
+            )
+        return _outcome_json(outcome)
 
-    def told(self, notes: list[Json]) -> dict[str, Json]:
-        """What the task's result says of the code and the files."""
+    def summary(self, notes: list[Json]) -> dict[str, Json]:
+        """Returns what the task's result says about the code and the files."""
         last = next(reversed(self.ran.items()), None)
         seen = dict.fromkeys(note for each in self.ran.values() for note in each.notes)
         missing = dict.fromkeys(each for one in self.ran.values() for each in one.missing)
@@ -172,7 +176,7 @@ class Workbench:
             return {"files": [], "notes": [*more, "no code was run"]}
         code, outcome = last
         if not outcome.ok:
-            more.append(f"the last code that was run failed: {_end(outcome)}")
+            more.append(f"the last code that was run failed: {_reason(outcome)}")
         return {
             "files": [_file_entry(each) for each in self.made.values()],
             "code": code,
@@ -191,7 +195,7 @@ def coder(
     limits: LocalLimits | None = None,
     prompts: Path | None = None,
 ) -> Coder:
-    """A coder; one that accepts a weak sandbox has a card that says it may change things."""
+    """Makes a coder. If it accepts a weak sandbox, its card declares the effect write."""
     box = sandbox or Sandbox()
     effect = Effect.WRITE if box.allow_weak else Effect.READ
     agent = LocalAgent(
@@ -206,8 +210,8 @@ def coder(
     return Coder(agent=agent, sandbox=box, folder=None if folder is None else Folder(folder))
 
 
-def _shown(outcome: Outcome) -> Json:
-    """An outcome as the model sees it."""
+def _outcome_json(outcome: Outcome) -> Json:
+    """Returns an outcome as the model sees it."""
     shown: dict[str, Json] = {
         "ok": outcome.ok,
         "stdout": outcome.stdout,
@@ -221,8 +225,8 @@ def _shown(outcome: Outcome) -> Json:
     return shown
 
 
-def _end(outcome: Outcome) -> str:
-    """Why code failed, in one line."""
+def _reason(outcome: Outcome) -> str:
+    """Returns why code failed, in one line."""
     lines = outcome.stderr.strip().splitlines()
     return outcome.stopped or (lines[-1][:300] if lines else f"exit code {outcome.exit_code}")
 
@@ -239,7 +243,7 @@ def _file_entry(file: BoxFile) -> Json:
         text = None if b"\0" in file.content else file.content.decode()
     except UnicodeDecodeError:
         text = None
-    kept: dict[str, Json] = (
+    content: dict[str, Json] = (
         {"base64": base64.b64encode(file.content).decode()} if text is None else {"text": text}
     )
-    return entry | kept
+    return entry | content

@@ -1,4 +1,4 @@
-"""Reflecting: an agent whose result is judged once, and done once more when it falls short."""
+"""Wraps an agent: a model judges its result and has the task done again if it falls short."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ _SCHEMA: Final[dict[str, Any]] = {
 
 
 class Verdict(Record):
-    """How good a result is, from 0 to 10, and what it lacks."""
+    """A model's judgement of a result: a score from 0 to 10, and what is missing."""
 
     score: Whole = Field(ge=0, le=10)
     missing: tuple[Annotated[str, Field(max_length=500)], ...] = Field(max_length=10)
 
     @property
     def enough(self) -> bool:
-        """Whether there is no reason for another try, or nothing to say to it."""
+        """Whether no second try is needed, or nothing is named that it could improve."""
         return self.score >= ENOUGH or not any(each.strip() for each in self.missing)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reflecting:
-    """Another agent, with a model that judges what it hands over.
+    """Wraps an agent with a model that judges its results.
 
-    A judgement that fails changes nothing; a second try that fails or scores lower does not count.
-    `seconds` is for both tries together, so that the first result is there before a step's time is
-    up.
+    If the judging fails, the first result stands; a second result that fails or scores lower is
+    dropped. `seconds` limits both tries together, so that the step does not time out before the
+    first result is returned.
     """
 
     agent: Agent
@@ -82,15 +82,15 @@ class Reflecting:
         return self.agent.spec
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        """The better of one or two results."""
+        """Returns the better of one or two results."""
         start = self.clock.monotonic()
         first = await self.agent.work(task, inputs, call)
         verdict = await self._judge(task, first, call)
         if verdict is None or verdict.enough:
             return first
         call.progress(f"done again, since this is missing: {'; '.join(verdict.missing)}")
-        told: Json = {"result": _slim(first), "missing": list[Json](verdict.missing)}
-        more = {**inputs, FIRST_TRY: told}
+        first_try: Json = {"result": _slim(first), "missing": list[Json](verdict.missing)}
+        more = {**inputs, FIRST_TRY: first_try}
         again = replace(call, key=f"{call.key}-again", reply=None)
         left = self.seconds - (self.clock.monotonic() - start)
         work = self.agent.work(f"{task}\n\n{_AGAIN}", more, again)
@@ -114,24 +114,24 @@ class Reflecting:
             Message("user", f"{fence('task', task)}\n\n{fence('result', shown)}"),
         ]
         try:
-            heard = await read_answer(
+            answer = await read_answer(
                 takes_prompt(self.model).stream(Prompt(messages, schema=_SCHEMA))
             )
-            call.spend(heard.usage)
-            return Verdict.model_validate(read_json(heard.text))
+            call.spend(answer.usage)
+            return Verdict.model_validate(read_json(answer.text))
         except (ModelFailed, UnreadableText, ValidationError) as error:
             why = "it is unreadable" if isinstance(error, ValidationError) else str(error)
             call.progress(f"the result was not judged: {why}")
             return None
 
     async def close(self) -> None:
-        """Let go of what the agent holds."""
+        """Closes the agent."""
         if isinstance(self.agent, Closing):
             await self.agent.close()
 
 
 def _slim(result: Json) -> Json:
-    """A result as a model should read it: files by their names, not their content."""
+    """Returns a result for the judging model: files by name, without their content."""
     if not isinstance(result, dict) or not isinstance(files := result.get("files"), list):
         return result
     names: list[Json] = [each.get("name") if isinstance(each, dict) else each for each in files]
@@ -139,7 +139,7 @@ def _slim(result: Json) -> Json:
 
 
 def _noted(result: Json, note: str) -> Json:
-    """A result with a note, where it has notes."""
+    """Adds a note to a result that has notes."""
     if not isinstance(result, dict):
         return result
     notes = result.get("notes")

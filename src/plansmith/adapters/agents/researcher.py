@@ -1,4 +1,4 @@
-"""The researcher: asks several questions of search and file tools, reads, and cites."""
+"""An agent that searches with several questions, reads what it finds, and cites it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def researcher(
     limits: LocalLimits | None = None,
     prompts: Path | None = None,
 ) -> LocalAgent:
-    """A researcher over the tools of some sources: those that search, and those that read."""
+    """Makes a researcher that uses the searching and reading tools of some sources."""
     return LocalAgent(
         spec=CARD,
         model=model,

@@ -1,7 +1,7 @@
-"""Sandbox: Python code in a process of its own, behind walls, within limits, with its files.
+"""Runs Python code in a confined process, with limits, and returns its output and files.
 
-What the walls keep out and what they do not is told in docs/local-agents.md; what is missing on
-a machine is in every outcome, and without `allow_weak` nothing runs where a wall is missing.
+docs/local-agents.md says what the walls keep out. Every outcome lists the walls that are missing
+on this machine; without `allow_weak` nothing runs if one is missing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GRACE_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """What code may take. `memory_bytes` is for each process and for all of them together."""
+    """Limits of the code. `memory_bytes` is for each process and for all together."""
 
     wall_s: float = 30.0
     cpu_s: int = 20
@@ -59,9 +59,9 @@ class BoxFile:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How code ended: `stopped` says which limit ended it, `missing` what did not confine it.
+    """How code ended: `stopped` is the limit that ended it, `missing` the walls not in place.
 
-    `standing` names the walls that did: namespaces or landlock, seccomp, and limits of cgroups.
+    `standing` names the walls in place: namespaces or landlock, seccomp, and limits of cgroups.
     """
 
     exit_code: int | None
@@ -76,7 +76,7 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether the code came to its own end without an error."""
+        """Whether the code ended by itself without an error."""
         return self.exit_code == 0 and not self.stopped
 
 
@@ -88,30 +88,30 @@ class Sandbox:
         self.allow_weak = allow_weak
 
     async def run(self, code: str, files: Mapping[str, bytes] | None = None) -> Outcome:
-        """Run code with files in its working folder, and take back what it says and makes."""
+        """Runs code with files in its working folder; returns its output and the files it made."""
         if sys.platform != "linux":
             hint = "use an agent on another machine, or leave the coder out"
-            raise Misconfigured("code can be confined on Linux only", hint=hint)
+            raise Misconfigured("the sandbox works only on Linux", hint=hint)
         given = {**(files or {}), "main.py": code.encode(errors="replace")}
         self._check(given)
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="plansmith-box-"))
         try:
-            told = await self._launch(folder, given)
+            result = await self._launch(folder, given)
         finally:
             left = await asyncio.shield(asyncio.to_thread(_remove, folder))
-        return _outcome(told, [left] if left else [])
+        return _outcome(result, [left] if left else [])
 
     def _check(self, files: Mapping[str, bytes]) -> None:
         for name in files:
             parts = PurePosixPath(name).parts
             plain = parts and not name.startswith("/") and "\0" not in name
             if not plain or any(part == ".." or part.startswith(".") for part in parts):
-                raise ToolFailed(f"{name!r} is no name for a file in the sandbox")
+                raise ToolFailed(f"{name!r} is not a valid name for a file in the sandbox")
         size = sum(map(len, files.values()))
         if size > self.limits.given_bytes:
             raise ToolFailed(
                 f"the files for the sandbox have {size:,} bytes",
-                hint=f"{self.limits.given_bytes:,} bytes are the limit",
+                hint=f"the limit is {self.limits.given_bytes:,} bytes",
             )
 
     async def _launch(self, folder: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
@@ -132,27 +132,27 @@ class Sandbox:
         try:
             async with asyncio.timeout(self.limits.wall_s + _GRACE_S):
                 line = json.dumps(job).encode() + b"\n"
-                return _told(*await _exchange(process, line))
+                return _parsed(*await _exchange(process, line))
         except TimeoutError:
             raise ToolFailed("the sandbox did not answer") from None
         finally:
-            await asyncio.shield(_end(process))
+            await asyncio.shield(_stop(process))
 
 
 async def _exchange(process: Process, line: bytes) -> tuple[bytes, bytes]:
-    """Hand over the job and take the result; the input stays open as long as we wait."""
+    """Sends the job and reads the result; keeps the input open while it waits."""
     assert process.stdin is not None  # noqa: S101 - it was asked for
     assert process.stdout is not None  # noqa: S101
     assert process.stderr is not None  # noqa: S101
     with suppress(BrokenPipeError, ConnectionResetError):
         process.stdin.write(line)
         await process.stdin.drain()
-    told, trouble = await asyncio.gather(process.stdout.read(), process.stderr.read())
-    return told, trouble
+    output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
+    return output, errors
 
 
-async def _end(process: Process) -> None:
-    """Close the life line; whoever does not end then is killed."""
+async def _stop(process: Process) -> None:
+    """Closes the input, which ends the process; kills it if it does not end."""
     if process.stdin is not None:
         process.stdin.close()
     try:
@@ -164,41 +164,41 @@ async def _end(process: Process) -> None:
         await process.wait()
 
 
-def _told(result: bytes, trouble: bytes) -> dict[str, Any]:
+def _parsed(result: bytes, trouble: bytes) -> dict[str, Any]:
     try:
-        told: dict[str, Any] = json.loads(result)
+        parsed: dict[str, Any] = json.loads(result)
     except ValueError:
         last = trouble.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
         raise ToolFailed(f"the sandbox could not be set up: {last[0][:500]}") from None
-    if "refused" in told:
+    if "refused" in parsed:
         raise Misconfigured(
-            f"code is not run, since it cannot be confined here: {'; '.join(told['refused'])}",
+            f"code is not run, because it cannot be confined here: {'; '.join(parsed['refused'])}",
             hint="allow user namespaces on this machine, or accept a weak sandbox (allow_weak)",
         )
-    if "broken" in told:
-        raise ToolFailed(f"the sandbox could not be set up: {told['broken']}")
-    return told
+    if "broken" in parsed:
+        raise ToolFailed(f"the sandbox could not be set up: {parsed['broken']}")
+    return parsed
 
 
-def _outcome(told: dict[str, Any], more: list[str]) -> Outcome:
-    killed = f"it was killed by signal {told['signal']}" if "signal" in told else ""
+def _outcome(result: dict[str, Any], more: list[str]) -> Outcome:
+    killed = f"it was killed by signal {result['signal']}" if "signal" in result else ""
     return Outcome(
-        exit_code=told.get("exit"),
-        stopped=told.get("stopped", killed),
-        stdout=told["stdout"],
-        stderr=told["stderr"],
+        exit_code=result.get("exit"),
+        stopped=result.get("stopped", killed),
+        stdout=result["stdout"],
+        stderr=result["stderr"],
         files=tuple(
-            BoxFile(each["path"], base64.b64decode(each["base64"])) for each in told["files"]
+            BoxFile(each["path"], base64.b64decode(each["base64"])) for each in result["files"]
         ),
-        notes=(*told["notes"], *more),
-        missing=tuple(told["missing"]),
-        standing=tuple(told["standing"]),
-        seconds=told["seconds"],
+        notes=(*result["notes"], *more),
+        missing=tuple(result["missing"]),
+        standing=tuple(result["standing"]),
+        seconds=result["seconds"],
     )
 
 
 def _remove(folder: Path) -> str:
-    """Remove the working folder; in words what could not be."""
+    """Removes the working folder; returns a description of what could not be removed."""
     try:
         shutil.rmtree(folder)
     except (OSError, RecursionError) as error:
@@ -206,7 +206,7 @@ def _remove(folder: Path) -> str:
     return ""
 
 
-_WORDS: Final = {
+_DESCRIPTIONS: Final = {
     "namespaces": "no network, and no files but its own",
     "landlock": "no files but its own",
     "seccomp": "no dangerous system calls",
@@ -221,7 +221,7 @@ _COUNTED: Final = (
 
 
 class WallFinding(NamedTuple):
-    """One thing worth knowing of the sandbox, and what to do about it."""
+    """One finding about the sandbox on this machine, and what to do about it."""
 
     level: Literal["ok", "note", "warning"]
     text: str
@@ -229,17 +229,17 @@ class WallFinding(NamedTuple):
 
 
 async def wall_findings() -> list[WallFinding]:
-    """Which walls stand and which do not, found by running nothing behind them."""
+    """Returns which walls work on this machine and which do not."""
     try:
         outcome = await Sandbox(allow_weak=True).run("")
     except PlansmithError as error:
         return [WallFinding("warning", f"no code is run here: {error.message}", error.hint)]
-    standing = [words for name, words in _WORDS.items() if name in outcome.standing]
+    standing = [text for name, text in _DESCRIPTIONS.items() if name in outcome.standing]
     found = [WallFinding("ok", f"code runs with {'; '.join(standing)}")] if standing else []
     if "namespaces" not in outcome.standing:
-        told = "code is not run here unless a weak sandbox is accepted (allow_weak)"
-        found.append(WallFinding("warning", told, "allow user namespaces on this machine"))
-    found += [WallFinding("warning", f"not kept from code: {each}") for each in outcome.missing]
+        message = "code is not run here unless a weak sandbox is accepted (allow_weak)"
+        found.append(WallFinding("warning", message, "allow user namespaces on this machine"))
+    found += [WallFinding("warning", f"not confined: {each}") for each in outcome.missing]
     limits = {"memory": "memory", "pids": "processes"}
     lacking = [what for name, what in limits.items() if f"cgroup {name}" not in outcome.standing]
     if lacking:

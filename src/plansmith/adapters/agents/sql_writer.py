@@ -1,4 +1,4 @@
-"""The SQL writer: a question becomes a statement that is run, and mended when it is refused."""
+"""An agent that writes SQL for a question, runs it, and corrects it if the database refuses it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from plansmith.ports import Call, ChatModel, Clock, ContextSource, Message, Prom
 
 PROMPT: Final = "sql_writer"
 SCHEMA_TOKENS: Final = 4_000
-HINT: Final = "word the question more exactly, or name the tables it is about"
+HINT: Final = "ask more precisely, or name the tables it is about"
 _SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {"sql": {"type": "string"}, "reason": {"type": "string"}},
@@ -55,7 +55,7 @@ CARD: Final = AgentSpec(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SqlWriter:
-    """An agent that only reads one database.
+    """An agent that reads one database.
 
     `knowledge` is what it should know beside the schema. With `run` off, a statement is checked
     by the database and not run.
@@ -73,17 +73,17 @@ class SqlWriter:
     clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
-        # A prompt that is not there is told at the start, not in the middle of a run.
+        # Report a missing prompt at the start, not in the middle of a run.
         prompt_of(PROMPT, self.prompts)
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        """The statement, its columns and rows, and how many tries it took."""
+        """Returns the statement, its columns and rows, and the number of tries."""
         messages = await self._briefing(task, inputs)
         refused: dict[str, str] = {}
         error = ""
         for tries in range(1, self.most_tries + 1):
-            said = await self._ask(messages, call)
-            sql = _statement(said)
+            answer = await self._ask(messages, call)
+            sql = _statement(answer)
             if sql is None:
                 error = 'the answer is not one JSON object {"sql": "…", "reason": "…"}'
             elif _plain(sql) in refused:
@@ -99,11 +99,11 @@ class SqlWriter:
                 except ToolFailed as failure:
                     error = refused[_plain(sql)] = str(failure)
             call.progress(f"try {tries} of {self.most_tries}: {error}")
-            messages += [Message("assistant", said), Message("user", _told(error))]
+            messages += [Message("assistant", answer), Message("user", _retry_message(error))]
         raise ToolFailed(f"no statement worked in {self.most_tries} tries: {error}", hint=HINT)
 
     async def _briefing(self, task: str, inputs: Mapping[str, Json]) -> list[Message]:
-        """The rules, the tables that fit the question, what else is known, and the question."""
+        """Returns the rules, the tables that fit the question, the knowledge and the question."""
         system = render_prompt(
             PROMPT,
             folder=self.prompts,
@@ -127,18 +127,18 @@ class SqlWriter:
 
     async def _ask(self, messages: Sequence[Message], call: Call) -> str:
         try:
-            heard = await read_answer(
+            answer = await read_answer(
                 takes_prompt(self.model).stream(Prompt(messages, schema=_SCHEMA))
             )
         except ModelBusy as busy:
             raise ToolBusy(f"the model that writes SQL is busy: {busy.message}") from None
         except ModelFailed as failure:
             raise ToolFailed(f"the model wrote no SQL: {failure}") from None
-        call.spend(heard.usage)
-        return heard.text
+        call.spend(answer.usage)
+        return answer.text
 
     async def _try(self, sql: str, call: Call) -> dict[str, Json]:
-        """What the database makes of a statement: its rows, or only that it takes it."""
+        """Runs or checks a statement; returns its rows, or only that it is accepted."""
         if not self.run:
             checked: dict[str, Json] = {"query": _explaining(sql, self.kind), "limit": 1}
             await self.sql.call("sql.query", checked, call)
@@ -160,7 +160,7 @@ def sql_writer(
     run: bool = True,
     prompts: Path | None = None,
 ) -> SqlWriter:
-    """A SQL writer for the database at a URL; one that runs nothing takes requests as they are."""
+    """Makes an SQL writer for the database at a URL."""
     bounds = limits or RowLimits()
     scheme = database.partition(":")[0]
     return SqlWriter(
@@ -182,10 +182,10 @@ class _Written(Record):
     reason: str = ""
 
 
-def _statement(said: str) -> str | None:
-    """The statement in an answer, None when there is none to be read."""
+def _statement(answer: str) -> str | None:
+    """Returns the statement in an answer; None if there is no readable one."""
     try:
-        written = _Written.model_validate(read_json(said))
+        written = _Written.model_validate(read_json(answer))
     except (UnreadableText, ValidationError):
         return None
     sql = written.sql.strip().rstrip(";").strip()
@@ -196,16 +196,16 @@ def _statement(said: str) -> str | None:
 
 
 def _plain(sql: str) -> str:
-    """A statement as it compares: spaces and line ends make no difference."""
+    """Normalizes a statement for comparison: spaces and line ends make no difference."""
     return " ".join(sql.split())
 
 
 def _explaining(sql: str, kind: str) -> str:
-    """A statement that has another one planned, names and all, and reads no row."""
+    """Makes a statement that has another one planned and its names checked, without rows."""
     # Whatever this comes to be, the database is opened for reading and takes one statement.
     inner = f"SELECT * FROM (\n{sql}\n) AS checked"  # noqa: S608
     return f"{inner} LIMIT 0" if kind == "postgresql" else f"EXPLAIN {inner}"
 
 
-def _told(error: str) -> str:
+def _retry_message(error: str) -> str:
     return f"{fence('what the database said', error)}\n\nWrite another statement."

@@ -1,4 +1,4 @@
-"""Documents: local files and folders, cut into chunks and searched for what fits a request."""
+"""Cuts local files and folders into chunks and finds those that fit a request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CODE_FENCE: Final = re.compile(r"\s*(```|~~~)")
 
 
 class Chunk(NamedTuple):
-    """A piece of a text, its first and last line, and the headings it stands under."""
+    """A piece of a text, with its first and last line and the headings above it."""
 
     text: str
     first: int
@@ -39,7 +39,7 @@ class _Line(NamedTuple):
 def chunks(
     text: str, *, size: int = 1200, overlap: int = 150, headings: bool = True
 ) -> list[Chunk]:
-    """Pieces of about a size in characters; neighbours under one heading overlap a little.
+    """Cuts a text into pieces of about `size` characters; neighbours overlap a little.
 
     Without `headings` a line that begins with `#` is a line like any other, as in source code.
     """
@@ -47,16 +47,16 @@ def chunks(
     for heading, lines in _sections(text, size, headings=headings):
         start = 0
         while start < len(lines):
-            end = _end(lines, start, size)
+            end = _chunk_end(lines, start, size)
             found += _chunk(lines[start:end], heading)
             if end >= len(lines):
                 break
-            start = _back(lines, start, end, overlap)
+            start = _next_start(lines, start, end, overlap)
     return found
 
 
 def _sections(text: str, size: int, *, headings: bool) -> Iterator[tuple[str, Sequence[_Line]]]:
-    """The lines under each heading, with the headings above it."""
+    """Yields the lines under each heading, with the headings above it."""
     path: list[tuple[int, str]] = []
     lines: list[_Line] = []
     in_code = False
@@ -77,8 +77,8 @@ def _title(path: Sequence[tuple[int, str]]) -> str:
     return " > ".join(name.strip()[:80] for _, name in path)
 
 
-def _end(lines: Sequence[_Line], start: int, size: int) -> int:
-    """Where a chunk ends: at its size, and better at an empty line in its second half."""
+def _chunk_end(lines: Sequence[_Line], start: int, size: int) -> int:
+    """Returns where a chunk ends: at its size, or before that at an empty line."""
     length, empty = 0, 0
     for at in range(start, len(lines)):
         length += len(lines[at].text) + 1
@@ -89,8 +89,8 @@ def _end(lines: Sequence[_Line], start: int, size: int) -> int:
     return len(lines)
 
 
-def _back(lines: Sequence[_Line], start: int, end: int, overlap: int) -> int:
-    """Where the next chunk starts: a few whole lines back, and always further than this one."""
+def _next_start(lines: Sequence[_Line], start: int, end: int, overlap: int) -> int:
+    """Returns where the next chunk starts: some lines back, but after the start of this one."""
     length, at = 0, end
     while at - 1 > start and length + len(lines[at - 1].text) < overlap:
         at -= 1
@@ -114,7 +114,7 @@ _HEADED: Final = frozenset({".md", ".markdown", ".html", ".htm"})
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A file as it was read at a size and time."""
+    """The chunks of a file, with the size and time at which it was read."""
 
     stamp: tuple[int, int]
     text: str
@@ -130,18 +130,18 @@ class _Piece(NamedTuple):
 
     @property
     def searched(self) -> str:
-        """What a query is compared with."""
+        """The text that a query is compared with."""
         return f"{self.name} {self.chunk.heading}\n{self.chunk.text}"
 
     def block(self) -> ContextBlock:
-        """The chunk as context, with where it is from."""
+        """Returns the chunk as context, with its source."""
         under = f": {self.chunk.heading}" if self.chunk.heading else ""
         lines = f"{self.name}:{self.chunk.first}-{self.chunk.last}"
         return ContextBlock(f"document{under}", self.chunk.text, lines)
 
 
 class DocumentSource:
-    """Files and folders as context; `tell` hears of every file that is left out, and why."""
+    """Files and folders as context; calls `tell` for every file that is left out."""
 
     def __init__(
         self,
@@ -156,20 +156,20 @@ class DocumentSource:
         self._limits = limits or FileLimits()
         self._ranker = ranker or LexicalRanker()
         self._count = count
-        self._tell = tell
+        self._report = tell
         self._read: dict[Path, _Document] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._busy = threading.Lock()
 
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        """Whole documents when all fit, else the pieces that fit the query best, best first."""
+        """Returns whole documents if all fit, else the chunks that fit the query best."""
         notes: list[str] = []
         blocks = await asyncio.to_thread(self._gather, query, token_limit, notes.append)
         # Told here and not in the thread: whoever listens is no friend of threads.
         for note in notes:
-            if note not in self._told:
-                self._told.add(note)
-                self._tell(note)
+            if note not in self._reported:
+                self._reported.add(note)
+                self._report(note)
         return blocks
 
     def _gather(self, query: str, tokens: int, note: Callable[[str], None]) -> list[ContextBlock]:
@@ -178,23 +178,23 @@ class DocumentSource:
             documents = {each.name: self._document(each, note) for each in found}
             self._read = {each.path: documents[each.name] for each in found}
             filled = {name: each for name, each in documents.items() if each.chunks}
-            return self._whole(filled, tokens) or self._best(filled, query, tokens)
+            return self._all_documents(filled, tokens) or self._best_chunks(filled, query, tokens)
 
     def _document(self, found: Found, note: Callable[[str], None]) -> _Document:
         known = self._read.get(found.path)
         if known is None or known.stamp != found.stamp:
-            text, said = read_document(found, self._limits)
+            text, problem = read_document(found, self._limits)
             kind = found.path.suffix.lower()
             cut = tuple(chunks(text, headings=kind in _HEADED))
             if kind in _TABLES and cut:
                 header = text.partition("\n")[0][:200]
                 cut = (cut[0], *(each._replace(heading=header) for each in cut[1:]))
-            known = _Document(found.stamp, text, cut, said)
+            known = _Document(found.stamp, text, cut, problem)
         if known.note:
             note(known.note)
         return known
 
-    def _whole(self, documents: dict[str, _Document], tokens: int) -> list[ContextBlock]:
+    def _all_documents(self, documents: dict[str, _Document], tokens: int) -> list[ContextBlock]:
         if sum(len(each.text) for each in documents.values()) > tokens * 16:
             return []
         blocks = [
@@ -206,7 +206,9 @@ class DocumentSource:
     def _cost(self, blocks: Sequence[ContextBlock]) -> int:
         return sum(self._count(f"{each.title} {each.source}\n{each.text}") for each in blocks)
 
-    def _best(self, documents: dict[str, _Document], query: str, tokens: int) -> list[ContextBlock]:
+    def _best_chunks(
+        self, documents: dict[str, _Document], query: str, tokens: int
+    ) -> list[ContextBlock]:
         pieces = [_Piece(name, each) for name, doc in documents.items() for each in doc.chunks]
         scores = self._ranker.scores(query, tuple(piece.searched for piece in pieces))
         order = sorted(range(len(pieces)), key=lambda at: (-scores[at], at))[:_BLOCKS]
@@ -222,6 +224,6 @@ class DocumentSource:
         return taken
 
     def _clip(self, block: ContextBlock, tokens: int) -> list[ContextBlock]:
-        room = tokens - self._cost([ContextBlock(block.title, "", block.source)])
-        text = clipped(block.text, tokens=max(room, 0), count=self._count)
+        left = tokens - self._cost([ContextBlock(block.title, "", block.source)])
+        text = clipped(block.text, tokens=max(left, 0), count=self._count)
         return [ContextBlock(block.title, text, block.source)] if text else []

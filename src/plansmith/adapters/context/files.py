@@ -1,4 +1,4 @@
-"""Files: which of some folders are text worth reading, and their text, line for line."""
+"""Finds the text files of folders and reads them; HTML becomes text line by line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NEVER: Final = frozenset({"node_modules", "__pycache__", "venv"})
 
 @dataclass(frozen=True, slots=True)
 class FileLimits:
-    """How many files are looked at, and how much of one and of all is read."""
+    """How many files are read, and how much of each and of all together."""
 
     files: int = 1000
     bytes_each: int = 2_000_000
@@ -37,7 +37,7 @@ class FileLimits:
 
 
 class Found(NamedTuple):
-    """A file to read, the name it is spoken of by, and the size and time it has."""
+    """A file to read, with its display name, size and time."""
 
     path: Path
     name: str
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 def find_files(
     paths: Sequence[Path], limits: FileLimits, note: Callable[[str], None]
 ) -> list[Found]:
-    """The files under some paths in a fixed order; a note for each that is left out."""
+    """Yields the files under some paths in a fixed order; notes those that are left out."""
     there = [path for path in paths if path.exists()]
     if paths and not there:
         names = ", ".join(map(str, paths))
@@ -77,15 +77,15 @@ def _walk(paths: Sequence[Path], note: Callable[[str], None]) -> Iterator[tuple[
     seen: set[Path] = set()
     for given in paths:
         root = given.resolve()
-        inside = _inside(root, note) if root.is_dir() else iter([(root, root.name)])
+        inside = _files_below(root, note) if root.is_dir() else iter([(root, root.name)])
         for path, name in inside:
             if path not in seen:
                 seen.add(path)
                 yield path, name
 
 
-def _inside(root: Path, note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
-    """The files of a folder, links followed only where they stay in it; hidden ones never."""
+def _files_below(root: Path, note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
+    """Yields the files of a folder; skips hidden ones and links that lead out of it."""
 
     def refuse(error: OSError) -> None:
         note(f"folder left out, it cannot be read: {_name(root, Path(error.filename))}")
@@ -108,12 +108,12 @@ def _inside(root: Path, note: Callable[[str], None]) -> Iterator[tuple[Path, str
 
 
 def _refusal(root: Path, target: Path) -> str | None:
-    """Why a file of a folder is not read, after every link is followed."""
+    """Returns why a file is not read, after its links are resolved."""
     if not target.is_relative_to(root):
         return "it is a link out of the folder"
     if any(part.startswith(".") for part in target.relative_to(root).parts):
         return "it is a link to something hidden"
-    return None if target.is_file() else "it is no file"
+    return None if target.is_file() else "it is not a file"
 
 
 def _name(root: Path, path: Path) -> str:
@@ -125,7 +125,7 @@ def _is_text_name(path: Path) -> bool:
 
 
 def read_document(found: Found, limits: FileLimits) -> tuple[str, str]:
-    """The text of a file, and a note when something about it is wrong."""
+    """Returns the text of a file, and a note if something is wrong with it."""
     try:
         if is_held(found.path.stat()):
             return "", f"document left out, it is a database in use: {found.name}"
@@ -139,11 +139,11 @@ def read_document(found: Found, limits: FileLimits) -> tuple[str, str]:
 
 
 def first_bytes(path: Path, most: int) -> bytes:
-    """The first bytes of a regular file; a pipe or a device is refused and never waited for."""
+    """Returns the first bytes of a regular file; refuses pipes and devices."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "it is no file")
+            raise OSError(errno.EINVAL, "it is not a file")
         return file.read(most)
 
 
@@ -160,7 +160,7 @@ def _decoded(data: bytes, name: str) -> tuple[str, str]:
 
 
 def page_text(page: str) -> str:
-    """What a reader of a web page sees, each line where it stood; headings are marked."""
+    """Returns the visible text of a web page, each line at its place; marks headings."""
     reader = _Page()
     try:
         reader.feed(page)
@@ -172,7 +172,7 @@ def page_text(page: str) -> str:
 
 
 class _Page(HTMLParser):
-    """Collects the text of a page, and keeps every piece on its line."""
+    """Collects the text of a page and keeps every piece on its line."""
 
     _unseen: Final = frozenset({"script", "style", "template", "noscript", "svg"})
     _inline: Final = frozenset({"a", "abbr", "b", "code", "em", "i", "mark", "span", "strong", "u"})

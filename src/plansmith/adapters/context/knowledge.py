@@ -1,4 +1,4 @@
-"""Business knowledge: terms with their explanations, as far as a request is about them."""
+"""Business terms with their explanations, chosen by what a request is about."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FORM: Final = 'write `term: explanation`, or `term: {explanation: "…", synony
 
 
 class Term(NamedTuple):
-    """A word of the business, what it means, and its other names."""
+    """A business term, its explanation and its synonyms."""
 
     name: str
     explanation: str
@@ -32,12 +32,12 @@ class Term(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The term as a planner reads it."""
+        """Returns the term as a planner reads it."""
         also = f" (also: {', '.join(map(indented, self.synonyms))})" if self.synonyms else ""
         return f"- {indented(self.name)}{also}: {indented(self.explanation)}"
 
     def named_in(self, query: str) -> bool:
-        """Whether the request names the term; Latin words only as whole words."""
+        """Whether the request contains the term; Latin words only as whole words."""
         return any(_names(name, query) for name in (self.name, *self.synonyms))
 
 
@@ -48,7 +48,7 @@ def _names(name: str, query: str) -> bool:
 
 
 class KnowledgeSource:
-    """Terms of a mapping or a YAML or JSON file; all of them when there are few."""
+    """Terms from a mapping or a YAML or JSON file; gives all of them if there are few."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class KnowledgeSource:
         self._count = count
 
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        """One block: first the terms the request names, then those that fit it best."""
+        """Returns one block: first the terms that the request names, then those that fit best."""
         terms = await asyncio.to_thread(self._terms)
         chosen = self._choose(terms, query)
         text = self._text(chosen, token_limit)
@@ -84,7 +84,7 @@ class KnowledgeSource:
         return [terms[at] for at in order if all_of_them or named[at] or scores[at] > 0]
 
     def _text(self, terms: Sequence[Term], tokens: int) -> str:
-        """As many terms as fit, and how many more there would be."""
+        """Returns as many terms as fit, and how many more there are."""
         lines = [each.line for each in terms]
 
         def text(number: int) -> str:
@@ -100,7 +100,7 @@ class KnowledgeSource:
 
 
 def read_terms(path: Path) -> Mapping[str, object]:
-    """The terms of a YAML or JSON file."""
+    """Reads the terms of a YAML or JSON file."""
     try:
         data = first_bytes(path, _LARGEST + 1)
     except OSError as error:

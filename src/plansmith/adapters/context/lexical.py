@@ -1,4 +1,4 @@
-"""A small lexical ranker (BM25): words of any script, and Chinese by its characters and pairs."""
+"""A lexical ranker (BM25) for words of any script; Chinese by characters and pairs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COMMON: Final = frozenset(_EVERYWHERE.split())
 
 
 def terms(text: str) -> list[str]:
-    """The words of a text as they are indexed; a Chinese run gives characters and pairs."""
+    """Returns the index words of a text; Chinese gives characters and pairs."""
     plain = unicodedata.normalize("NFKC", _CAMEL.sub(" ", text)).casefold()
     found: list[str] = []
     for run in _RUN.findall(plain):
@@ -37,13 +37,13 @@ def terms(text: str) -> list[str]:
 
 
 class LexicalRanker:
-    """Ranks texts by the words they share with a query; the last texts stay indexed."""
+    """Ranks texts by the words they share with a query; keeps the last texts indexed."""
 
     def __init__(self) -> None:
         self._index = _Index(())
 
     def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """One number a text, zero where no word is shared."""
+        """Returns one score per text; zero if no word is shared."""
         index = self._index
         if index.texts != tuple(texts):
             self._index = index = _Index(tuple(texts))
@@ -51,7 +51,7 @@ class LexicalRanker:
 
 
 class _Index:
-    """Texts with the weight of each of their words."""
+    """The weights of the words of some texts."""
 
     def __init__(self, texts: tuple[str, ...]) -> None:
         self.texts = texts

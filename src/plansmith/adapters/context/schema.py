@@ -1,4 +1,4 @@
-"""Schemas of databases as context: tables that fit a request, told in few words, and SQLite's."""
+"""Describes the tables of databases that fit a request, and reads the schema of SQLite files."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from plansmith.adapters.models.tokens import count_tokens
 from plansmith.errors import Misconfigured
 from plansmith.planner.context.token_budget import Count, clipped
 from plansmith.ports import ContextBlock, Ranker
+from plansmith.text import clip
 
 OTHERS: Final = "other database tables"
 _PLAIN: Final = re.compile(r"[^\W\d][\w$]{0,127}")
@@ -26,7 +27,7 @@ _MOST_NAMED: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, with a few of the values it holds."""
+    """A column, with a few of its values."""
 
     name: str
     type: str = ""
@@ -36,7 +37,7 @@ class Column:
     samples: tuple[str, ...] = ()
 
     def line(self) -> str:
-        """The column as a planner reads it."""
+        """Returns the column as a planner reads it."""
         facts = [" ".join(self.type.split())] if self.type else []
         facts += ["primary key"] * self.primary + ["not null"] * self.required
         line = f"- {named(self.name)} {', '.join(facts)}".rstrip()
@@ -47,7 +48,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ForeignKey:
-    """Columns that point at columns of another table."""
+    """Columns that refer to columns of another table."""
 
     columns: tuple[str, ...]
     table: str
@@ -65,13 +66,13 @@ class Table:
     comment: str = ""
 
     def text(self) -> str:
-        """The table as a planner reads it, one column a line."""
+        """Returns the table as a planner reads it, one column per line."""
         comment = f" -- {json.dumps(self.comment, ensure_ascii=False)}" if self.comment else ""
         head = f"{self.kind} {named(self.name)}{comment}"
         return "\n".join([head, *(column.line() for column in self.columns), *self.relations()])
 
     def relations(self) -> Iterator[str]:
-        """Where its foreign keys point, one a line."""
+        """Returns the foreign keys, one per line."""
         for key in self.foreign_keys:
             ends = ", ".join(map(named, key.columns)), ", ".join(map(named, key.targets))
             target = f"({ends[1]})" if ends[1] else ""
@@ -79,7 +80,7 @@ class Table:
 
 
 def named(name: str) -> str:
-    """A name as it is when it is plain, else quoted so that it stays on its line."""
+    """Returns a plain name as it is; quotes any other so that it stays on one line."""
     return name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
@@ -92,7 +93,7 @@ def schema_blocks(
     count: Count = count_tokens,
     ranker: Ranker | None = None,
 ) -> list[ContextBlock]:
-    """A block a table, those that fit the query first; others are at least named."""
+    """Returns one block per table, best fit first; lists the others by name."""
     order = relevant(tables, query, ranker or LexicalRanker())
     taken: list[Table] = []
     blocks: list[ContextBlock] = []
@@ -112,7 +113,7 @@ def schema_blocks(
 
 
 def relevant(tables: Sequence[Table], query: str, ranker: Ranker) -> list[Table]:
-    """The tables that fit a query, best first, with those they point at; all when none does."""
+    """Returns the tables that fit a query, best first, and those they refer to; else all."""
     texts = tuple(f"{table.name} {table.name} {table.comment}\n{table.text()}" for table in tables)
     scores = ranker.scores(query, texts)
     order = sorted(range(len(tables)), key=lambda at: (-scores[at], at))
@@ -124,7 +125,7 @@ def relevant(tables: Sequence[Table], query: str, ranker: Ranker) -> list[Table]
 
 
 def _others(tables: Iterable[Table], taken: Sequence[Table], source: str) -> list[ContextBlock]:
-    """The tables that are not shown, by their names and relations."""
+    """Lists the tables that are not shown, with their relations."""
     shown = {table.name for table in taken}
     rest = [table for table in tables if table.name not in shown]
     if not rest:
@@ -136,7 +137,7 @@ def _others(tables: Iterable[Table], taken: Sequence[Table], source: str) -> lis
     return [ContextBlock(OTHERS, "\n".join(lines), source)]
 
 
-_LONGEST_SAMPLE: Final = 40
+_LONGEST_SAMPLE: Final = 41
 _ROWS: Final = 50
 _STEPS: Final = (10_000, 2_000)  # a look that takes more instructions than the product is ended
 _TABLES: Final = """
@@ -148,7 +149,7 @@ _KEYS: Final = 'SELECT id, "from", "table", "to" FROM pragma_foreign_key_list(?)
 
 
 class SchemaSource:
-    """A SQLite database's tables as context; `samples=0` shows none of its values."""
+    """The tables of an SQLite database as context; `samples=0` shows no values."""
 
     def __init__(
         self,
@@ -163,16 +164,16 @@ class SchemaSource:
         self._samples = samples
         self._ranker = ranker
         self._count = count
-        self._tell = tell
+        self._report = tell
 
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        """The tables that fit the query, with their relations."""
+        """Returns the tables that fit the query, with their relations."""
         notes: list[str] = []
         tables = await asyncio.to_thread(
             read_schema, self._path, samples=self._samples, tell=notes.append
         )
         for note in notes:
-            self._tell(note)
+            self._report(note)
         return schema_blocks(
             tables,
             query,
@@ -186,7 +187,7 @@ class SchemaSource:
 def read_schema(
     path: Path, *, samples: int = 3, tell: Callable[[str], None] = lambda _: None
 ) -> list[Table]:
-    """The tables and views of a database; one that cannot be read is told and left out."""
+    """Reads the tables and views of a database; reports and skips unreadable ones."""
     address = f"file:{quote(str(path.resolve()))}?mode=ro"
     tables: list[Table] = []
     try:
@@ -211,7 +212,7 @@ def _text(data: bytes) -> str:
 
 
 def _limit(database: sqlite3.Connection) -> None:
-    """Let no table take for ever, whatever is behind its name."""
+    """Limits the time of each query, since a view may hide anything."""
     instructions, most = _STEPS
     calls = iter(range(most))
     database.set_progress_handler(lambda: next(calls, None) is None, instructions)
@@ -235,7 +236,7 @@ def _table(database: sqlite3.Connection, name: str, kind: str, samples: int) -> 
 
 
 def _values(database: sqlite3.Connection, table: str, samples: int) -> dict[str, list[str]]:
-    """A few different values a column, from the first rows."""
+    """Returns a few different values per column, from the first rows."""
     quoted = '"' + table.replace('"', '""') + '"'
     # The name is one the database itself gave, quoted by the rules of SQL.
     cursor = database.execute(f"SELECT * FROM {quoted} LIMIT {_ROWS}")  # noqa: S608
@@ -252,8 +253,7 @@ def _values(database: sqlite3.Connection, table: str, samples: int) -> dict[str,
 def _sample(value: Any) -> str:
     if value is None or isinstance(value, bytes):
         return ""
-    text = str(value)
-    return text if len(text) <= _LONGEST_SAMPLE else f"{text[:_LONGEST_SAMPLE]}…"
+    return clip(str(value), _LONGEST_SAMPLE)
 
 
 def _keys(database: sqlite3.Connection, table: str) -> Iterator[ForeignKey]:

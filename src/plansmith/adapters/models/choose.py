@@ -21,7 +21,7 @@ from plansmith.ports import ChatModel, Delta, Prompt
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A variable that holds a key, and what it opens; `chosen_by` names another model.
+    """An environment variable with an API key, and the model it is for.
 
     `base_url` is set where the provider is reached as an OpenAI-compatible server.
     """
@@ -56,7 +56,7 @@ KEYS: Final = (
 
 
 def found_keys(environment: Mapping[str, str]) -> Iterator[tuple[Key, str]]:
-    """The keys that are set, each with its model as `provider:name`."""
+    """Returns the keys that are set, each with its model as `provider:name`."""
     for key in KEYS:
         if environment.get(key.variable, "").strip():
             name = environment.get(key.chosen_by, "").strip() or key.model
@@ -77,7 +77,7 @@ _EMBEDDING_FAMILIES: Final = frozenset({"bert", "nomic-bert", "xlm-roberta", "em
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a server may listen, and the path at which it lists its models.
+    """An address where a model server may listen, and the path that lists its models.
 
     `url` is its root; OpenAI-compatible calls go to `base_url`.
     """
@@ -89,13 +89,13 @@ class Place:
 
     @property
     def base_url(self) -> str:
-        """Where chats are held."""
+        """The address for chat requests."""
         return f"{self.url}/v1"
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What came of asking: the models that can chat, or why there are none."""
+    """The answer of a server: the models that can chat, or why there are none."""
 
     place: Place
     models: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class Server:
 
 
 def usual_places(environment: Mapping[str, str]) -> tuple[Place, ...]:
-    """The servers people run on their own machine, at their usual ports."""
+    """Returns the addresses of common local model servers, at their usual ports."""
     ollama = _ollama_url(environment.get("OLLAMA_HOST", ""))
     return (
         Place("Ollama", ollama, "/api/tags"),
@@ -114,7 +114,7 @@ def usual_places(environment: Mapping[str, str]) -> tuple[Place, ...]:
 
 
 def _ollama_url(given: str) -> str:
-    """OLLAMA_HOST as Ollama itself reads it: with or without scheme and port."""
+    """Reads OLLAMA_HOST as Ollama does: with or without scheme and port."""
     text = given.strip().rstrip("/")
     if not text:
         return f"http://127.0.0.1:{_OLLAMA_PORT}"
@@ -133,7 +133,7 @@ def _port(netloc: str) -> int | None:
 
 
 async def ask_servers(places: Sequence[Place], *, limit_s: float = LIMIT_S) -> list[Server]:
-    """What every place says, in their order; none is waited for longer than the limit."""
+    """Asks all servers at once, each within the time limit; returns answers in order."""
     if not places:
         return []
     httpx: Any = importlib.import_module("httpx")
@@ -154,7 +154,7 @@ async def _ask(client: Any, place: Place, limit_s: float) -> Server:
         if type(error).__module__.partition(".")[0] not in ("httpx", "httpcore"):
             raise
         slow = "Timeout" in type(error).__name__
-        flaw = f"said nothing within {limit_s:g} s" if slow else "nothing listens there"
+        flaw = f"said nothing within {limit_s:g} s" if slow else "no server there"
         return Server(place, flaw=flaw)
     if status != 200:
         return Server(place, flaw=f"answers with status {status}")
@@ -180,7 +180,7 @@ def _read(place: Place, text: str) -> Server:
     fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     rows: list[Any] | None = fields.get("data", fields.get("models"))
     if not isinstance(rows, list):
-        return Server(place, flaw="something else listens there")
+        return Server(place, flaw="not a model server")
     names = [each for row in rows for each in _name(row)]
     usable = tuple(dict.fromkeys(names))
     if usable:
@@ -190,7 +190,7 @@ def _read(place: Place, text: str) -> Server:
 
 
 def _name(row: Any) -> Iterator[str]:
-    """The name of a model that can be used, as the server calls it."""
+    """Returns the name of a model that can chat, as the server calls it."""
     if not isinstance(row, dict):
         return
     fields = cast("dict[str, Any]", row)
@@ -212,7 +212,7 @@ _NO_LIBRARY: Final = "the libraries for providers are missing (install plansmith
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One place that was looked at; `flaw` says why it was not taken, nothing if it was."""
+    """One option that was checked; `flaw` says why it cannot be used, empty if it can."""
 
     kind: Kind
     what: str
@@ -221,7 +221,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The model that was chosen, as settings name it, and all that was looked at."""
+    """The chosen model, as settings name it, and all options that were checked."""
 
     kind: Kind
     model: str
@@ -232,7 +232,7 @@ class Choice:
 
     @property
     def shown(self) -> str:
-        """The choice on one line, for a person."""
+        """Returns the choice on one line, for a person."""
         if self.kind == "rules":
             return self.why
         place = f" at {self.base_url}" if self.base_url else ""
@@ -246,10 +246,10 @@ async def choose(
     places: Sequence[Place] | None = None,
     limit_s: float = LIMIT_S,
 ) -> Choice:
-    """The first that can be used, in this order; rules when there is nothing at all."""
+    """Returns the first option that can be used; the rules if there is none."""
     places = usual_places(environment) if places is None else places
     tried: list[Tried] = []
-    async for found in _found(environment, shelf, places, limit_s):
+    async for found in _options(environment, shelf, places, limit_s):
         if isinstance(found, Choice):
             return replace(found, tried=(*tried, Tried(found.kind, found.model)))
         tried.append(found)
@@ -257,7 +257,7 @@ async def choose(
 
 
 async def choose_at(base_url: str, *, key: str = "", limit_s: float = 10.0) -> Choice:
-    """The first model that chats at a server the person named; it has to be there."""
+    """Returns the first chat model of the server that the person named, or fails."""
     url = base_url.rstrip("/")
     place = Place("the server", url.removesuffix("/v1"), key=key)
     if not url.endswith("/v1"):
@@ -271,14 +271,14 @@ async def choose_at(base_url: str, *, key: str = "", limit_s: float = 10.0) -> C
     return Choice("server", model, why, base_url=base_url, tried=(Tried("server", model),))
 
 
-async def _found(
-    environment: Mapping[str, str], shelf: ModelFolder, places: Sequence[Place], limit_s: float
+async def _options(
+    environment: Mapping[str, str], folder: ModelFolder, places: Sequence[Place], limit_s: float
 ) -> AsyncIterator[Choice | Tried]:
-    """What can be used and what cannot, in the order of preference."""
+    """Yields the options in order of preference, usable or not."""
     can_call = find_spec("pydantic_ai") is not None
     keys = list(found_keys(environment))
     if not keys:
-        yield Tried("key", "the environment", "has no key of a provider")
+        yield Tried("key", "the environment", "has no API key")
     for key, model in keys:
         if can_call:
             why = f"{key.variable} is set; {key.chosen_by} names another model"
@@ -289,7 +289,7 @@ async def _found(
             yield _of_server(server)
     else:
         yield Tried("server", "servers on this machine", _NO_LIBRARY)
-    yield _embedded(shelf)
+    yield _embedded(folder)
 
 
 def _of_server(server: Server) -> Choice | Tried:
@@ -300,12 +300,12 @@ def _of_server(server: Server) -> Choice | Tried:
     return Choice("server", f"openai:{server.models[0]}", why, base_url=place.base_url)
 
 
-def _embedded(shelf: ModelFolder) -> Choice | Tried:
-    name = shelf.chosen or known_model("").name
+def _embedded(folder: ModelFolder) -> Choice | Tried:
+    name = folder.chosen or known_model("").name
     known = KNOWN.get(name)
-    here = shelf.has(known) if known else Path(name).expanduser().is_file()
+    here = folder.has(known) if known else Path(name).expanduser().is_file()
     if not here:
-        flaw = f"its file is not here ({pull_hint(shelf)})"
+        flaw = f"its file is not here ({pull_hint(folder)})"
         return Tried("embedded", f"local:{name}", flaw)
     if find_spec("xllamacpp") is None:
         return Tried("embedded", f"local:{name}", "its runtime is missing (plansmith[local])")
@@ -313,23 +313,23 @@ def _embedded(shelf: ModelFolder) -> Choice | Tried:
     return Choice("embedded", f"local:{name}", why)
 
 
-def pull_hint(shelf: ModelFolder) -> str:
-    """The command that gets the embedded model, with its size."""
-    model = KNOWN.get(shelf.chosen) or known_model("")
+def pull_hint(folder: ModelFolder) -> str:
+    """Returns the command that downloads the embedded model, with its size."""
+    model = KNOWN.get(folder.chosen) or known_model("")
     return f"`plansmith model pull`, {model.size / 1e9:.2f} GB, {model.licence}"
 
 
-def _rules(shelf: ModelFolder) -> Choice:
+def _rules(folder: ModelFolder) -> Choice:
     why = (
         "no language model was found, so rules plan: they match words and copy values, and "
-        f"understand nothing. To get a model: {pull_hint(shelf)}; to name one: --model. "
+        f"understand nothing. To get a model: {pull_hint(folder)}; to name one: --model. "
         "`plansmith doctor` says what was looked for"
     )
     return Choice("rules", RULES, why)
 
 
 class AutoModel:
-    """Chooses once, says once what was chosen and why, and is that model from then on."""
+    """Chooses a model at the first call, reports the choice once, and uses it from then on."""
 
     def __init__(
         self,
@@ -340,7 +340,7 @@ class AutoModel:
     ) -> None:
         self._choose = choose
         self._make = make
-        self._tell = tell
+        self._report = tell
         self._model: ChatModel | None = None
         self._choosing = asyncio.Lock()
 
@@ -350,17 +350,17 @@ class AutoModel:
         return self._model.name if self._model is not None else "auto"
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """The answer of the chosen model."""
-        model = await self._found()
+        """Returns the answer of the chosen model."""
+        model = await self._chosen()
         pieces = model.stream(prompt)
         async with closing(pieces):
             async for delta in pieces:
                 yield delta
 
-    async def _found(self) -> ChatModel:
+    async def _chosen(self) -> ChatModel:
         async with self._choosing:
             if self._model is None:
                 choice = await self._choose()
                 self._model = self._make(choice)
-                self._tell(choice.shown)
+                self._report(choice.shown)
             return self._model

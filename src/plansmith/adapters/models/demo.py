@@ -1,4 +1,4 @@
-"""The demonstration: no language model, a fixed script that searches the files of a folder."""
+"""The demonstration model: a fixed script that searches the files of a folder."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ _COMMON: Final = frozenset(
 
 
 class DemoModel:
-    """Answers any number of calls: a plan that searches, and what the search found."""
+    """Answers any call: with a plan that searches files, or with what the search found."""
 
     @property
     def name(self) -> str:
-        """The name by which settings and reports call it."""
+        """The name that settings and reports use."""
         return "demo"
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """The answer, in pieces."""
+        """Yields the answer in pieces."""
         text = _answer(prompt)
         for start in range(0, len(text), _CHUNK):
             yield TextDelta(text[start : start + _CHUNK])
@@ -76,7 +76,7 @@ def _answer(prompt: Prompt) -> str:
 
 
 def keyword(request: str) -> str:
-    """The one word the demo searches for: what is quoted, or else the longest uncommon one."""
+    """Returns the word to search for: a quoted one, or else the longest uncommon one."""
     quoted = _QUOTED.search(request)
     if quoted:
         return quoted[1]
@@ -153,7 +153,7 @@ def _reply(brief: ReplyBrief) -> str:
 
 
 def _search_result(value: Json) -> dict[str, Any] | None:
-    """The value, if it is a result of `files.search`."""
+    """Returns the value if it is a result of `files.search`."""
     if not isinstance(value, dict) or "searched" not in value:
         return None
     return value if isinstance(value.get("files"), list) else None
@@ -166,5 +166,5 @@ def _line(file: Mapping[str, Any]) -> str:
 
 
 def demo_model() -> DemoModel:
-    """The demonstration model."""
+    """Returns the demonstration model."""
     return DemoModel()

@@ -1,4 +1,4 @@
-"""A small model on somebody's server whose numbers are checked against the results."""
+"""Wraps a small model on a server and checks the numbers it writes against the results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from typing import Final
 
-from plansmith.adapters.models.local.wording import check_wording, told_in
+from plansmith.adapters.models.local.wording import check_wording, source_text
 from plansmith.adapters.models.wrappers import closing
 from plansmith.ports import ChatModel, Delta, ModelDone, Prompt, TextDelta
 
@@ -16,15 +16,15 @@ _SMALL: Final = 5.0  # billions of weights, below which numbers are made up too 
 
 
 def is_small(name: str) -> bool:
-    """Whether a model's name tells that it is a small one, such as `qwen3:1.7b`."""
+    """Whether a model's name says that it is small, such as `qwen3:1.7b`."""
     sizes = [float(each) for each in _BILLIONS.findall(name)]
     return bool(_MILLIONS.search(name)) if not sizes else max(sizes) < _SMALL
 
 
 class FactCheckedModel:
-    """Hears a text to its end and refuses it when it names what nobody told it.
+    """Reads a text to its end and refuses it if it has facts that are not in the prompt.
 
-    Whoever asked shows the plain results then. Answers to a schema are checked by whoever asks.
+    The caller then shows the plain results. Answers to a schema are not checked here.
     """
 
     def __init__(self, model: ChatModel) -> None:
@@ -32,21 +32,21 @@ class FactCheckedModel:
 
     @property
     def name(self) -> str:
-        """The name of the model behind."""
+        """The name of the wrapped model."""
         return self._model.name
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """The answer; a text only once all of it holds, an empty piece meanwhile."""
+        """Yields empty pieces while it reads, then the whole text if it is correct."""
         held = prompt.schema is None and not prompt.tools
-        said = ""
+        text = ""
         pieces = self._model.stream(prompt)
         async with closing(pieces):
             async for delta in pieces:
                 if held and isinstance(delta, TextDelta):
-                    said += delta.text
+                    text += delta.text
                     yield TextDelta("")
                     continue
                 if held and isinstance(delta, ModelDone):
-                    check_wording(said, told_in(prompt))
-                    yield TextDelta(said)
+                    check_wording(text, source_text(prompt))
+                    yield TextDelta(text)
                 yield delta

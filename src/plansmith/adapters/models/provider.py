@@ -1,4 +1,4 @@
-"""Models of every provider that pydantic-ai knows, and of OpenAI-compatible servers."""
+"""Models of all providers that pydantic-ai supports, and of OpenAI-compatible servers."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from plansmith.adapters.models.provider_output import (
     OutputMemory,
     as_failure,
     broken_off,
+    error_text,
     is_closed,
     is_mode_refusal,
     opened,
@@ -28,7 +29,6 @@ from plansmith.adapters.models.provider_output import (
     status_of,
     takes_object,
     with_schema_text,
-    words_of,
 )
 from plansmith.errors import ModelFailed, ModelRefused
 from plansmith.plan.data import Json
@@ -78,7 +78,7 @@ class ProviderModel:
 
     @property
     def name(self) -> str:
-        """The model as it was asked for, `provider:name`."""
+        """The model as settings name it, `provider:name`."""
         return self._spec
 
     async def __aenter__(self) -> Self:
@@ -92,7 +92,7 @@ class ProviderModel:
 
     @takes_messages
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """The answer piece by piece; an empty piece of text means that the model thinks."""
+        """Yields the answer in pieces; an empty text means that the model thinks."""
         model = await self._connect()
         schema = prompt.schema
         modes = self._modes(schema)
@@ -104,7 +104,7 @@ class ProviderModel:
                         yield delta
             except _ModeRefused as refusal:
                 if mode == modes[-1]:
-                    hint = "set output to auto, and another way is found"
+                    hint = "set output to auto, so that another mode is tried"
                     raise ModelRefused(refusal.message, hint=hint) from refusal.__cause__
                 # A list at the root is the schema's fault: it says nothing about the model.
                 if schema is not None and takes_object(schema):
@@ -118,7 +118,7 @@ class ProviderModel:
         return f"{self._spec} at {base_url}" if base_url else self._spec
 
     def _address(self) -> tuple[str | None, str | None]:
-        """The base URL and the key; the environment's key goes to its own address only."""
+        """Returns base URL and key; a key from the environment goes only to its own provider."""
         provider = self._spec.partition(":")[0]
         if self._base_url is None and provider in _OWN_SERVER:
             base_url = os.environ.get("OPENAI_BASE_URL")
@@ -176,7 +176,7 @@ class ProviderModel:
     async def _answer(self, model: Any, ask: _Ask) -> AsyncGenerator[Delta]:
         library = _library()
         pieces = _Pieces({_wire_name(tool.name): tool.name for tool in ask.prompt.tools})
-        said = False
+        has_text = False
         try:
             async with (
                 model,
@@ -190,23 +190,23 @@ class ProviderModel:
             ):
                 async for event in events:
                     for delta in pieces.read(event):
-                        said = True
+                        has_text = True
                         yield delta
                 done = self._done(stream)
         except Exception as error:
-            raise self._failure(error, ask.mode, said=said) from error
+            raise self._failure(error, ask.mode, has_text=has_text) from error
         yield done
 
     def _settings_for(self, prompt: Prompt) -> dict[str, Any]:
         limit = {} if prompt.max_tokens is None else {"max_tokens": prompt.max_tokens}
         return self._settings | limit
 
-    def _failure(self, error: Exception, mode: Mode, *, said: bool) -> ModelFailed:
+    def _failure(self, error: Exception, mode: Mode, *, has_text: bool) -> ModelFailed:
         own_key = bool(self._api_key or self._base_url)
         failure = as_failure(error, model=self._spec, own_key=own_key)
         # The library knows some models' abilities by itself, and says so without a status.
         status = 400 if type(error).__name__ == "UserError" else status_of(error)
-        if not said and is_mode_refusal(status, f"{words_of(error)} {error}", mode):
+        if not has_text and is_mode_refusal(status, f"{error_text(error)} {error}", mode):
             return _ModeRefused(failure.message)
         return failure
 
@@ -241,7 +241,7 @@ class ProviderModel:
 
 
 class _ModeRefused(ModelFailed):
-    """The server does not know this way of asking for an answer."""
+    """The server does not support this output mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,14 +253,14 @@ class _Ask:
 
 
 class _Pieces:
-    """Turns the library's events into ours."""
+    """Converts pydantic-ai's events to our pieces."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
         self._calls: dict[int, str] = {}
 
     def read(self, event: Any) -> list[Delta]:
-        """The pieces of one event."""
+        """Returns the pieces of one event."""
         if event.event_kind == "part_start":
             return self._start(event.index, event.part)
         if event.event_kind == "part_delta":
@@ -286,7 +286,7 @@ class _Pieces:
 
 @dataclass(frozen=True, slots=True)
 class _Library:
-    """The parts of pydantic-ai in use here."""
+    """The parts of pydantic-ai that are used here."""
 
     direct: ModuleType
     messages: ModuleType
@@ -355,12 +355,12 @@ def _tool(
 
 
 def _strict(schema: Mapping[str, Json]) -> bool | None:
-    """None lets the library find out; it would close open objects, so they are never strict."""
+    """Returns False for open objects, which strict mode would close; else None (automatic)."""
     return None if is_closed(schema) else False
 
 
 def _wire_name(name: str) -> str:
-    """A tool's name as providers take it: letters, digits, `_` and `-`, at most 64."""
+    """Returns a tool's name as providers accept it: letters, digits, `_`, `-`, at most 64."""
     if _TOOL_NAME.fullmatch(name):
         return name
     clean = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")[:50] or "tool"

@@ -1,4 +1,4 @@
-"""Structured output, errors and prices of providers."""
+"""Output modes, errors and prices of model providers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import Any, Final, Literal, cast
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused, PromptTooLong
 from plansmith.plan.data import Json
 from plansmith.ports import Message
+from plansmith.text import clip
 
 Mode = Literal["json_schema", "tool", "text"]
 MODES: Final[tuple[Mode, ...]] = ("json_schema", "tool", "text")
 
 # What servers say when they cannot (OpenAI, vLLM, Ollama, llama.cpp, OpenRouter, LiteLLM, TGI),
 # and pydantic-ai before it asks them.
-_WORDS: Final[Mapping[Mode, tuple[str, ...]]] = {
+_REFUSAL_WORDS: Final[Mapping[Mode, tuple[str, ...]]] = {
     "json_schema": (
         *("response_format", "response format", "json_schema", "json schema", "json mode"),
         *("json_object", "structured output", "guided", "grammar", "invalid schema", "text.format"),
@@ -33,23 +34,23 @@ _NO_SCHEMAS: Final = ("const", "default", "enum", "examples", "required")
 
 
 def is_mode_refusal(status: int | None, text: str, mode: Mode) -> bool:
-    """Whether a server's error is about the way the answer was asked for."""
-    said = text.lower()
-    return status in _STATUSES and any(word in said for word in _WORDS[mode])
+    """Whether a server's error is about the output mode."""
+    lowered = text.lower()
+    return status in _STATUSES and any(word in lowered for word in _REFUSAL_WORDS[mode])
 
 
 class OutputMemory:
-    """Which output modes models have refused, so that nobody asks twice."""
+    """Remembers which output modes a model has refused."""
 
     def __init__(self) -> None:
         self._refused: dict[str, set[Mode]] = {}
 
     def modes(self, model: str) -> tuple[Mode, ...]:
-        """The modes worth trying, best first; text is always one."""
+        """Returns the modes to try, best first; text is always one."""
         return tuple(mode for mode in MODES if mode not in self._refused.get(model, ()))
 
     def refuse(self, model: str, mode: Mode) -> None:
-        """Remember that a model refused a mode; nothing is below text."""
+        """Remembers that a model refused a mode; text cannot be refused."""
         if mode != "text":
             self._refused.setdefault(model, set()).add(mode)
 
@@ -60,14 +61,14 @@ def takes_object(schema: Mapping[str, Json]) -> bool:
 
 
 def is_closed(schema: Mapping[str, Json]) -> bool:
-    """Whether no object of a schema may have properties beyond those it names."""
+    """Whether all objects of a schema forbid additional properties."""
     return all(each.get("additionalProperties") is False for each in _objects(schema))
 
 
 def opened(schema: Mapping[str, Json]) -> dict[str, Json]:
-    """The same schema, where objects of which it says nothing are open in so many words.
+    """Returns the schema with `additionalProperties` stated for objects without properties.
 
-    Grammars made from schemas (llama.cpp, xgrammar) let such an object only be empty.
+    Grammars made from schemas (llama.cpp, xgrammar) otherwise allow only an empty object.
     """
     copy = cast("dict[str, Json]", json.loads(json.dumps(schema)))
     for each in _objects(copy):
@@ -90,13 +91,13 @@ def _objects(schema: object) -> Iterator[dict[str, Json]]:
 
 
 def with_schema_text(messages: Sequence[Message], schema: Mapping[str, Json]) -> list[Message]:
-    """The messages with the schema in words, for models that know no other way.
+    """Returns the messages with the schema as text, for models without other modes.
 
     It goes into the first message: the start of the prompt stays the same from call to call,
     and no two messages of one role follow each other, which some chat templates refuse.
     """
-    words = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
-    text = f"Answer with JSON only, in the form of this JSON Schema:\n{words}"
+    schema_text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    text = f"Answer with JSON only, in the form of this JSON Schema:\n{schema_text}"
     if not messages or messages[0].role == "assistant":
         return [Message("user", text), *messages]
     first = messages[0]
@@ -127,46 +128,46 @@ _LONGEST_QUOTE: Final = 500
 
 
 def key_variable(provider: str) -> str:
-    """The environment variable that holds a provider's key."""
+    """Returns the environment variable of a provider's key."""
     return _KEYS.get(provider, provider.upper().replace("-", "_") + "_API_KEY")
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status an error tells of."""
+    """Returns the HTTP status of an error."""
     status = getattr(error, "status_code", None)
     return status if isinstance(status, int) else None
 
 
-def words_of(error: BaseException) -> str:
-    """What a server said about an error, as text."""
+def error_text(error: BaseException) -> str:
+    """Returns what the server said in an error."""
     body: object = getattr(error, "body", None)
     if isinstance(body, dict):
         entry = cast("dict[str, Any]", body)
-        said = entry.get("message") or entry.get("error") or entry.get("detail") or entry
-        text = said if isinstance(said, str) else json.dumps(said, default=str)
+        message = entry.get("message") or entry.get("error") or entry.get("detail") or entry
+        text = message if isinstance(message, str) else json.dumps(message, default=str)
     else:
         text = str(body or getattr(error, "message", "") or str(error) or type(error).__name__)
-    return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"
+    return clip(text, _LONGEST_QUOTE)
 
 
 def as_failure(error: Exception, *, model: str, own_key: bool = False) -> ModelFailed:
-    """Our error for one of a provider's library; `own_key` when the key comes from settings.
+    """Returns our error for one of a provider; `own_key` if the key is from settings.
 
-    Errors are told apart by the names of their classes: the library stays unimported here.
+    Recognizes errors by their class names, so that the library need not be imported.
     """
     if isinstance(error, ModelFailed):
         return error
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if "ModelContextWindowExceededError" in kinds:
         return PromptTooLong(
-            f"the prompt is too long for {model}: {words_of(error)}",
+            f"the prompt is too long for {model}: {error_text(error)}",
             hint="give it less context, or choose a model with a larger context",
         )
     if "ContentFilterError" in kinds:
-        return ModelRefused(f"{model} did not answer for reasons of content: {words_of(error)}")
+        return ModelRefused(f"{model} was stopped by its content filter: {error_text(error)}")
     if "ModelQuotaExceededError" in kinds:
         return ModelRefused(
-            f"the account behind {model} is used up: {words_of(error)}",
+            f"the account for {model} has no credit left: {error_text(error)}",
             hint="top it up with the provider, or choose another model",
         )
     return _from_status(error, kinds, model, own_key=own_key)
@@ -176,11 +177,11 @@ def _from_status(error: Exception, kinds: set[str], model: str, *, own_key: bool
     status = status_of(error)
     if status is not None and (status in _PASSING or status >= 500):
         wish = getattr(error, "retry_after", None)
-        said = f"{model} is busy (HTTP {status}): {words_of(error)}"
-        return ModelBusy(said, retry_after=float(wish) if wish is not None else None)
+        message = f"{model} is busy (HTTP {status}): {error_text(error)}"
+        return ModelBusy(message, retry_after=float(wish) if wish is not None else None)
     if status is not None:
-        said = f"{model} refused the request (HTTP {status}): {words_of(error)}"
-        return ModelRefused(said, hint=_hint(error, status, model, own_key=own_key))
+        message = f"{model} refused the request (HTTP {status}): {error_text(error)}"
+        return ModelRefused(message, hint=_hint(error, status, model, own_key=own_key))
     return _from_kind(error, kinds, model)
 
 
@@ -200,19 +201,19 @@ def _from_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
     if getattr(error, "phase", None) == "read" or "`finish_reason`" in str(error):
         return broken_off(model)
     if kinds & {"ModelConnectionError", "OSError"}:
-        said = f"{model} cannot be reached: {_first_cause(error)}"
-        return ModelBusy(said, hint="check the base_url and whether the server runs")
+        message = f"{model} cannot be reached: {_first_cause(error)}"
+        return ModelBusy(message, hint="check the base_url and whether the server runs")
     if "UserError" in kinds:
         return refused_setup(error, model)
     if kinds & {"ModelAPIError", "UnexpectedModelBehavior"}:
-        return ModelBusy(f"{model} sent something that is no chat answer: {words_of(error)}")
-    said = f"{type(error).__name__}: {words_of(error)}"
-    return ModelFailed(f"what {model} sent could not be read ({said})")
+        return ModelBusy(f"{model} sent something that is not a chat answer: {error_text(error)}")
+    message = f"{type(error).__name__}: {error_text(error)}"
+    return ModelFailed(f"what {model} sent could not be read ({message})")
 
 
 def broken_off(model: str) -> ModelBusy:
-    """An answer without an end."""
-    return ModelBusy(f"the answer of {model} broke off before its end")
+    """Returns the error for an answer that stopped before its end."""
+    return ModelBusy(f"the answer of {model} stopped before its end")
 
 
 def _first_cause(error: BaseException) -> str:
@@ -222,21 +223,21 @@ def _first_cause(error: BaseException) -> str:
 
 
 def refused_setup(error: Exception, model: str) -> ModelRefused:
-    """A model that cannot even be asked: no library, key, provider or address."""
-    said = str(error)
+    """Returns the error for a missing library, key, provider or address."""
+    message = str(error)
     if isinstance(error, ImportError):
-        group = _GROUP.search(said)
+        group = _GROUP.search(message)
         install = INSTALL if group is None or group[1] in _GROUPS else f"pip install '{group[0]}'"
         return ModelRefused(f"{model} needs a library that is not installed", hint=install)
-    variables = list(dict.fromkeys(_VARIABLE.findall(said)))
-    if "`region_name`" in said:
+    variables = list(dict.fromkeys(_VARIABLE.findall(message)))
+    if "`region_name`" in message:
         variables.append("AWS_DEFAULT_REGION")
     if variables:
         return ModelRefused(f"{model} is not set up", hint=f"set {' or '.join(variables)}")
-    if "Unknown" in said:
-        return ModelRefused(f"{model} is not a model that can be reached: {said}", hint=_FORM)
+    if "Unknown" in message:
+        return ModelRefused(f"{model} is not a model that can be reached: {message}", hint=_FORM)
     hint = _FORM if isinstance(error, ValueError) else ""
-    return ModelRefused(f"{model} cannot be asked: {said}", hint=hint)
+    return ModelRefused(f"{model} cannot be asked: {message}", hint=hint)
 
 
 _FORM: Final = (
@@ -248,10 +249,10 @@ _FORM: Final = (
 def price_of(
     tokens: object, name: str, *, provider: str, url: str | None = None, only_url: bool = False
 ) -> Decimal | None:
-    """The price of a usage object of genai-prices' shape.
+    """Returns the price of a usage object of genai-prices' shape.
 
-    `only_url` when the address is a server of one's own: a local model that shares a name with
-    a paid one must not be billed like it.
+    `only_url` is for a server of one's own: a local model with the name of a paid one must not be
+    billed like it.
     """
     try:
         calc_price: Any = importlib.import_module("genai_prices").calc_price

@@ -1,4 +1,4 @@
-"""Model calls on record: one JSON line a call, played back byte for byte."""
+"""Records model calls, one JSON line each, and plays them back exactly."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FAILURES: Mapping[str, type[ModelFailed]] = {
 
 
 class RecordingModel:
-    """Passes calls on to another model and appends each one, as it ends, to a file."""
+    """Passes calls to another model and appends each to a file when it ends."""
 
     def __init__(self, model: ChatModel, path: Path) -> None:
         self._model = takes_prompt(model)
@@ -37,12 +37,12 @@ class RecordingModel:
 
     @property
     def name(self) -> str:
-        """The name of the model behind."""
+        """The name of the wrapped model."""
         return self._model.name
 
     @takes_messages
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """What the model behind says, kept on record, a failure too."""
+        """Yields what the wrapped model says and records it, failures too."""
         deltas: list[Json] = []
         line: dict[str, Json] = {
             "model": self.name,
@@ -77,12 +77,12 @@ class RecordedModel:
 
     @property
     def name(self) -> str:
-        """The name of the model that was recorded."""
+        """The name of the recorded model."""
         return str(self._lines[0]["model"]) if self._lines else "recorded"
 
     @takes_messages
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """The recorded answer to this very request."""
+        """Yields the recorded answer to this request."""
         line = self._find(_request(prompt))
         for delta in line["deltas"]:
             yield _from_json(delta)
@@ -99,11 +99,11 @@ class RecordedModel:
         last = str(cast("list[dict[str, Json]]", request["messages"])[-1]["text"])[:200]
         raise ScriptMismatch(
             f"{self._path.name} has no unused record of this call: {last!r}",
-            hint="record it again with the model behind",
+            hint="record it again with the real model",
         )
 
     def finish(self) -> None:
-        """Complain about records that nobody asked for."""
+        """Raises an error if records were not used."""
         left = self._used.count(False)
         if left:
             raise ScriptMismatch(f"{left} recorded calls of {self._path.name} were not made")
@@ -143,7 +143,7 @@ def _read_line(path: Path, number: int, text: str) -> dict[str, Any]:
 
 
 def _request(prompt: Prompt) -> dict[str, Json]:
-    """What a call is found by; the brief repeats the messages and is no part of it."""
+    """Returns the key of a call; leaves out the brief, which repeats the messages."""
     return {
         "messages": [{"role": each.role, "text": each.text} for each in prompt.messages],
         "schema": None if prompt.schema is None else dict(prompt.schema),

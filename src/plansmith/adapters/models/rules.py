@@ -1,4 +1,4 @@
-"""Plans by rules, without a language model: words match tools, values are copied."""
+"""Plans by rules without a language model: matches words to tools and copies values."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _NAME: Final = re.compile(r"(?<=[a-z,] )[A-Z]\w+(?: [A-Z]\w+)*")
 
 @dataclass(slots=True)
 class Values:
-    """What a request holds, by kind, in the order in which it stands there."""
+    """The values in a request by kind, in their order."""
 
     quoted: list[str] = field(default_factory=list[str])
     urls: list[str] = field(default_factory=list[str])
@@ -76,12 +76,12 @@ class Values:
 
 
 def read_values(text: str) -> Values:
-    """Every value once: what is part of a longer one is not told again."""
-    rest = _Rest(text)
+    """Reads the values of a text; part of a longer value does not count again."""
+    rest = _RemainingText(text)
     word = keyword(text)
     values = Values(keyword="" if word.isdecimal() else word)
     for quoted in rest.take(_QUOTED, lambda found: next(filter(None, found.groups()))):
-        _sort_in(quoted, values)
+        _add_quoted(quoted, values)
     values.urls += rest.take(_URL)
     values.mails += rest.take(_MAIL)
     values.patterns += rest.take(_GLOB)
@@ -98,8 +98,8 @@ def read_values(text: str) -> Values:
     return values
 
 
-def _sort_in(quoted: str, values: Values) -> None:
-    """A quoted path or address is one of those, not a text."""
+def _add_quoted(quoted: str, values: Values) -> None:
+    """Files a quoted path or address under its kind."""
     for pattern, kind in (
         (_URL, values.urls),
         (_MAIL, values.mails),
@@ -121,8 +121,8 @@ def _share(found: re.Match[str]) -> str:
     return f"{share}% * {whole.replace(',', '')}"
 
 
-class _Rest:
-    """A text from which values are taken out one kind after another."""
+class _RemainingText:
+    """A text from which values are removed kind by kind."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -139,7 +139,7 @@ class _Rest:
 
 MOST_STEPS: Final = 4
 _LEAST_SCORE: Final = 0.2
-# One thing after another; "and" only before a deed.
+# Splits a request into actions; "and" only before an action word.
 _TURN: Final = re.compile(
     rf"[;；]\s*|,?\s+(?:and\s+)?then\s+|,?\s+and\s+(?=(?:{DEEDS})\b)"
     "|，?(?:然后|接着|随后|并且|再)|，?并(?=[把将写画发存])",
@@ -162,7 +162,7 @@ _RESULT: Final = re.compile(r"text|body|content|message|note|rows|data|items", r
 
 
 def calls_for(request: str, tools: Sequence[Offered]) -> list[dict[str, Any]]:
-    """The calls that the words of a request point at; none when no tool fits."""
+    """Returns the calls that fit the words of a request; none if no tool fits."""
     calls: list[dict[str, Any]] = []
     for clause in _clauses(request):
         best = _best(clause, tools, len(calls))
@@ -184,7 +184,7 @@ class _Filled:
 
 
 def _best(clause: str, tools: Sequence[Offered], place: int) -> _Filled | None:
-    """The tool whose words fit and whose arguments can be given."""
+    """Returns the best fitting tool whose required arguments can be filled."""
     known = {tool.name: tool for tool in tools if not tool.is_agent}
     entries = {
         name: {"description": tool.about, "input_schema": tool.inputs}
@@ -206,7 +206,7 @@ def _fill(tool: Offered, clause: str, place: int, score: float) -> _Filled:
         fields = cast("Mapping[str, Any]", schema if isinstance(schema, Mapping) else {})
         value = _value(name, fields, values, clause, tool.required)
         if value is None and name in tool.required:
-            value = _otherwise(name, fields, tool, values, place)
+            value = _substitute(name, fields, tool, values, place)
         if value is not None:
             args[name] = value
     left = _count(values)
@@ -225,10 +225,10 @@ def _count(values: Values) -> int:
 def _value(
     name: str, schema: Mapping[str, Any], values: Values, clause: str, required: Sequence[str]
 ) -> Json:
-    """What the request gives for an argument by its name and kind; None when nothing does."""
+    """Returns the request's value for an argument by its name and type; None if there is none."""
     choices = cast("list[Any]", schema.get("enum") or [])
     if choices:
-        return next((each for each in choices if _is_said(each, clause)), None)
+        return next((each for each in choices if _is_named(each, clause)), None)
     kind = schema.get("type")
     if kind in ("integer", "number"):
         return _number(values, whole=kind == "integer") if name in required else None
@@ -245,10 +245,10 @@ def _value(
     return None
 
 
-def _otherwise(
+def _substitute(
     name: str, schema: Mapping[str, Any], tool: Offered, values: Values, place: int
 ) -> Json:
-    """What stands in for a required value that is not named by its kind."""
+    """Returns a substitute for a required value that has no value of its kind."""
     kind = schema.get("type")
     if "default" in schema:
         return cast("Json", schema["default"])
@@ -265,7 +265,7 @@ def _otherwise(
 
 
 def _free_text(name: str, tool: Offered, values: Values) -> str | None:
-    """What is quoted; for whoever searches, the word that stands out."""
+    """Returns the quoted text; for a searching tool the most notable word."""
     if values.quoted:
         return values.quoted.pop(0)
     searches = tool.only_reads and _WORDS.search(name)
@@ -289,8 +289,8 @@ def _number(values: Values, *, whole: bool) -> Json:
     return None
 
 
-def _is_said(choice: object, clause: str) -> bool:
-    """Whether a choice stands in the request as a word of its own."""
+def _is_named(choice: object, clause: str) -> bool:
+    """Whether a choice occurs in the request as a whole word."""
     if not isinstance(choice, str) or not choice.strip():
         return False
     return bool(re.search(rf"(?<!\w){re.escape(choice)}(?!\w)", clause, re.IGNORECASE))
@@ -311,20 +311,20 @@ _HINT: Final = "plansmith model pull gets a model, --model names one"
 
 
 class RulesModel:
-    """Answers the planner and the runner without a language model, and says so in the plan."""
+    """Answers without a language model, and says so in the plan."""
 
     @property
     def name(self) -> str:
-        """The name by which settings and reports call it."""
+        """The name that settings and reports use."""
         return "rules"
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """A decision, a plan or a reply; anything else takes a language model."""
-        yield TextDelta(_said(prompt))
+        """Yields a decision, a plan or a reply; anything else needs a language model."""
+        yield TextDelta(_answer_text(prompt))
         yield ModelDone(Usage(), self.name)
 
 
-def _said(prompt: Prompt) -> str:
+def _answer_text(prompt: Prompt) -> str:
     match prompt.brief:
         case PlanBrief() as brief:
             return json.dumps(_plan(brief), ensure_ascii=False)
@@ -335,7 +335,7 @@ def _said(prompt: Prompt) -> str:
             task = Task.of(brief)
             return worded(task, lead(task) or "")
         case _ if prompt.schema is not None:
-            raise ModelRefused("this takes a language model, and there is none", hint=_HINT)
+            raise ModelRefused("this needs a language model, and none is set up", hint=_HINT)
         case _:
             raise ModelRefused("no language model is set up to word it", hint=_HINT)
 
@@ -354,5 +354,5 @@ def _plan(brief: PlanBrief) -> dict[str, Json]:
 
 
 def rules_model() -> RulesModel:
-    """The rules as a model."""
+    """Returns the rules as a model."""
     return RulesModel()

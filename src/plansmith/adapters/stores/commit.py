@@ -1,4 +1,4 @@
-"""Group commit: many callers' requests become one transaction, and each learns its own outcome."""
+"""Group commit: requests of many callers become one transaction; each gets its own outcome."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plansmith.errors import JournalError
 
 
 class Request:
-    """What one caller wants of the writer, and what came of it."""
+    """What one caller asks of the writer, and its outcome."""
 
     __slots__ = ("error", "future", "result")
 
@@ -23,7 +23,7 @@ class Request:
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def settle(self) -> None:
-        """Tell the caller, unless it has gone."""
+        """Tells the caller the outcome, unless it has gone."""
         if self.future.done():
             return
         if self.error is not None:
@@ -33,7 +33,7 @@ class Request:
 
 
 class Append(Request):
-    """Events of one run, and values, to become durable together."""
+    """Events of one run, and values, that become durable together."""
 
     __slots__ = ("entries", "run", "values")
 
@@ -47,7 +47,7 @@ class Append(Request):
 
 
 class WithCommit(Request):
-    """Something to be done in the same transaction as the appends beside it."""
+    """An action in the same transaction as the appends."""
 
     __slots__ = ("action",)
 
@@ -57,7 +57,7 @@ class WithCommit(Request):
 
 
 class BetweenCommits(Request):
-    """Something to be done by the writer between two transactions."""
+    """An action of the writer between two transactions."""
 
     __slots__ = ("action",)
 
@@ -67,7 +67,7 @@ class BetweenCommits(Request):
 
 
 def closed() -> JournalError:
-    """The error of a store that is used after its end."""
+    """Returns the error for using a closed store."""
     return JournalError("the store is closed", hint="open a new one")
 
 
@@ -75,10 +75,10 @@ Settle = Callable[[Sequence[Request]], None]
 
 
 class WriterThread:
-    """One thread that hands everything asked for since its last commit to `commit`.
+    """A thread that passes all requests since its last commit to `commit`.
 
-    Requests of one turn of an event loop travel together, so a hundred runs that go on at once
-    share one commit. `commit` sets each request's `error`; `settle` runs in the callers' loop.
+    Requests of one turn of an event loop travel together, so a hundred active runs share one
+    commit. `commit` sets each request's `error`; `settle` runs in the callers' loop.
     """
 
     def __init__(self, commit: Callable[[Sequence[Request]], None], *, settle: Settle) -> None:
@@ -91,7 +91,7 @@ class WriterThread:
         self._closed = False
 
     def submit(self, request: Request) -> asyncio.Future[Any]:
-        """Pass a request on; the future is done when its fate is durable."""
+        """Queues a request; the future is done when its outcome is durable."""
         with self._lock:
             if self._closed:
                 raise closed()
@@ -105,7 +105,7 @@ class WriterThread:
         return request.future
 
     def close(self) -> None:
-        """Finish what was asked for and end the thread; harmless when done twice."""
+        """Finishes all requests and ends the thread; may be called twice."""
         with self._lock:
             self._closed = True
             thread, self._thread = self._thread, None
@@ -124,7 +124,7 @@ class WriterThread:
         last = False
         while not last:
             batch, last = self._next_batch()
-            self._do(batch)
+            self._commit_batch(batch)
             for loop, requests in _by_loop(batch):
                 try:
                     loop.call_soon_threadsafe(self._settle, requests)
@@ -143,7 +143,7 @@ class WriterThread:
                 return batch, False
         return batch, True
 
-    def _do(self, batch: Sequence[Request]) -> None:
+    def _commit_batch(self, batch: Sequence[Request]) -> None:
         group: list[Request] = []
         for request in batch:
             if isinstance(request, BetweenCommits):
@@ -167,7 +167,7 @@ class WriterThread:
 
 
 class WriterTask:
-    """The same for a database that is spoken to asynchronously: a task as long as there is work."""
+    """Does the same for an asynchronous database: a task that lives while there is work."""
 
     def __init__(
         self, commit: Callable[[Sequence[Request]], Awaitable[None]], *, settle: Settle
@@ -179,7 +179,7 @@ class WriterTask:
         self._closed = False
 
     def submit(self, request: Request) -> asyncio.Future[Any]:
-        """Pass a request on; the future is done when its fate is durable."""
+        """Queues a request; the future is done when its outcome is durable."""
         if self._closed:
             raise closed()
         self._waiting.append(request)
@@ -188,7 +188,7 @@ class WriterTask:
         return request.future
 
     async def close(self) -> None:
-        """Finish what was asked for."""
+        """Finishes all requests."""
         self._closed = True
         if self._task is not None:
             await self._task

@@ -1,4 +1,4 @@
-"""Opening a SQLite file as a store's database, and SQLite's errors in Plansmith's words."""
+"""Opens a SQLite file as a store's database, and converts SQLite's errors to ours."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from plansmith.errors import (
 )
 
 _PRIVATE: Final = 0o600
-_PUT_BACK: Final = "put it back, or start anew whatever uses it"
+_PUT_BACK: Final = "put it back, or restart whatever uses it"
 Synchronous = Literal["full", "normal"]
 
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -38,7 +38,7 @@ _REFUSED: Final = (
 
 
 class _Held(sqlite3.Connection):
-    """A connection whose files nobody else in this process opens as long as it is there."""
+    """A connection that marks its files as in use, so that this process does not open them."""
 
     def __init__(self, path: Path, *given: Any, **more: Any) -> None:
         super().__init__(path, *given, **more)
@@ -46,7 +46,7 @@ class _Held(sqlite3.Connection):
         hold(path)
 
     def close(self) -> None:
-        """Close it; harmless when done twice."""
+        """Closes the connection; may be called twice."""
         super().close()
         path, self._path = self._path, None
         if path is not None:
@@ -54,9 +54,9 @@ class _Held(sqlite3.Connection):
 
 
 class SameFile:
-    """The file that a store was opened with: no other one in its place is taken for it.
+    """Checks that a store's file is still the one that was opened.
 
-    SQLite goes on writing to a file that was moved or removed, where nobody will find it.
+    SQLite keeps writing to a file that was moved or removed, where no one would find it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -64,7 +64,7 @@ class SameFile:
         self._seen: tuple[int, int] | None = None
 
     def need(self) -> None:
-        """`StoreAway` while the file is not where it was."""
+        """Raises `StoreAway` while the file is not where it was."""
         try:
             found = self._path.stat()
         except OSError:
@@ -74,14 +74,14 @@ class SameFile:
         mark = found.st_dev, found.st_ino
         self._seen = self._seen or mark
         if mark != self._seen:
-            raise StoreAway(f"another file is in the place of {self._path}", hint=_PUT_BACK)
+            raise StoreAway(f"{self._path} was replaced by another file", hint=_PUT_BACK)
 
 
 def open_database(
     path: Path, *, synchronous: Synchronous = "full", timeout_s: float = 10.0
 ) -> sqlite3.Connection:
-    """A connection in write-ahead mode to a file whose schema is the newest."""
-    with in_our_words(path):
+    """Opens a file in write-ahead mode and migrates its schema to the newest version."""
+    with converting_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _make_private(path)
         had_log = _size(path.with_name(f"{path.name}-wal")) > 0
@@ -108,8 +108,8 @@ def open_database(
 
 
 @contextmanager
-def in_our_words(path: Path, *, was_open: bool = False) -> Generator[None]:
-    """Turn an error of SQLite or of the file system into a named one."""
+def converting_errors(path: Path, *, was_open: bool = False) -> Generator[None]:
+    """Converts errors of SQLite and of the file system to ours."""
     try:
         yield
     except sqlite3.Error as error:
@@ -124,7 +124,7 @@ def in_our_words(path: Path, *, was_open: bool = False) -> Generator[None]:
 
 
 def named(error: sqlite3.Error, path: Path, *, was_open: bool = False) -> PlansmithError:
-    """The Plansmith error of an error of SQLite; a file that was open may be so again."""
+    """Returns our error for one of SQLite; if the file was open before, a retry may help."""
     code = _code(error)
     kind = code & 0xFF
     if kind in _LOCKED:
@@ -150,7 +150,7 @@ def named(error: sqlite3.Error, path: Path, *, was_open: bool = False) -> Plansm
 
 
 def is_locked(error: sqlite3.Error) -> bool:
-    """Whether another process holds what was needed."""
+    """Whether another process holds the lock."""
     return _code(error) & 0xFF in _LOCKED
 
 
@@ -160,7 +160,7 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def _refuse_cut(connection: sqlite3.Connection, path: Path) -> None:
-    # SQLite takes half a page at the end for a page of zeros. With a log it mends that. The file
+    # SQLite takes half a page at the end for a page of zeros. With a log it repairs that. The file
     # itself is never opened here: see `held`.
     page = int(connection.execute("PRAGMA page_size").fetchone()[0])
     if _size(path) % page:
@@ -168,7 +168,7 @@ def _refuse_cut(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _make_private(path: Path) -> None:
-    """Make the file, its log and its shared memory the owner's alone, before anything is in it."""
+    """Creates the database files readable by the owner only, before any data is in them."""
     if not path.exists():
         # Under another name first: a handle closed on the file itself would drop locks.
         new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

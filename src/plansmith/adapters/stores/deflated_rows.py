@@ -1,7 +1,7 @@
-"""Rows of schema versions 1 to 7, deflated JSON behind a mark of its hash: read once, to migrate.
+"""Reads the compressed rows of schema versions 1 to 7, in order to migrate them.
 
-The mark was the whole hash in every 16th row and 4 bytes of it in the others. A reader computes
-the chain from the last whole hash on, and so knows the hash of every event.
+Each row began with its hash: whole in every 16th row, 4 bytes of it in the others. The reader
+computes the chain from the last whole hash on, and so knows the hash of every event.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class _Decoded(NamedTuple):
 
 
 def plain_rows(run: str, rows: Iterable[tuple[int, object]]) -> list[Row]:
-    """The rows of a run, or those set aside of it, as plain text, damaged ones as far as possible.
+    """Returns the rows of a run as plain text, damaged ones as far as possible.
 
-    A row that is not what was hashed keeps only the part of the hash that it had, so that
-    whoever reads it finds the damage as before.
+    A row that does not match its hash keeps only the stored part of the hash, so that a reader
+    still finds the damage.
     """
     plain: list[Row] = []
     before: str | None = ""
@@ -113,7 +113,7 @@ def _decoded(run: str, data: bytes) -> _Decoded:
 
 
 def plain_value(data: object) -> str:
-    """The text of a stored value, which was deflated where that was shorter."""
+    """Returns the text of a stored value, which may be compressed."""
     if not isinstance(data, bytes):
         return str(data)
     try:

@@ -1,4 +1,4 @@
-"""What is wrong with a store, in words, and the proof that a run was not altered."""
+"""Finds what is wrong with a store, and verifies that a run was not altered."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SHOWN: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     level: Literal["ok", "note", "warning", "error"]
     subject: str
@@ -41,18 +41,18 @@ class Finding:
 
 
 class _Examined(PlanStore, Protocol):
-    """A store that can also count what nobody mentions."""
+    """A store that can also count values that no event mentions."""
 
     async def unmentioned(self) -> int: ...
     async def missing(self) -> Sequence[str]: ...
 
 
 async def diagnose(url: str, *, sample: int | None = None) -> list[Finding]:
-    """Look at a store from all sides; `sample` limits how many of the newest runs are verified."""
+    """Checks a store; `sample` limits how many of the newest runs are verified."""
     if is_postgres(url):
         findings = await _diagnose_server(url)
     elif url.startswith("memory"):
-        return [Finding("ok", "store", "in memory: there is nothing to look at")]
+        return [Finding("ok", "store", "in memory: there is nothing to check")]
     else:
         findings = await asyncio.to_thread(lambda: list(_diagnose_file(sqlite_path(url))))
     if all(found.level not in ("error", "note") for found in findings):
@@ -65,7 +65,7 @@ async def diagnose(url: str, *, sample: int | None = None) -> list[Finding]:
 
 
 async def verify(store: PlanStore, run: str) -> int:
-    """Check a run's chain, that it folds, and every result; return how many events it has."""
+    """Verifies a run's hash chain, its fold and all results; returns its number of events."""
     journal = Journal(run, store=store, clock=SystemClock())
     await journal.catch_up()
     journal.need_sound()
@@ -85,7 +85,7 @@ async def verify(store: PlanStore, run: str) -> int:
 def _without(journal: Journal) -> str:
     if journal.run.status.over:
         return "restore the store from a backup; the run itself is over"
-    return f"`plansmith repair {journal.id}` goes on without it"
+    return f"`plansmith repair {journal.id}` continues without it"
 
 
 async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
@@ -97,14 +97,14 @@ async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
         return [_error("journals", error)]
     some = runs if sample is None else runs[len(runs) - min(sample, len(runs)) :]
     damaged = [found for run in some if (found := await _damage(examined, run))]
-    words = f"{len(some)} of {len(runs)} runs verified, {len(damaged)} damaged"
+    summary = f"{len(some)} of {len(runs)} runs verified, {len(damaged)} damaged"
     level: Literal["ok", "warning"] = "warning" if damaged else "ok"
-    journals = Finding(level, "journals", words)
+    journals = Finding(level, "journals", summary)
     return [*missing, *damaged[:_SHOWN], journals, await _values(examined)]
 
 
 async def missing_runs(store: Any) -> list[Finding]:
-    """Runs that were written and are not there any more."""
+    """Returns runs that were written and are no longer there."""
     hint = "restore the store from a backup; nothing of them is left to be repaired"
     found = await store.missing() if hasattr(store, "missing") else ()
     return [Finding("error", "missing", f"written and gone: {each}", hint) for each in found]
@@ -115,8 +115,8 @@ async def _values(store: _Examined) -> Finding:
         unused = await store.unmentioned()
     except PlansmithError as error:
         return _error("values", error)
-    words = f"{unused} values are mentioned by no event"
-    return Finding("ok", "values", words, "retention removes them" if unused else "")
+    summary = f"{unused} values are mentioned by no event"
+    return Finding("ok", "values", summary, "retention removes them" if unused else "")
 
 
 async def _damage(store: PlanStore, run: str) -> Finding | None:
@@ -136,7 +136,7 @@ def _diagnose_file(path: Path) -> Iterator[Finding]:
         yield Finding("note", "file", f"there is no {path}", "it is made when first used")
         return
     yield Finding("ok", "file", f"{path}, {path.stat().st_size:,} bytes")
-    yield _room(path)
+    yield _free_space(path)
     try:
         # Not read-only: SQLite could not look at the log of a crashed writer then.
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=0)
@@ -156,7 +156,7 @@ def _diagnose_file(path: Path) -> Iterator[Finding]:
         connection.close()
 
 
-def _room(path: Path) -> Finding:
+def _free_space(path: Path) -> Finding:
     free = shutil.disk_usage(path.parent).free
     level: Literal["ok", "warning"] = "warning" if free < _LITTLE_ROOM else "ok"
     return Finding(level, "disk", f"{free / 1e6:,.0f} MB are free")
@@ -169,8 +169,8 @@ def _schema(connection: sqlite3.Connection, path: Path) -> Finding:
         hint = "give the store a file of its own"
         return Finding("error", "schema", f"{path} is not a store of Plansmith", hint)
     if version > VERSION:
-        words = f"version {version}, and this Plansmith knows {VERSION}"
-        return Finding("error", "schema", words, "use the newer Plansmith that wrote it")
+        summary = f"version {version}, and this Plansmith knows {VERSION}"
+        return Finding("error", "schema", summary, "use the newer Plansmith that wrote it")
     if version < VERSION:
         return Finding("note", "schema", f"version {version}", "it is migrated when next used")
     return Finding("ok", "schema", f"version {version}")
@@ -209,7 +209,7 @@ def _integrity(connection: sqlite3.Connection, path: Path) -> Finding:
 
 
 def lock_owners(path: Path) -> list[int]:
-    """The processes that hold a write lock on a file or its shared memory, where Linux says."""
+    """Returns the processes that hold a write lock on the database, where Linux tells."""
     files = [path, path.with_name(f"{path.name}-shm")]
     inodes = {str(file.stat().st_ino) for file in files if file.exists()}
     table = Path("/proc/locks")
@@ -239,7 +239,7 @@ async def _look_at_server(connection: Any, _: bool) -> list[Finding]:  # noqa: F
     refuse_newer("the schema plansmith", schema)
     version, size = await (await connection.execute(_SERVER)).fetchone()
     owners = [str(row[0]) for row in await (await connection.execute(_OWNERS)).fetchall()]
-    held = f"another session keeps writers out: {', '.join(owners)}"
+    held = f"another session blocks writers: {', '.join(owners)}"
     return [
         Finding("ok", "server", f"PostgreSQL {version}, {size:,} bytes in the schema plansmith"),
         Finding("warning", "lock", held, "if it hangs, end it with pg_terminate_backend")

@@ -1,9 +1,8 @@
-"""Where each journal ended when it was last written, in a small file beside the database.
+"""Remembers the last event of each run in a small file beside the database, to notice losses.
 
-A file of its own: what takes the end of a database with it, such as a log that was deleted under
-a living process, does not take this. One place a run; a later run may take the place of an older
-one, so that the file never grows. It is there while the store is in use and after a crash; the
-last process that closes the store removes it, unless something it tells of is missing.
+It is a separate file, so that damage to the database, such as a deleted log, does not affect it.
+Each run has one slot; a later run may reuse the slot of an older one, so the file never grows. The
+last process that closes the store removes the file, unless events that it names are missing.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _HASH_BYTES: Final = 4
 
 
 class End(NamedTuple):
-    """The last event of a run that is known to have been durable."""
+    """The last event of a run that is known to be durable."""
 
     run: str
     number: int
@@ -41,7 +40,7 @@ class End(NamedTuple):
 
 
 class Ends:
-    """The ends of journals; written after each commit, read before each journal."""
+    """The last events of runs; written after each commit, checked before a journal is read."""
 
     def __init__(self, database: Path) -> None:
         self.path = database.with_name(f"{database.name}-ends")
@@ -49,7 +48,7 @@ class Ends:
         self._handle: int | None = None
 
     def note(self, ends: Iterable[End]) -> None:
-        """Remember where runs end now; where that cannot be written, less is noticed later."""
+        """Writes where runs end now; ignores a file that cannot be written."""
         with suppress(OSError):
             handle = self._opened()
             for run, number, digest in ends:
@@ -59,13 +58,13 @@ class Ends:
                     os.pwrite(handle, _FORM.pack(name, number, mark, check), _place(name))
 
     def forget(self, run: str) -> None:
-        """The run was removed, or its end was set aside."""
+        """Removes a run that was deleted, or whose end was set aside."""
         if self.of(run) is not None:
             with suppress(OSError):
                 os.pwrite(self._opened(), bytes(_BYTES), _place(run.encode()))
 
     def of(self, run: str) -> End | None:
-        """Where a run ended, if that is remembered."""
+        """Returns the last event of a run, if it is known."""
         try:
             found = _read(os.pread(self._opened(), _BYTES, _place(run.encode())))
         except OSError:
@@ -73,7 +72,7 @@ class Ends:
         return found if found is not None and found.run == run else None
 
     def all(self) -> Iterator[End]:
-        """Every end that is remembered."""
+        """Returns all known last events."""
         data = self.path.read_bytes() if self.path.is_file() else b""
         for start in range(0, len(data), _BYTES):
             found = _read(data[start : start + _BYTES])
@@ -81,7 +80,7 @@ class Ends:
                 yield found
 
     def close(self, agrees: Callable[[Iterable[End]], bool]) -> None:
-        """Let go of the file; it is removed if nobody else has it and the database agrees."""
+        """Closes the file; removes it if no other process has it and the database agrees."""
         with self._lock:
             handle, self._handle = self._handle, None
         if handle is None:
@@ -125,14 +124,14 @@ def _is_last(handle: int) -> bool:
 
 
 def need_end(run: str, end: End | None, last: int, digest: object) -> None:
-    """Refuse a journal that ended further on than it does now, or otherwise."""
+    """Refuses a journal that has lost events since its last commit or differs there."""
     if end is None or end.number < last:
         return
     if end.number > last:
         what = f"event {last + 1} of run {run}" if last else f"run {run}"
         raise JournalDamaged(f"{what} was written and is missing now", hint=DOCTOR)
     if digest is not None and not str(digest).startswith(end.hash):
-        raise JournalDamaged(f"the end of run {run} is another one now", hint=DOCTOR)
+        raise JournalDamaged(f"the end of run {run} has changed", hint=DOCTOR)
 
 
 def _place(name: bytes) -> int:

@@ -1,4 +1,4 @@
-"""The writing side of a SQLite store: a batch of requests becomes one transaction."""
+"""Writes to a SQLite store: a batch of requests becomes one transaction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from plansmith.adapters.stores.commit import Append, Request, WithCommit
 from plansmith.adapters.stores.database import (
     SameFile,
     Synchronous,
-    in_our_words,
+    converting_errors,
     is_locked,
     named,
     open_database,
@@ -32,7 +32,7 @@ _Rows = Sequence[tuple[object, ...]]
 
 
 class Head(NamedTuple):
-    """The last event of a run: what the next one must follow."""
+    """The last event of a run, which the next one must follow."""
 
     id: int
     number: int
@@ -40,7 +40,7 @@ class Head(NamedTuple):
 
 
 class Ledger:
-    """The one connection that writes; used by one thread only."""
+    """The only connection that writes; used by one thread."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Ledger:
         self.file = SameFile(path)
 
     def commit(self, batch: Sequence[Request]) -> None:
-        """Write what follows in one transaction; each request that does not is told so."""
+        """Writes all valid requests in one transaction; sets the error of the others."""
         try:
             self._write(batch)
         except sqlite3.Error as error:
@@ -83,8 +83,8 @@ class Ledger:
             raise JournalDamaged(f"{self._path} is damaged", hint=DOCTOR) from error
 
     def transact(self, changes: Sequence[Change]) -> list[list[int] | None]:
-        """Make changes in a transaction of their own; how many rows each step changed."""
-        with in_our_words(self._path, was_open=self._was_open):
+        """Makes changes in one transaction; returns how many rows each step changed."""
+        with converting_errors(self._path, was_open=self._was_open):
             try:
                 with _Transaction(self._opened()) as connection:
                     self._heads.clear()
@@ -95,17 +95,17 @@ class Ledger:
                 raise
 
     def _drop_broken(self, error: sqlite3.Error) -> None:
-        """After trouble with the disk begin with a new connection: the old one may stay broken."""
+        """Closes the connection after a disk error: it may stay broken."""
         if not is_locked(error):
             with suppress(sqlite3.Error):
                 self.close()
 
     def others(self) -> int:
-        """A number that changes when another connection has written."""
+        """Returns a number that changes when another connection has written."""
         return int(self._opened().execute("PRAGMA data_version").fetchone()[0])
 
     def close(self) -> None:
-        """Close the connection; the last one of all processes tidies the log away."""
+        """Closes the connection; the last one of all processes removes SQLite's log."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -114,11 +114,11 @@ class Ledger:
         connection = self._opened()
         appends = [request for request in batch if isinstance(request, Append)]
         with _Transaction(connection):
-            self._know_heads(connection, appends)
+            self._load_heads(connection, appends)
             known = self._last_run
             heads, events, values = self._rows(appends)
             runs = [(head.id, run, head.number) for run, head in heads.items()]
-            _insert(connection, "INSERT INTO runs (id, name, last) VALUES", runs, _WENT_ON)
+            _insert(connection, "INSERT INTO runs (id, name, last) VALUES", runs, _UPDATE_LAST)
             _insert(connection, _INTO_EVENTS, events)
             _insert(connection, _INTO_CONTENTS, values, _PUT_AGAIN)
             if self._last_run > known:
@@ -134,7 +134,7 @@ class Ledger:
             del self._heads[next(iter(self._heads))]
 
     def _rows(self, appends: Sequence[Append]) -> tuple[dict[str, Head], _Rows, _Rows]:
-        """The new heads of runs, the events and the values of all requests that follow."""
+        """Returns the new heads, the events and the values of all valid requests."""
         heads: dict[str, Head] = {}
         events: list[tuple[object, ...]] = []
         values: dict[str, tuple[object, ...]] = {}
@@ -163,7 +163,7 @@ class Ledger:
         heads[request.run] = Head(run, last.number, last.row.hash)
         return run
 
-    def _know_heads(self, connection: sqlite3.Connection, batch: Sequence[Append]) -> None:
+    def _load_heads(self, connection: sqlite3.Connection, batch: Sequence[Append]) -> None:
         version = int(connection.execute("PRAGMA data_version").fetchone()[0])
         if version != self._data_version or not self._heads:
             self._data_version = version
@@ -189,7 +189,7 @@ class Ledger:
 
 
 class _Transaction:
-    """A transaction that holds the write lock from its start."""
+    """A transaction that takes the write lock at its start."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -218,7 +218,7 @@ _HEADS: Final = """
     SELECT name, runs.id, last, hash FROM runs
     JOIN events ON events.run = runs.id AND number = last
 """
-_WENT_ON: Final = "ON CONFLICT (id) DO UPDATE SET last = excluded.last"
+_UPDATE_LAST: Final = "ON CONFLICT (id) DO UPDATE SET last = excluded.last"
 _INTO_EVENTS: Final = f"INSERT INTO events (position, run, {COLUMNS}) VALUES"
 _INTO_CONTENTS: Final = "INSERT INTO contents (hash, day, body) VALUES"
 # A value put again is young again, so that retention does not take it from its new user.

@@ -1,4 +1,4 @@
-"""A store that lasts as long as the process: for tests, trials and one-off scripts."""
+"""A store in memory, for tests, trials and one-off scripts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MemoryStore:
         self._owners: dict[str, str] = {}
 
     async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
-        """Keep events that follow the last one of their run, and values, all or none."""
+        """Stores events that follow the last one of their run, and values; all or none."""
         if not events:
             return
         run = events[0].run
@@ -40,7 +40,7 @@ class MemoryStore:
             if event.run != run or event.number != number:
                 raise StaleWriter(
                     f"event {event.number} of run {event.run} does not follow event {number - 1}",
-                    hint="read the run again and decide anew",
+                    hint="read the run again and decide again",
                 )
         # Kept as text, so that nobody can change it through a shared dictionary.
         self._values |= dict(map(content_of, values))
@@ -51,27 +51,27 @@ class MemoryStore:
             waiting.set()
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
-        """The events of a run behind a number; none for an unknown run."""
+        """Returns the events of a run after a number; none for an unknown run."""
         return self._events.get(run, [])[max(after, 0) :]
 
     async def wait(self, run: str, *, after: int = 0) -> None:
-        """Return when the run has an event behind the number."""
+        """Returns when the run has an event after the number."""
         while len(self._events.get(run, ())) <= after:
             news = asyncio.Event()
             self._waiting.setdefault(run, []).append(news)
             await news.wait()
 
     async def open_runs(self) -> Sequence[str]:
-        """The ids of the runs that are not over, oldest first."""
+        """Returns the ids of the runs that are not over, oldest first."""
         over = "run_finished"
         return [run for run, events in self._events.items() if events[-1].body.type != over]
 
     async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
-        """The events of all runs behind a position, in the order they were appended."""
+        """Returns the events of all runs after a position, in the order of their appending."""
         return self._news[max(after, 0) :][:limit]
 
     async def wait_news(self, after: int) -> int:
-        """Return the newest position when it is behind the given one."""
+        """Returns the newest position once it is after the given one."""
         while len(self._news) <= after:
             news = asyncio.Event()
             self._waiting.setdefault(ANY_RUN, []).append(news)
@@ -79,22 +79,22 @@ class MemoryStore:
         return len(self._news)
 
     async def runs(self) -> Sequence[str]:
-        """The ids of all runs, oldest first."""
+        """Returns the ids of all runs, oldest first."""
         return list(self._events)
 
     async def put(self, value: Json) -> str:
-        """Keep a value once, and return its content hash."""
+        """Stores a value once and returns its content hash."""
         digest, self._values[digest] = content_of(value)
         return digest
 
     async def get(self, digest: str) -> Json:
-        """The value of a content hash."""
+        """Returns the value of a content hash."""
         if digest not in self._values:
             raise JournalDamaged(f"no value is stored under {digest}")
         return cast("Json", json.loads(self._values[digest]))
 
     async def keep_template(self, name: str, value: Json) -> int:
-        """Keep the next version of a name; one equal to the last is that one."""
+        """Stores the next version of a template, unless it equals the last one."""
         versions = self._templates.setdefault(name, [])
         text = canonical_json(value)
         if not versions or versions[-1][0] != text:
@@ -102,7 +102,7 @@ class MemoryStore:
         return len(versions)
 
     async def kept_templates(self) -> Sequence[tuple[str, int, bool, Json]]:
-        """All versions of all names, by name and version."""
+        """Returns all versions of all templates, by name and version."""
         return [
             (name, version, removed, cast("Json", json.loads(text)))
             for name, versions in sorted(self._templates.items())
@@ -110,7 +110,7 @@ class MemoryStore:
         ]
 
     async def drop_template(self, name: str, version: int | None = None) -> int:
-        """Take one version or all out of use; returns how many there were."""
+        """Removes one version or all from use; returns how many there were."""
         versions = self._templates.get(name, [])
         wanted = [
             place
@@ -122,16 +122,16 @@ class MemoryStore:
         return len(wanted)
 
     async def sound(self, run: str) -> Sound:
-        """The events of a run: none is ever altered here."""
+        """Returns the events of a run: none is ever altered here."""
         events = self._events.get(run, [])
         return Sound(list(events), len(events))
 
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
-        """Keep what comes behind a number apart, and go on with these events; all or none."""
+        """Moves the events after a number aside and appends these instead; all or none."""
         journal = self._events.get(run, [])
         before = journal[after - 1].hash if 0 < after <= len(journal) else None
         if before is None or (events and events[0].before != before):
-            raise StaleWriter(f"event {after} of run {run} is another one now")
+            raise StaleWriter(f"event {after} of run {run} has changed")
         moved = journal[after:]
         self._aside.setdefault(run, []).extend(moved)
         del journal[after:]
@@ -139,55 +139,55 @@ class MemoryStore:
         return len(moved)
 
     async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
-        """What was set aside of a run: numbers and events as JSON, oldest first."""
+        """Returns the events of a run that were set aside, oldest first."""
         moved = self._aside.get(run, ())
         return [(each.number, canonical_json(each.to_json())) for each in moved]
 
     async def claim(self, run: str, owner: str, *, instead_of: str = "") -> str:
-        """Own a run that nobody owns, or that exactly this other one does; who owns it now."""
+        """Makes `owner` own a free run, or one owned by `instead_of`; returns the owner now."""
         if self._owners.get(run, instead_of) == instead_of:
             self._owners[run] = owner
         return self._owners[run]
 
     async def release(self, run: str, owner: str) -> None:
-        """Own a run no more; harmless when another one does."""
+        """Ends the ownership of a run; does nothing if another owns it."""
         if self._owners.get(run) == owner:
             del self._owners[run]
 
     async def owner(self, run: str) -> str:
-        """Who owns a run, or nobody."""
+        """Returns who owns a run; None if nobody does."""
         return self._owners.get(run, "")
 
     async def owners(self) -> Sequence[tuple[str, str]]:
-        """Every run that is owned, and who owns it."""
+        """Returns all owned runs with their owners."""
         return list(self._owners.items())
 
     async def put_schedule(self, schedule: Schedule) -> bool:
-        """Keep the next version of a schedule; false when another one came first."""
+        """Stores the next version of a schedule; False if another writer came first."""
         before = self._schedules.get(schedule.id)
         if before is None or before.version == schedule.version - 1:
             self._schedules[schedule.id] = schedule
         return self._schedules[schedule.id] == schedule
 
     async def schedules(self) -> Sequence[Schedule]:
-        """All schedules, removed ones too, oldest first."""
+        """Returns all schedules, removed ones too, oldest first."""
         return [self._schedules[each] for each in sorted(self._schedules)]
 
     async def put_fire(self, fire: Fire) -> bool:
-        """Keep a fire, or its next version; false when another one came first."""
+        """Stores a fire or its next version; False if another writer came first."""
         before = self._fires.get(fire.key)
         if before is None or before.version == fire.version - 1:
             self._fires[fire.key] = fire
         return self._fires[fire.key] == fire
 
     async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
-        """The newest fires of a schedule, newest first."""
+        """Returns the newest fires of a schedule, newest first."""
         own = sorted(key for key in self._fires if key[0] == schedule)
         return [self._fires[key] for key in own[::-1][:limit]]
 
     async def open_fires(self) -> Sequence[Fire]:
-        """The fires of all schedules of which something may still come, oldest first."""
+        """Returns the fires of all schedules that are not finished, oldest first."""
         return [fire for _, fire in sorted(self._fires.items()) if fire.state.open]
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing: nothing is open."""

@@ -1,8 +1,8 @@
 """Brings a store's tables to the newest version, and moves the rows of earlier releases.
 
-Versions 1 to 7 kept deflated rows. They become version 8 in one transaction, which renames the
-old tables, so that no earlier release writes there any more; then their rows are moved, some in
-each transaction; then it is version 9. Whoever opens the store goes on where another one stopped.
+Versions 1 to 7 stored compressed rows. One transaction makes version 8: it renames the old tables,
+so that earlier releases no longer write there. Then the rows are moved in many small transactions;
+then it is version 9. A process that opens the store continues where another one stopped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from plansmith.plan.chain import moment
 
 VERSION: Final = 9
 _MOVING: Final = 8
-# "PLNS": tells our files from other people's.
+# "PLNS": distinguishes our files from those of other programs.
 APPLICATION_ID: Final = 0x504C4E53
 # Any number will do, as long as every Plansmith takes the same.
 _MIGRATION_LOCK: Final = 0x504C4E53
@@ -38,7 +38,7 @@ _log: Final = logging.getLogger("plansmith")
 
 
 def refuse_newer(name: str, found: int) -> None:
-    """Do not touch what a later Plansmith wrote."""
+    """Refuses a store that a later Plansmith wrote."""
     if found > VERSION:
         raise Misconfigured(
             f"{name} has schema version {found}, and this Plansmith knows {VERSION}",
@@ -47,32 +47,32 @@ def refuse_newer(name: str, found: int) -> None:
 
 
 class _Progress:
-    """Tells how far the rows are moved, where that takes long."""
+    """Reports how many rows are moved, if it takes long."""
 
     def __init__(self, name: str, total: int) -> None:
         self._name, self._total, self._done = name, total, 0
-        self._told = time.monotonic()
+        self._reported_at = time.monotonic()
 
     def add(self, count: int) -> None:
-        """So many more rows are moved."""
+        """Adds a number of moved rows."""
         self._done += count
-        if time.monotonic() - self._told > _QUIET_S:
-            self._told = time.monotonic()
+        if time.monotonic() - self._reported_at > _QUIET_S:
+            self._reported_at = time.monotonic()
             rows = f"{self._done:,} of {self._total:,} rows"
-            _log.warning("%s is brought to the newest format: %s", self._name, rows)
+            _log.warning("%s is migrated to the newest format: %s", self._name, rows)
 
 
 # What moves, in the form that both databases take.
 
 
 def _events(run: str, key: int, rows: Sequence[Sequence[Any]]) -> list[tuple[object, ...]]:
-    """The cells of `events` from positions, numbers and deflated rows."""
+    """Makes the cells of `events` from positions, numbers and compressed rows."""
     plain = plain_rows(run, [(number, data) for _, number, data in rows])
     return [(row[0], key, *cells) for row, cells in zip(rows, plain, strict=True)]
 
 
 def _values(rows: Iterable[Sequence[Any]]) -> list[tuple[str, str, str]]:
-    """The cells of `contents`; only half of a value's hash was kept, and the text tells all."""
+    """Makes the cells of `contents`; recomputes the hash, of which only half was stored."""
     moved: list[tuple[str, str, str]] = []
     for key, day, data in rows:
         text = plain_value(data)
@@ -83,7 +83,7 @@ def _values(rows: Iterable[Sequence[Any]]) -> list[tuple[str, str, str]]:
 
 
 def _records(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """Rows that end with a hash and a deflated text, with both as plain text."""
+    """Decompresses rows that end with a hash and a compressed text."""
     return [(*cells, bytes(digest).hex(), plain_value(data)) for *cells, digest, data in rows]
 
 
@@ -130,11 +130,11 @@ def _insert(table: str, mark: str) -> str:
 
 
 def migrate_sqlite(connection: sqlite3.Connection, name: str) -> None:
-    """Bring a file to the newest version."""
+    """Brings a file to the newest version."""
     if _number(connection, "user_version") == VERSION and _is_ours(connection):
         return
     with _transaction(connection):
-        # The first look may be old news: only under the lock nobody else migrates.
+        # Checked again under the lock: another process may have migrated meanwhile.
         done = _number(connection, "user_version")
         _refuse_foreign(connection, name)
         refuse_newer(name, done)
@@ -232,7 +232,7 @@ def _refuse_foreign(connection: sqlite3.Connection, name: str) -> None:
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if tables and not _is_ours(connection):
         raise Misconfigured(
-            f"{name} is a database of something else", hint="give the store a file of its own"
+            f"{name} is a database of another program", hint="give the store a file of its own"
         )
 
 
@@ -248,7 +248,7 @@ def _number(connection: sqlite3.Connection, setting: str) -> int:
 
 
 async def migrate_postgres(connection: Any) -> None:
-    """Bring the schema `plansmith`, which the connection looks in, to the newest version."""
+    """Brings the schema `plansmith` to the newest version."""
     if await schema_version(connection) == VERSION:
         return
     # Locked before the transaction begins: only then does it see what others have made.
@@ -345,7 +345,7 @@ _RECORD: Final = """
 
 
 async def schema_version(connection: Any) -> int:
-    """The version of the schema; 0 when there is none."""
+    """Returns the version of the schema; 0 if there is none."""
     cursor = await connection.execute("SELECT to_regclass('plansmith.migration') IS NOT NULL")
     if not (await cursor.fetchone())[0]:
         return 0

@@ -1,4 +1,4 @@
-"""Database files that SQLite holds open in this process: nobody else may open them."""
+"""Knows the database files that SQLite has open in this process: nobody else may open them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _held: Final[Counter[Path]] = Counter()
 
 
 def hold(path: Path) -> None:
-    """SQLite opens this database; `let_go` as often when it is closed."""
+    """Marks a database as open; call `release` as often."""
     _held[path.absolute()] += 1
 
 
 def release(path: Path) -> None:
-    """SQLite has closed this database."""
+    """Marks a database as closed."""
     _held[path.absolute()] -= 1
     if _held[path.absolute()] <= 0:
         del _held[path.absolute()]
 
 
 def is_held(state: os.stat_result) -> bool:
-    """Whether a file, by what `stat` says of it, is a database in use here or belongs to one."""
+    """Whether a file, by its `stat` result, belongs to a database that is open here."""
     for path in list(_held):
         for suffix in SUFFIXES:
             try:

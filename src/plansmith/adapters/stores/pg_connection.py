@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that comes back, and the server's errors in Plansmith's words."""
+"""A PostgreSQL connection that reconnects, and converts the server's errors to ours."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DAMAGED: Final = ("XX001", "XX002", "42P01", "42703")
 
 
 def load_psycopg() -> Any:
-    """The driver, which only this store needs."""
+    """Imports the driver, which only this store needs."""
     try:
         return import_module("psycopg")
     except ImportError as error:
@@ -38,7 +38,7 @@ def load_psycopg() -> Any:
 
 
 class Connection:
-    """One connection, opened when first used and again, for a while, when it was lost."""
+    """One connection, opened at first use; reconnects for a while when it is lost."""
 
     def __init__(self, dsn: str, *, patience_s: float, migrating: bool = True) -> None:
         self._dsn = dsn
@@ -50,7 +50,7 @@ class Connection:
         self._was_open = False
 
     async def use(self, work: Callable[[Any, bool], Awaitable[_T]]) -> _T:
-        """Work with the connection; once more when it was lost, which the flag then says."""
+        """Runs `work` with the connection; runs it again with a flag if the connection was lost."""
         deadline = time.monotonic() + self._patience_s
         again = False
         while True:
@@ -102,24 +102,24 @@ class Connection:
 
 
 def named(error: Exception) -> PlansmithError:
-    """The Plansmith error of an error of the driver or the server."""
+    """Returns our error for one of the driver or the server."""
     state: str = getattr(error, "sqlstate", None) or ""
-    words = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if state in _FULL:
-        return StoreAway(f"PostgreSQL has no room left: {words}", hint="free some space")
+        return StoreAway(f"PostgreSQL has no room left: {text}", hint="free some space")
     if state in _AWAY or state.startswith("08"):
-        return StoreAway(f"PostgreSQL cannot be used now: {words}", hint="see the server's log")
+        return StoreAway(f"PostgreSQL cannot be used now: {text}", hint="see the server's log")
     if state in _REFUSED:
         return Misconfigured(
-            f"PostgreSQL refused: {words}", hint="check the user, its rights and the database"
+            f"PostgreSQL refused: {text}", hint="check the user, its rights and the database"
         )
     if state in _DAMAGED:
         return JournalDamaged(
-            f"the schema plansmith is damaged: {words}", hint="restore it from a backup"
+            f"the schema plansmith is damaged: {text}", hint="restore it from a backup"
         )
     if not state:
         return StoreAway(
-            f"PostgreSQL cannot be reached: {words}",
+            f"PostgreSQL cannot be reached: {text}",
             hint="check the address, the password and that the server runs",
         )
-    return JournalError(f"PostgreSQL: {words}", hint="see the server's log")
+    return JournalError(f"PostgreSQL: {text}", hint="see the server's log")

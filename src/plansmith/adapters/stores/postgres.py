@@ -1,4 +1,4 @@
-"""A store on PostgreSQL, in the schema `plansmith`: the same journal for many machines."""
+"""A store on PostgreSQL, in the schema `plansmith`, for several machines."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _FEW: Final = 256
 class PostgresStore(DatabaseStore):
     """Journals and results in a PostgreSQL database.
 
-    A lost connection is opened again for up to `patience_s`; a write that was under way is then
-    looked up, so that it is neither lost nor done twice. Nothing is reached before the first call.
+    Reconnects for up to `patience_s`; an interrupted write is then looked up, so that it is neither
+    lost nor done twice. Nothing is opened before the first call.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class PostgresStore(DatabaseStore):
         )
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
-        """The events of a run behind a number; none for an unknown run."""
+        """Returns the events of a run after a number; none for an unknown run."""
         if self._closed:
             raise closed()
         after = max(after, 0)
@@ -88,13 +88,13 @@ class PostgresStore(DatabaseStore):
         return await asyncio.to_thread(lambda: read_journal(run, placed, after=after))
 
     async def sound(self, run: str) -> Sound:
-        """The events of a run up to the first that is missing or altered."""
+        """Returns the events of a run up to the first that is missing or altered."""
         rows = (await self._read_journals([(run, 0)]))[run, 0]
         placed = [row for _, *row in rows if row[0] is not None]
         return sound_part(run, placed, last=rows[-1][0] if rows else 0)
 
     async def close(self) -> None:
-        """Finish what was asked for and let the connections go; harmless when done twice."""
+        """Finishes all requests and closes the connections; may be called twice."""
         if self._closed:
             return
         self._closed = True

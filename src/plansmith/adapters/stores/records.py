@@ -1,4 +1,4 @@
-"""What a store does alike in SQLite and in PostgreSQL: all but reading and writing journals."""
+"""What SQLite and PostgreSQL stores have in common: all but reading and writing journals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NO_DAY: Final = "9999-12-31"
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """How much retention took away."""
+    """How much was removed as too old."""
 
     runs: int = 0
     values: int = 0
@@ -45,9 +45,10 @@ class Pruned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """A database as the records use it; `submit` hands a request to the one who writes.
+    """The database operations that `DatabaseStore` needs; `submit` queues a request.
 
-    `execute` and `transact` tell how many rows changed; a change whose need is not met, none.
+    `execute` and `transact` return how many rows changed; none if the `need` of a change is not
+    met.
     """
 
     dialect: Dialect
@@ -60,7 +61,7 @@ class Database:
 
 
 class DatabaseStore:
-    """A store over a database: values, lists of runs, news, templates, schedules, owners."""
+    """A store over a database: values, lists of runs, templates, schedules, owners."""
 
     def __init__(self, database: Database, *, values: ValueCache, followers: Followers) -> None:
         self._database = database
@@ -69,7 +70,7 @@ class DatabaseStore:
         self._closed = False
 
     async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
-        """Keep events that follow the last one of their run, and values, all or none."""
+        """Stores events that follow the last one of their run, and values; all or none."""
         entries = entries_of(events)
         texts = [content_of(value) for value in values]
         if entries or texts:
@@ -78,40 +79,40 @@ class DatabaseStore:
             self._values.keep(texts)
 
     async def put(self, value: Json) -> str:
-        """Keep a value once, and return its content hash."""
+        """Stores a value once and returns its content hash."""
         content = content_of(value)
         await self.append((), [content])
         return content.digest
 
     async def get(self, digest: str) -> Json:
-        """The value of a content hash."""
+        """Returns the value of a content hash."""
         if self._closed:
             raise closed()
         return await self._values.get(digest)
 
     async def runs(self) -> Sequence[str]:
-        """The ids of all runs, oldest first."""
+        """Returns the ids of all runs, oldest first."""
         return [str(row[0]) for row in await self._database.query(sql.RUNS, {})]
 
     async def heads(self) -> Sequence[RunHead]:
-        """Where every run stands, oldest first, without reading the runs."""
+        """Returns number, type and time of the last event of every run, oldest first."""
         return [head_of(*row) for row in await self._database.query(sql.HEADS, {})]
 
     async def open_runs(self) -> Sequence[str]:
-        """The ids of the runs that are not over, oldest first."""
+        """Returns the ids of the runs that are not over, oldest first."""
         return [head.run for head in await self.heads() if not head.over]
 
     async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
-        """The events of all runs behind a position, in the order they became durable."""
+        """Returns the events of all runs after a position, in the order they became durable."""
         rows = await self._database.query(sql.NEWS, {"after": after, "most": limit})
         return [News(*row) for row in rows]
 
     async def wait(self, run: str, *, after: int = 0) -> None:
-        """Return when the run has an event behind the number, whoever appends it."""
+        """Returns when the run has an event after the number, whoever appends it."""
         await self._followers.wait(run, after)
 
     async def wait_news(self, after: int) -> int:
-        """Return the newest position when it is behind the given one."""
+        """Returns the newest position once it is after the given one."""
         while (position := await self._position()) <= after:
             await self._followers.wait(ANY_RUN, after)
         return position
@@ -124,7 +125,7 @@ class DatabaseStore:
         self._followers.wake({**numbers, ANY_RUN: _FAR} if numbers else {})
 
     def _settle(self, requests: Sequence[Request]) -> None:
-        """Tell every caller, and whoever follows what was appended."""
+        """Tells every caller the outcome, and wakes those who follow the runs."""
         for request in requests:
             request.settle()
         appends = (each for each in requests if isinstance(each, Append) and each.error is None)
@@ -132,11 +133,11 @@ class DatabaseStore:
             self._wake({each.run: each.entries[-1].number for each in appends if each.entries})
 
     async def delete_run(self, run: str) -> bool:
-        """Remove a run's journal; its values go with the next `prune`."""
+        """Deletes a run's journal; its values go with the next `prune`."""
         return await self._delete({run: None}) > 0
 
     async def _delete(self, runs: Mapping[str, int | None]) -> int:
-        """Remove runs; one with a number only if it has not gone on since."""
+        """Deletes runs; one with a number only if it has no newer events."""
         changes = [
             Change(
                 (sql.IS_AT, {"run": run, "number": number}),
@@ -152,7 +153,7 @@ class DatabaseStore:
         return len(gone)
 
     async def prune(self, before: datetime) -> Pruned:
-        """Remove runs and fires that were over before a moment, then values nobody mentions."""
+        """Deletes runs and fires that ended before a moment, then values no event mentions."""
         self._values.forget()
         old = [head for head in await self.heads() if head.over and head.at < before]
         runs = await self._delete({head.run: head.number for head in old})
@@ -163,11 +164,11 @@ class DatabaseStore:
         return Pruned(runs, await self._sweep(day), fires)
 
     async def unmentioned(self) -> int:
-        """How many values no event mentions."""
+        """Returns how many values no event mentions."""
         return len((await self._unmentioned(_NO_DAY))[0])
 
     async def _unmentioned(self, day: str) -> tuple[set[str], int]:
-        """The values last put before a day that no event mentions, up to which position."""
+        """Returns the values last put before a day that no event mentions, and the position."""
         seen = await self._position()
         rows = await self._database.query(sql.OLD_CONTENTS, {"day": day})
         old = {str(row[0]) for row in rows}
@@ -190,7 +191,7 @@ class DatabaseStore:
         return sum(done or ())
 
     async def missing(self) -> Sequence[str]:
-        """Runs that were written and are not there any more, in words."""
+        """Describes the runs that were written and are no longer there."""
         names, ends = await self.runs(), self._database.ends
         [[should]] = await self._database.query(sql.TALLY, {})
         there = set(names)
@@ -200,7 +201,7 @@ class DatabaseStore:
         return [*(f"run {run} ({kept})" for run in gone), *lost]
 
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
-        """Keep what comes behind a number apart, and go on with these events; all or none."""
+        """Moves the events after a number aside and appends these instead; all or none."""
         entries = entries_of(events)
         last = entries[-1].number if entries else after
         rows = [
@@ -227,12 +228,12 @@ class DatabaseStore:
         return done[0]
 
     async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
-        """What was set aside of a run: numbers and bodies, oldest first."""
+        """Returns the events of a run that were set aside, oldest first."""
         rows = await self._database.query(sql.ASIDE, {"run": run})
         return [(int(number), str(body).encode(errors="replace")) for number, body in rows]
 
     async def claim(self, run: str, owner: str, *, instead_of: str = "") -> str:
-        """Own a run that nobody owns, or that exactly this other one does; who owns it now."""
+        """Makes `owner` own a free run, or one owned by `instead_of`; returns the owner now."""
         given = {"run": run, "owner": owner, "instead_of": instead_of}
         found = ""
         while not found:
@@ -243,20 +244,20 @@ class DatabaseStore:
         return found
 
     async def release(self, run: str, owner: str) -> None:
-        """Own a run no more; harmless when another one does."""
+        """Ends the ownership of a run; does nothing if another owns it."""
         await self._database.execute(sql.RELEASE, {"run": run, "owner": owner})
 
     async def owner(self, run: str) -> str:
-        """Who owns a run, or nobody."""
+        """Returns who owns a run; None if nobody does."""
         rows = await self._database.query(sql.OWNER, {"run": run})
         return str(rows[0][0]) if rows else ""
 
     async def owners(self) -> Sequence[tuple[str, str]]:
-        """Every run that is owned, and who owns it."""
+        """Returns all owned runs with their owners."""
         return [(str(run), str(owner)) for run, owner in await self._database.query(sql.OWNERS, {})]
 
     async def keep_template(self, name: str, value: Json) -> int:
-        """Keep the next version of a name; one equal to the last is that one."""
+        """Stores the next version of a template, unless it equals the last one."""
         digest, text = content_of(value)
         given = {"name": name, "hash": digest, "body": text.decode()}
         version: int | None = None
@@ -266,7 +267,7 @@ class DatabaseStore:
         return version
 
     async def kept_templates(self) -> Sequence[tuple[str, int, bool, Json]]:
-        """All versions of all names, by name and version."""
+        """Returns all versions of all templates, by name and version."""
         rows = await self._database.query(sql.TEMPLATES, {})
         return [
             (str(name), int(version), bool(removed), read_value(digest, body))
@@ -274,16 +275,16 @@ class DatabaseStore:
         ]
 
     async def drop_template(self, name: str, version: int | None = None) -> int:
-        """Take one version or all out of use; returns how many there were."""
+        """Removes one version or all from use; returns how many there were."""
         return await self._database.execute(sql.DROP_TEMPLATE, {"name": name, "version": version})
 
     async def put_schedule(self, schedule: Schedule) -> bool:
-        """Keep the next version of a schedule; false when another one came first."""
+        """Stores the next version of a schedule; False if another writer came first."""
         row = {"id": schedule.id}
         return await self._put(sql.PUT_SCHEDULE, sql.SCHEDULE_HASH, schedule, row)
 
     async def put_fire(self, fire: Fire) -> bool:
-        """Keep a fire, or its next version; false when another one came first."""
+        """Stores a fire or its next version; False if another writer came first."""
         row = {
             "schedule": fire.schedule,
             "due": moment(fire.due),
@@ -303,16 +304,16 @@ class DatabaseStore:
         return bool(rows) and rows[0][0] == digest
 
     async def schedules(self) -> Sequence[Schedule]:
-        """All schedules, removed ones too, oldest first."""
+        """Returns all schedules, removed ones too, oldest first."""
         return [_schedule(*row) for row in await self._database.query(sql.SCHEDULES, {})]
 
     async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
-        """The newest fires of a schedule, newest first."""
+        """Returns the newest fires of a schedule, newest first."""
         asked = {"schedule": schedule, "most": limit}
         return _fires(await self._database.query(sql.FIRES, asked))
 
     async def open_fires(self) -> Sequence[Fire]:
-        """The fires of all schedules of which something may still come, oldest first."""
+        """Returns the fires of all schedules that are not finished, oldest first."""
         return _fires(await self._database.query(sql.OPEN_FIRES, {}))
 
 

@@ -1,4 +1,4 @@
-"""The stored form of events and values: plain JSON text, checked against its hash when it is read.
+"""Converts events and values to stored rows of plain JSON text, and checks their hashes.
 
 A row of the table `events` holds the parts of the text that was hashed, as they were:
 `{"at":"AT","before":"HASH OF THE ROW BEFORE","body":BODY,"by":BY,"number":NUMBER,"run":"RUN"}`.
@@ -27,7 +27,7 @@ _HASH: Final = re.compile("[0-9a-f]{64}")
 
 
 class Row(NamedTuple):
-    """An event as a database holds it: the cells of `COLUMNS`."""
+    """An event as a database row: the cells of `COLUMNS`."""
 
     number: int
     type: str
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A row to be written, and the hash of the event that it must follow."""
+    """A row to be written, and the hash of the event before it."""
 
     row: Row
     before: str
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunHead:
-    """Where a run stands: its last event's number, type and time, and when it was created."""
+    """Number, type and time of a run's last event, and when the run was created."""
 
     run: str
     number: int
@@ -61,12 +61,12 @@ class RunHead:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more can happen."""
+        """Whether the run is over."""
         return self.type == "run_finished"
 
 
 def entries_of(events: Sequence[Event]) -> list[Entry]:
-    """Events of one run in their stored form; each must follow the one before it."""
+    """Converts events of one run to rows; each must follow the one before it."""
     entries: list[Entry] = []
     for event in events:
         last = entries[-1].row if entries else None
@@ -88,20 +88,20 @@ def _entry(event: Event) -> Entry:
 
 
 def stale(run: str, number: int) -> StaleWriter:
-    """The error of an event that does not follow the stored ones."""
+    """Returns the error for an event that does not follow the stored ones."""
     return StaleWriter(
         f"event {number} of run {run} does not follow the last one stored",
-        hint="read the run again and decide anew",
+        hint="read the run again and decide again",
     )
 
 
 def read_journal(run: str, rows: Iterable[Sequence[object]], *, after: int) -> list[Event]:
-    """The events after a number, each checked; `rows` begin with the row of that number."""
+    """Returns the events after a number, each checked; `rows` starts with that number."""
     return list(_read(run, rows, after=max(after, 0)))
 
 
 def sound_part(run: str, rows: Iterable[Sequence[object]], *, last: int) -> Sound:
-    """The events up to the first that is missing or altered; `last` should be the last one."""
+    """Returns the events up to the first that is missing or altered."""
     events: list[Event] = []
     try:
         events.extend(_read(run, rows, after=0))
@@ -141,7 +141,7 @@ def _checked(run: str, row: Row, before: str) -> Event:
 
 
 def head_of(run: str, number: int, kind: object, at: object, created: object) -> RunHead:
-    """Where a run stands, by its last row and its first; one that cannot be read is not over."""
+    """Makes a run's head of its last and first row; an unreadable one counts as not over."""
     try:
         return RunHead(run, number, str(kind or ""), _moment(at), _moment(created))
     except ValueError:
@@ -156,12 +156,12 @@ def _moment(at: object) -> datetime:
 
 
 def hashes_in(bodies: Iterable[str]) -> set[str]:
-    """Every content hash that the bodies of events mention."""
+    """Returns all content hashes in the bodies of events."""
     return {found for body in bodies for found in _HASH.findall(body)}
 
 
 def read_value(digest: str, text: object) -> Json:
-    """The value of a stored text, if it has this content hash."""
+    """Parses a stored value and checks its content hash."""
     data = text.encode(errors="replace") if isinstance(text, str) else b""
     if hashlib.sha256(data).hexdigest() != digest:
         raise JournalDamaged(f"the value stored under {digest} was altered", hint=DOCTOR)
@@ -169,10 +169,10 @@ def read_value(digest: str, text: object) -> Json:
 
 
 def day_of(moment: datetime) -> str:
-    """The day on which a value was last put, for retention."""
+    """Returns the day on which a value was last put, for `prune`."""
     return moment.astimezone(UTC).date().isoformat()
 
 
 def no_value(digest: str) -> JournalDamaged:
-    """The error of a content hash under which nothing is stored."""
+    """Returns the error for a content hash under which nothing is stored."""
     return JournalDamaged(f"no value is stored under {digest}", hint=DOCTOR)

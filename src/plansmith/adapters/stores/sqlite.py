@@ -1,4 +1,4 @@
-"""A store in one SQLite file: durable, shared by processes, with one commit for many runs."""
+"""A store in one SQLite file: durable, shared by processes, one commit for many runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from plansmith.adapters.stores.batched_reads import (
     ValueCache,
 )
 from plansmith.adapters.stores.commit import BetweenCommits, WithCommit, WriterThread, closed
-from plansmith.adapters.stores.database import Synchronous, in_our_words, open_database
+from plansmith.adapters.stores.database import Synchronous, converting_errors, open_database
 from plansmith.adapters.stores.ends import End, need_end
 from plansmith.adapters.stores.ledger import Ledger
 from plansmith.adapters.stores.records import Database, DatabaseStore
@@ -37,10 +37,10 @@ _Rows = Sequence[tuple[Any, ...]]
 class SqliteStore(DatabaseStore):
     """Journals and results in one file.
 
-    `synchronous="full"` survives a power cut; `"normal"` survives the end of the process, and a
-    power cut may take the last moments, never the file. Another process may use the same file:
-    a write waits for it up to `timeout_s`, and a follower sees its events within `poll_s`.
-    Nothing is opened before the first call.
+    `synchronous="full"` survives a power cut; with `"normal"` a power cut may lose the last
+    moments, but never the file. Several processes may use the same file: a write waits up to
+    `timeout_s` for the others, and a follower sees their events within `poll_s`. Nothing is opened
+    before the first call.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class SqliteStore(DatabaseStore):
         )
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
-        """The events of a run behind a number; none for an unknown run."""
+        """Returns the events of a run after a number; none for an unknown run."""
         after = max(after, 0)
 
         def decoded(rows: _Rows) -> list[Event]:
@@ -89,14 +89,14 @@ class SqliteStore(DatabaseStore):
             return read_journal(run, placed, after=after)
 
         # Remembered before the rows are read: what others write meanwhile is in both or in none.
-        end = await self._elsewhere(lambda: self._ledger.ends.of(run))
+        end = await self._in_thread(lambda: self._ledger.ends.of(run))
         rows = await self._journals.get((run, after)) or ()
         # Much is decoded elsewhere, so that the event loop goes on; little is decoded here, since
         # two threads that both compute only take the interpreter from each other.
-        return decoded(rows) if len(rows) <= _FEW else await self._elsewhere(lambda: decoded(rows))
+        return decoded(rows) if len(rows) <= _FEW else await self._in_thread(lambda: decoded(rows))
 
     async def sound(self, run: str) -> Sound:
-        """The events of a run up to the first that is missing, altered or on a broken page."""
+        """Returns the events of a run up to the first that is missing, altered or unreadable."""
 
         def read(connection: sqlite3.Connection) -> Sound:
             found = connection.execute(_RUN, (run,)).fetchone()
@@ -108,7 +108,7 @@ class SqliteStore(DatabaseStore):
         return await self._read(read)
 
     async def close(self) -> None:
-        """Finish what was asked for and let the file go; harmless when done twice."""
+        """Finishes all requests and closes the file; may be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -116,20 +116,20 @@ class SqliteStore(DatabaseStore):
         await self._values.close()
         await self._journals.close()
         await asyncio.to_thread(self._shut)
-        # What the writer settled in this loop is told before the loop may end.
+        # Callers in this loop get their outcomes before the loop may end.
         await asyncio.sleep(0)
 
     def _shut(self) -> None:
         self._writer.close()
         self._readers.shutdown()
-        with in_our_words(self._path):
+        with converting_errors(self._path):
             if self._reading is not None:
                 self._reading.close()
             self._ledger.close()
         self._ledger.ends.close(self._agrees)
 
     def _agrees(self, ends: Iterable[End]) -> bool:
-        """Whether all that was written is in the file: asked anew, as the next process would."""
+        """Whether everything written is in the file; reads it with a new connection."""
         try:
             self._ledger.file.need()
             connection = open_database(self._path, timeout_s=self._timeout_s)
@@ -148,7 +148,7 @@ class SqliteStore(DatabaseStore):
 
     async def _read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         def read() -> _T:
-            with in_our_words(self._path, was_open=self._was_open):
+            with converting_errors(self._path, was_open=self._was_open):
                 self._ledger.file.need()
                 if self._reading is None:
                     self._reading = open_database(self._path, timeout_s=self._timeout_s)
@@ -162,9 +162,9 @@ class SqliteStore(DatabaseStore):
                     broken.close()
                     raise
 
-        return await self._elsewhere(read)
+        return await self._in_thread(read)
 
-    async def _elsewhere(self, work: Callable[[], _T]) -> _T:
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
         if self._closed:
             raise closed()
         return await asyncio.get_running_loop().run_in_executor(self._readers, work)

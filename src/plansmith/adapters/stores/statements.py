@@ -1,6 +1,6 @@
-"""The SQL of the stores: what SQLite and PostgreSQL both understand, and one append for many runs.
+"""The SQL statements of the stores, for both SQLite and PostgreSQL.
 
-Parameters are written `:name`, and tables without a schema: the connection knows it.
+Parameters are written `:name`. Tables have no schema prefix: the connection sets it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ Parameters = Mapping[str, object]
 
 
 class Change(NamedTuple):
-    """Steps of one transaction, each for some rows; none is taken unless `need` finds a row."""
+    """Steps of one transaction; none is done unless `need` finds a row."""
 
     need: tuple[str, Parameters]
     steps: Sequence[tuple[str, Sequence[Parameters]]]
 
 
 class Dialect(NamedTuple):
-    """What the two databases say differently.
+    """What differs between the two databases.
 
-    `take` reserves `count` positions, and keeps all other writers out until the transaction ends.
+    `take` reserves `count` positions and blocks all other writers until the transaction ends.
     """
 
     position: str
@@ -53,7 +53,7 @@ POSTGRES: Final = Dialect(
 
 @lru_cache(maxsize=256)
 def for_postgres(statement: str) -> str:
-    """A statement with its parameters as the driver of PostgreSQL wants them."""
+    """Rewrites `:name` parameters in the form of PostgreSQL's driver."""
     return re.sub(r"(?<!:):(\w+)", r"%(\1)s", statement)
 
 
@@ -234,7 +234,7 @@ HASH: Final = """
 def units_of(
     batch: Sequence[Append],
 ) -> tuple[dict[str, list[Append]], list[Append], list[Append]]:
-    """One chain of requests a run, the puts, and what must wait to see who wins."""
+    """Groups a batch: requests by run, the puts, and what must wait for the next batch."""
     units: dict[str, list[Append]] = {}
     puts: list[Append] = []
     later: list[Append] = []
@@ -253,7 +253,7 @@ def units_of(
 def columns_of(
     units: Mapping[str, Sequence[Append]], puts: Sequence[Append], *, day: str
 ) -> dict[str, object]:
-    """What `APPEND` needs: units, the rest of their events and the values, as columns."""
+    """Returns the columns that `APPEND` needs: units, further events, and values."""
     firsts: list[tuple[int, Row]] = []
     rest: list[tuple[int, str, Row]] = []
     count = 0

@@ -1,4 +1,4 @@
-"""From a store's address to the store: `memory`, `sqlite:///path` or `postgresql://…`."""
+"""Opens the store at an address: `memory`, `sqlite:///path` or `postgresql://…`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SYNCHRONOUS: Final[dict[str, Synchronous]] = {"full": "full", "normal": "normal
 
 
 def open_store(url: str) -> MemoryStore | SqliteStore | PostgresStore:
-    """The store at an address; nothing is opened before it is used."""
+    """Returns the store at an address; opens nothing before its first use."""
     if url in ("memory", "memory:", "memory://"):
         return MemoryStore()
     if is_postgres(url):
@@ -35,10 +35,10 @@ def is_postgres(url: str) -> bool:
 
 
 def sqlite_path(url: str) -> Path:
-    """The file of a `sqlite:///` address."""
+    """Returns the file of a `sqlite:///` address."""
     if not url.startswith("sqlite:"):
         scheme = url.partition(":")[0]
-        raise Misconfigured(f"a store cannot be of the kind {scheme!r}", hint=HINT)
+        raise Misconfigured(f"there is no kind of store {scheme!r}", hint=HINT)
     path = unquote(urlsplit(url).path)
     if not url.startswith("sqlite:///") or path in ("", "/"):
         raise Misconfigured("the address of a SQLite store needs a file", hint=HINT)

@@ -1,4 +1,4 @@
-"""All built-in tools for one folder; SQL and the web are loaded only where they are used."""
+"""All built-in tools of a folder; loads SQL and web tools only where they are used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from plansmith.adapters.tools.calendar import CalendarTools
 from plansmith.adapters.tools.charts import ChartTools
 from plansmith.adapters.tools.files import FileTools
 from plansmith.adapters.tools.tables import TableTools
-from plansmith.adapters.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, fields, words
+from plansmith.adapters.tools.toolset import (
+    TEXT,
+    Arguments,
+    BuiltIn,
+    Job,
+    ToolSet,
+    fields,
+    string,
+)
 from plansmith.adapters.tools.workspace import WorkspaceTools
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
@@ -24,7 +32,7 @@ SPEC: Final = ToolSpec(
     "for the answer, which every plan ends with.",
     input_schema=fields(
         {
-            "text": words("What is told.", minLength=1, maxLength=20_000),
+            "text": string("What is told.", minLength=1, maxLength=20_000),
             "level": {"enum": ["info", "warning"], "description": "info if left out."},
         },
         "text",
@@ -38,13 +46,13 @@ SPEC: Final = ToolSpec(
 
 
 class NoteTools(ToolSet):
-    """The tool; what it tells is its result, and goes to whoever watches the run."""
+    """The tool that shows a text to whoever watches the run, and returns it."""
 
     def __init__(self) -> None:
-        super().__init__([BuiltIn(SPEC, _tell)])
+        super().__init__([BuiltIn(SPEC, _show)])
 
 
-def _tell(given: Arguments, job: Job) -> Json:
+def _show(given: Arguments, job: Job) -> Json:
     text: str = given["text"]
     level: str = given.get("level", "info")
     job.call.progress(text if level == "info" else f"{level}: {text}")
@@ -65,10 +73,10 @@ def builtin_sources(
     hosts: Sequence[str] = (),
     private: Sequence[str] = (),
 ) -> list[ToolSource]:
-    """Every built-in tool that can be used as things are set.
+    """Returns all built-in tools that the arguments allow.
 
-    Files, tables and charts stay in `folder`, and change nothing without `write`. SQL comes with
-    `databases` (names to URLs, only read but for those in `writable`), fetching with `hosts`.
+    Files, tables and charts stay in `folder`, and change nothing without `write`. `databases`
+    (names to URLs; only those in `writable` can be changed) adds SQL, `hosts` adds fetching.
     """
     sources: list[ToolSource] = [
         FileTools(folder),

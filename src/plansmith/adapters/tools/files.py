@@ -1,4 +1,4 @@
-"""Built-in tools that list, read and search files: only reading, and only inside one folder."""
+"""Built-in tools that list, read and search files inside one folder."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ FILE_TOOLS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FileToolLimits:
-    """How many files are listed or searched, how large one may be, how many lines are shown."""
+    """Limits: files listed or searched, size of one file, lines shown."""
 
     files: int = 200
     bytes_each: int = 1_000_000
@@ -105,18 +105,18 @@ class FileToolLimits:
 
 
 class FileTools:
-    """The three tools, confined to a folder; hidden files do not exist for them."""
+    """The three tools, confined to a folder; they do not see hidden files."""
 
     def __init__(self, root: Path, *, limits: FileToolLimits | None = None) -> None:
         self._root = root.resolve()
         self._limits = limits or FileToolLimits()
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """All three."""
+        """Returns the three tools."""
         return FILE_TOOLS
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """List a folder, read a file or search a folder."""
+        """Lists a folder, reads a file or searches a folder."""
         del call
         match tool:
             case "files.list":
@@ -154,7 +154,7 @@ class FileTools:
         return {"path": name, "size": status.st_size, "modified": changed}
 
     def _is_folder(self, path: Path) -> bool:
-        """Whether a name in a folder is a folder that may be looked into; links are none."""
+        """Whether an entry is a folder that may be opened; links are not."""
         if path.name.startswith(".") or path.is_symlink():
             return False
         try:
@@ -164,7 +164,7 @@ class FileTools:
             return False
 
     def _is_listed(self, path: Path) -> bool:
-        """Whether a name in a folder is a file that may be read, links followed."""
+        """Whether an entry is a file that may be read, after its links are resolved."""
         if path.name.startswith("."):
             return False
         try:
@@ -188,7 +188,7 @@ class FileTools:
         return {"path": path.relative_to(self._root).as_posix(), "text": _decoded(name, data)}
 
     def _search(self, text: str, name: str) -> Json:
-        """The files with the text, in whatever case, with their first lines that have it."""
+        """Returns the files that contain the text, with the first matching lines."""
         if not text.strip():
             raise ToolFailed("there is nothing to search for", hint="give a word")
         folder = self._inside(name)
@@ -207,15 +207,15 @@ class FileTools:
                 continue
             searched += 1
             found += self._matches(path, content, needles)
-        told: dict[str, Json] = {"text": text, "files": found, "searched": searched}
+        result: dict[str, Json] = {"text": text, "files": found, "searched": searched}
         if len(needles) > 1:
-            told["also"] = needles[1]
+            result["also"] = needles[1]
         if unreadable:
-            told["not_text"] = unreadable
-        return told | {"left_out": left_out} if left_out else told
+            result["not_text"] = unreadable
+        return result | {"left_out": left_out} if left_out else result
 
     def _below(self, folder: Path) -> Iterator[Path]:
-        """The files in a folder and in the folders in it, in order, links to folders left out."""
+        """Yields the files in a folder and its subfolders in order; skips links to folders."""
         for place, folders, files in os.walk(folder):
             folders[:] = sorted(each for each in folders if not each.startswith("."))
             yield from (
@@ -241,7 +241,7 @@ class FileTools:
         return [{"path": name, "count": len(lines), "lines": lines[: self._limits.lines_each]}]
 
     def _inside(self, name: str) -> Path:
-        """The path of a name, every link followed, refused where it leaves the folder."""
+        """Resolves a name; refuses it if it leads out of the folder."""
         if "\0" in name or not name.strip():
             raise ToolFailed(f"{name!r} is not a path")
         try:
@@ -258,14 +258,14 @@ class FileTools:
         return path
 
     def _is_open(self, path: Path) -> bool:
-        """Whether a resolved path is inside, with nothing hidden on its way."""
+        """Whether a resolved path is inside the folder and no part of it is hidden."""
         if not path.is_relative_to(self._root):
             return False
         return not any(part.startswith(".") for part in path.relative_to(self._root).parts)
 
 
 def _forms(text: str) -> tuple[str, ...]:
-    """What is looked for: the text in any case, and of one English plural also the singular."""
+    """Returns the search texts: lower case, and for an English plural also the singular."""
     plain = text.casefold()
     plural = re.fullmatch(r"[a-z]{3,}[a-rt-z]s", plain)
     return (plain, plain[:-1]) if plural else (plain,)
@@ -279,7 +279,7 @@ def _text(arguments: Mapping[str, Json], name: str, otherwise: str | None = None
 
 
 def _bytes(path: Path, most: int) -> bytes | None:
-    """The first bytes of a regular file; None for anything else."""
+    """Returns the first bytes of a regular file; None for anything else."""
     if is_held(path.lstat()):
         return None
     # Not blocking: a pipe in the place of a file must not hold the run.

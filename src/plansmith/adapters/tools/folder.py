@@ -1,4 +1,4 @@
-"""The workspace folder: names that cannot lead out of it, files read and replaced as a whole."""
+"""The workspace folder: no path leads out of it; files are read and replaced as a whole."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Written:
 
 
 class Folder:
-    """One folder; every step of a path is opened from the folder before it, links never followed.
+    """One folder; opens each part of a path from its parent and never follows links.
 
-    Nothing is decided about a path and then done by its name: whoever swaps a folder for a link
-    in between gets an error and not a file elsewhere.
+    A path is never checked first and used later by name: if someone replaces a folder by a link in
+    between, the call fails and does not reach a file elsewhere.
     """
 
     def __init__(self, root: Path) -> None:
@@ -45,7 +45,7 @@ class Folder:
             raise Misconfigured(f"there is no folder {root}", hint="make it, or name another")
 
     def parts(self, name: str) -> tuple[str, ...]:
-        """The parts of a path inside the folder; none for the folder itself."""
+        """Returns the parts of a path inside the folder; none for the folder itself."""
         if name.startswith("/"):
             raise _refused(name, "is an absolute path", "give it relative to the working folder")
         parts = tuple(part for part in name.split("/") if part not in ("", "."))
@@ -56,7 +56,7 @@ class Folder:
         return parts
 
     def read(self, name: str, *, most: int) -> bytes:
-        """The bytes of a regular file, refused when there are more than `most`."""
+        """Returns the bytes of a regular file; refuses more than `most`."""
         with self._parent(name) as (place, last):
             data = _content(place, last, name, most)
         if data is None:
@@ -64,7 +64,7 @@ class Folder:
         return data
 
     def write(self, name: str, data: bytes, *, overwrite: bool, most: int) -> Written:
-        """Put a file there, whole or not at all; the same content again changes nothing."""
+        """Writes a file atomically; the same content again changes nothing."""
         _fits(name, data, most)
         with self._parent(name, make=True) as (place, last):
             known = _regular(place, last, name)
@@ -81,7 +81,7 @@ class Folder:
     def update(
         self, name: str, change: Callable[[bytes | None], bytes], *, make: bool = True, most: int
     ) -> bytes:
-        """Replace a file by what is made of it; `change` gets None when there is no file yet."""
+        """Replaces a file by the result of `change`, which gets None for a missing file."""
         with self._parent(name, make=make) as (place, last):
             known = _regular(place, last, name)
             data = change(None if known is None else _content(place, last, name, most))
@@ -92,7 +92,7 @@ class Folder:
             return data
 
     def walk(self, name: str) -> Iterator[tuple[str, os.stat_result]]:
-        """The regular files in a folder and below, in order; links and hidden ones left out."""
+        """Yields the regular files in a folder and its subfolders; skips links and hidden ones."""
         parts = self.parts(name)
         start = "/".join(parts)
         with self._folder(parts, name, make=False) as handle:
@@ -130,9 +130,9 @@ def _check(name: str, part: str) -> None:
     if part == "..":
         raise _refused(name, "leads out of the working folder", "write it without ..")
     if part.startswith("."):
-        raise _refused(name, "is hidden", "names that begin with a dot are not touched")
+        raise _refused(name, "is hidden", "names that begin with a dot are not allowed")
     if "\\" in part or any(unicodedata.category(char) in ("Cc", "Cf") for char in part):
-        raise _refused(name, "has a character that no name needs", "use plain letters")
+        raise _refused(name, "has a character that is not allowed in names", "use plain letters")
     if len(part.encode()) > _LONGEST_NAME or part != part.strip():
         raise _refused(name, "is not a usable name", "use a shorter one without outer spaces")
 
@@ -157,7 +157,7 @@ def _enter(place: int, part: str, name: str, *, make: bool) -> int:
 
 
 def _regular(place: int, last: str, name: str) -> os.stat_result | None:
-    """What is known of a file; None when there is none, refused when it is anything else."""
+    """Returns the state of a regular file; None if there is none; refuses anything else."""
     try:
         state = os.stat(last, dir_fd=place, follow_symlinks=False)
     except FileNotFoundError:
@@ -197,7 +197,7 @@ def _content(place: int, last: str, name: str, most: int) -> bytes | None:
 
 
 def _put(place: int, last: str, data: bytes, *, name: str, old: os.stat_result | None) -> None:
-    """Write beside it and then give it the name, so that nobody ever sees half a file."""
+    """Writes a temporary file and renames it, so that no one sees an incomplete file."""
     beside = f".{secrets.token_hex(8)}.part"
     try:
         handle = os.open(beside, _MAKE, 0o666, dir_fd=place)
@@ -224,12 +224,12 @@ def _put(place: int, last: str, data: bytes, *, name: str, old: os.stat_result |
 
 
 def _flush(place: int, name: str) -> None:
-    """Make the new name last; the file is there already when that fails."""
+    """Makes the new name durable; ignores failure, since the file is already there."""
     try:
         os.fsync(place)
     except OSError as error:
-        told = f"{name} was written, and may not last: {error.strerror}"
-        raise OutcomeUnknown(told) from None
+        message = f"{name} was written, but may be lost in a power cut: {error.strerror}"
+        raise OutcomeUnknown(message) from None
 
 
 def _fits(name: str, data: bytes, most: int) -> None:
@@ -242,5 +242,5 @@ def _refused(name: str, why: str, hint: str) -> ToolFailed:
 
 
 def failed(name: str, error: OSError) -> ToolFailed:
-    """What the operating system says about a file, without its own path."""
+    """Returns the error of a file operation, without the operating system's path."""
     return ToolFailed(f"{name}: {error.strerror or type(error).__name__}")

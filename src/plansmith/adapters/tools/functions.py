@@ -1,4 +1,4 @@
-"""Python functions as tools: schema from type hints, effect by declaration."""
+"""Makes tools of Python functions: the schema comes from type hints, the effect is declared."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EffectName = Literal["read", "write", "final"]
 
 
 class FunctionTool:
-    """One function, callable as before, that a plan can call too."""
+    """A function that a plan can call; Python code can still call it as before."""
 
     def __init__(
         self, function: Callable[..., Any], spec: ToolSpec, arguments: type[BaseModel]
@@ -55,11 +55,11 @@ class FunctionTool:
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """Call the function itself."""
+        """Calls the function itself."""
         return self.function(*args, **options)
 
     async def run(self, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Call the function for a plan: arguments checked, the result made JSON."""
+        """Calls the function for a plan: checks the arguments, converts the result to JSON."""
         try:
             checked = self._arguments.model_validate(dict(arguments))
         except ValidationError as error:
@@ -82,10 +82,10 @@ class FunctionTool:
 
 
 async def _in_a_thread(work: Callable[[], R]) -> R:
-    """Run a function in a thread of its own, which nobody waits for once the call was given up.
+    """Runs a function in its own thread, which no one waits for after the call is given up.
 
-    The threads of `asyncio.to_thread` are joined at the end of the process: one function that
-    hangs would keep it alive for ever.
+    Python waits at exit for the threads of `asyncio.to_thread`: one function that hangs would keep
+    the process alive for ever.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[R] = loop.create_future()
@@ -177,11 +177,11 @@ class FunctionTools:
             raise Misconfigured(f"two tools are called {twice!r}", hint="give one another name")
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """The specs of all functions."""
+        """Returns the specs of all functions."""
         return [each.spec for each in self._tools.values()]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Call one of them."""
+        """Calls a function by its tool name."""
         if tool not in self._tools:
             raise ToolFailed(f"there is no tool called {tool!r}")
         return await self._tools[tool].run(arguments, call)
@@ -189,7 +189,7 @@ class FunctionTools:
 
 def _arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
     fields: dict[str, Any] = {}
-    hints, said = _hints(function), _said_of_parameters(function)
+    hints, docs = _hints(function), _parameter_docs(function)
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             hint = "write its parameters out"
@@ -197,8 +197,8 @@ def _arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
         if parameter.name == "call":
             continue
         default = ... if parameter.default is parameter.empty else parameter.default
-        told = Field(default, description=said.get(parameter.name))
-        fields[parameter.name] = (hints.get(parameter.name, Any), told)
+        field = Field(default, description=docs.get(parameter.name))
+        fields[parameter.name] = (hints.get(parameter.name, Any), field)
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
     try:
         return create_model(function.__name__, __config__=config, **fields)
@@ -215,14 +215,14 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _about(function: Callable[..., Any]) -> str:
-    """The docstring without its list of parameters."""
+    """Returns the docstring without its list of parameters."""
     return _SECTION.split(inspect.getdoc(function) or "", maxsplit=1)[0].strip()
 
 
-def _said_of_parameters(function: Callable[..., Any]) -> dict[str, str]:
-    """What a docstring says of each parameter, in the styles of Google, NumPy and Sphinx."""
+def _parameter_docs(function: Callable[..., Any]) -> dict[str, str]:
+    """Returns a docstring's text on each parameter (Google, NumPy and Sphinx styles)."""
     text = inspect.getdoc(function) or ""
-    said = {found[1]: found[2].strip() for found in _SPHINX.finditer(text)}
+    docs = {found[1]: found[2].strip() for found in _SPHINX.finditer(text)}
     parts = _SECTION.split(text)
     body = parts[2] if len(parts) > 2 else ""
     for name in inspect.signature(function).parameters:
@@ -231,8 +231,8 @@ def _said_of_parameters(function: Callable[..., Any]) -> dict[str, str]:
         below = re.search(rf"^{re.escape(name)}\b[^\n]*\n[ \t]+(\S.*)$", body, re.MULTILINE)
         found = line or below
         if found is not None:
-            said.setdefault(name, found[1].strip())
-    return said
+            docs.setdefault(name, found[1].strip())
+    return docs
 
 
 _SECTION: Final = re.compile(
@@ -244,7 +244,7 @@ _SPHINX: Final = re.compile(r"^:param (?:[\w\[\], |]+ )?(\w+):[ \t]*(.+)$", re.M
 
 
 def _output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
-    """The schema of what a function says it returns; nothing when it does not say."""
+    """Returns the schema of the return annotation; None if there is none."""
     returned = _hints(function).get("return", Any)
     if returned is Any or returned is object:
         return None
@@ -266,7 +266,7 @@ _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 def _to_json(result: object) -> Json:
-    """Models, dates and the like as JSON; what has no JSON form is a failure of the tool."""
+    """Converts models, dates and the like to JSON; raises `ToolFailed` for anything else."""
     try:
         return cast("Json", _ANY.dump_python(result, mode="json"))
     except (PydanticSerializationError, ValueError) as error:

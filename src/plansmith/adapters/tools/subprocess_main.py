@@ -1,6 +1,6 @@
-"""The child process in which databases and tables are read, call after call, within its limits.
+"""The child process that reads databases and tables, call after call, within limits.
 
-`subprocesses` starts it. Its input is its life line too: when that closes, it ends at once.
+`subprocesses` starts it. When its input closes, the parent has ended, and it exits at once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class _CallQueue:
-    """The call at work, and those that wait."""
+    """The running call, and those that wait."""
 
     def __init__(self, calls: BinaryIO) -> None:
         self._calls = calls
@@ -43,7 +43,7 @@ class _CallQueue:
         self.job = Job(Call(key=""))
 
     def listen(self) -> None:
-        """Take calls in for ever; when whoever makes them is gone, end at once."""
+        """Reads calls forever; exits at once when the parent closes the input."""
         try:
             while head := self._calls.read(HEAD.size):
                 message = json.loads(self._calls.read(HEAD.unpack(head)[0]))
@@ -57,8 +57,8 @@ class _CallQueue:
 
 
 def main() -> None:
-    """Do one call after another."""
-    # The terminal's Ctrl-C is for whoever asked: the life line tells us.
+    """Handles one call after another."""
+    # Ctrl-C is for the parent; when it ends, our input closes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     replies = os.fdopen(os.dup(1), "wb")
     # What a library prints must not get between the replies.
@@ -77,13 +77,13 @@ def main() -> None:
 
 def _encoded(message: dict[str, Any], job: Job) -> bytes:
     try:
-        told = _told(message, job)
-        return json.dumps(told | {"worn": _resident() > _WORN}).encode()
+        result = _result(message, job)
+        return json.dumps(result | {"worn": _resident() > _WORN}).encode()
     except MemoryError:
         return json.dumps({"error": "MemoryError", "worn": True}).encode()
 
 
-def _told(message: dict[str, Any], job: Job) -> dict[str, Any]:
+def _result(message: dict[str, Any], job: Job) -> dict[str, Any]:
     module, _, name = str(message["work"]).partition(":")
     try:
         work = getattr(import_module(module), name)
@@ -92,14 +92,14 @@ def _told(message: dict[str, Any], job: Job) -> dict[str, Any]:
     except MemoryError:
         raise
     except PlansmithError as error:
-        told = {"message": error.message, "hint": error.hint}
-        return {"error": type(error).__name__, **told}
-    except Exception as error:  # noqa: BLE001 - whatever it is, whoever asked is told
+        failure = {"message": error.message, "hint": error.hint}
+        return {"error": type(error).__name__, **failure}
+    except Exception as error:  # noqa: BLE001 - any failure is reported to the caller
         return {"error": "Exception", "message": f"{type(error).__name__}: {error}"}
 
 
 def _limit(limits: dict[str, Any]) -> None:
-    """The limits of one call; only the soft ones, so that the next may have others."""
+    """Sets the limits of one call; only soft ones, so that the next call may have others."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     spent = int(used.ru_utime + used.ru_stime) + 1
     memory = int(limits["memory_bytes"])

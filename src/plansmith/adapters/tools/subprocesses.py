@@ -1,4 +1,4 @@
-"""Heavy work in child processes with a memory limit: the child may die, this process does not."""
+"""Runs heavy work in child processes with a memory limit, so that only the child can crash."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessLimits:
-    """What one call may take; `writes` says that its end matters, should nobody see it."""
+    """Limits of one call; `writes` says that a crash leaves its outcome unknown."""
 
     seconds: float
     memory_bytes: int
@@ -49,21 +49,21 @@ class ProcessLimits:
 
 
 class Subprocesses:
-    """Children that are kept warm; each does one call at a time."""
+    """A pool of child processes; each handles one call at a time."""
 
     def __init__(self) -> None:
         self._owner = os.getpid()
         self._idle: list[_Child] = []
         self._lock = threading.Lock()
-        self._room = threading.Semaphore(_MOST)
+        self._slots = threading.Semaphore(_MOST)
 
     def call(
         self, work: str, arguments: Mapping[str, Any], *, limits: ProcessLimits, job: Job | None
     ) -> Json:
-        """What `module:function`, given a job and the arguments, makes of them in a child."""
-        message = {"work": work, "arguments": dict(arguments), "limits": _told(limits)}
-        data = _packed(message)
-        with self._taken(limits, job):
+        """Runs `module:function` with a job and arguments in a child; returns its result."""
+        message = {"work": work, "arguments": dict(arguments), "limits": _limits_json(limits)}
+        data = _encoded(message)
+        with self._take_child(limits, job):
             child = self._child()
             reply = child.ask(data, limits, job)
             if reply is None and child.ended == NOBODY_ASKED:
@@ -71,27 +71,27 @@ class Subprocesses:
                 child = _Child()
                 reply = child.ask(data, limits, job)
             if reply is None:
-                raise _lost(child, limits)
-            self._keep(child, worn=bool(reply["worn"]))
+                raise _child_died(child, limits)
+            self._return_child(child, worn=bool(reply["worn"]))
         return _value(reply, limits)
 
     def close(self) -> None:
-        """End the children that wait."""
+        """Ends the idle children."""
         with self._lock:
             children, self._idle = self._idle, []
         for each in children if self._owner == os.getpid() else ():
             each.end()
 
     @contextmanager
-    def _taken(self, limits: ProcessLimits, job: Job | None) -> Generator[None]:
+    def _take_child(self, limits: ProcessLimits, job: Job | None) -> Generator[None]:
         end = time.monotonic() + limits.seconds
-        while not self._room.acquire(timeout=_LOOK_S):
+        while not self._slots.acquire(timeout=_LOOK_S):
             if time.monotonic() > end or (job is not None and job.given_up):
-                raise ToolBusy("too many queries are at work", hint="try it again later")
+                raise ToolBusy("too many queries are running", hint="try it again later")
         try:
             yield
         finally:
-            self._room.release()
+            self._slots.release()
 
     def _child(self) -> _Child:
         with self._lock:
@@ -105,8 +105,8 @@ class Subprocesses:
                 child.end()
         return _Child()
 
-    def _keep(self, child: _Child, *, worn: bool) -> None:
-        """Keep a child for the next call, unless it holds much memory of the last one."""
+    def _return_child(self, child: _Child, *, worn: bool) -> None:
+        """Keeps a child for the next call, unless it still holds much memory."""
         with self._lock:
             if not worn and len(self._idle) < _IDLE:
                 self._idle.append(child)
@@ -137,16 +137,16 @@ class _Child:
 
     @property
     def lives(self) -> bool:
-        """Whether it can be given a call."""
+        """Whether the child can take a call."""
         return self._process.poll() is None
 
     @property
     def ended(self) -> int | None:
-        """Its exit code, or the number of the signal that ended it below zero."""
+        """The child's exit code; negative for the signal that ended it."""
         return self._process.returncode
 
     def ask(self, data: bytes, limits: ProcessLimits, job: Job | None) -> dict[str, Any] | None:
-        """Its reply; None when it died. Whoever takes too long or says too much is killed."""
+        """Returns the child's reply; None if it died. Kills it at a limit."""
         try:
             reply = self._exchange(data, time.monotonic() + limits.seconds + _GRACE_S, job)
         except BaseException:
@@ -158,9 +158,9 @@ class _Child:
         return cast("dict[str, Any]", json.loads(reply))
 
     def _exchange(self, data: bytes, deadline: float, job: Job | None) -> bytes | None:
-        """Write and read by turns, so that neither side waits for the other for ever."""
+        """Writes and reads in turns, so that the two sides cannot block each other."""
         left, found, cancelled = memoryview(data), bytearray(), False
-        while (reply := _whole(found)) is None:
+        while (reply := _complete_reply(found)) is None:
             ready = self._ready(writing=bool(left))
             if self._in in ready:
                 left = left[self._write(left) :]
@@ -170,12 +170,12 @@ class _Child:
                 self.late = True
                 return None
             if not left and not cancelled and job is not None and job.given_up:
-                cancelled, left = True, memoryview(_packed(CANCEL))
+                cancelled, left = True, memoryview(_encoded(CANCEL))
                 deadline = min(deadline, time.monotonic() + _GRACE_S)
         return reply
 
     def _ready(self, *, writing: bool) -> set[int]:
-        """Which of its pipes can be used; not by `select`, which knows 1,024 handles only."""
+        """Returns the pipes that are ready; avoids `select`, which is limited to 1,024 handles."""
         poll = select.poll()
         poll.register(self._out, select.POLLIN)
         if writing:
@@ -188,7 +188,7 @@ class _Child:
         except BlockingIOError:
             return 0
         except BrokenPipeError:
-            return len(data)  # it is gone: its output ends too, and that tells
+            return len(data)  # it has ended; the end of its output shows it
 
     def _read(self, found: bytearray) -> bool:
         try:
@@ -199,7 +199,7 @@ class _Child:
         return bool(data)
 
     def end(self) -> None:
-        """Kill it with all it may have started, and take leave of it."""
+        """Kills the child and all it started, and reaps it."""
         # Not once it was taken leave of: its number may be somebody else's by then.
         if self.lives:
             with suppress(ProcessLookupError, PermissionError):
@@ -210,8 +210,8 @@ class _Child:
         self._process.wait()
 
 
-def _whole(found: bytearray) -> bytes | None:
-    """The reply in what was read, once all of it is there."""
+def _complete_reply(found: bytearray) -> bytes | None:
+    """Returns the reply once all of it was read."""
     if len(found) < HEAD.size:
         return None
     end = HEAD.size + int(HEAD.unpack_from(found)[0])
@@ -220,12 +220,12 @@ def _whole(found: bytearray) -> bytes | None:
     return bytes(found[HEAD.size : end]) if len(found) >= end else None
 
 
-def _packed(message: Mapping[str, Any]) -> bytes:
+def _encoded(message: Mapping[str, Any]) -> bytes:
     text = json.dumps(message).encode()
     return HEAD.pack(len(text)) + text
 
 
-def _told(limits: ProcessLimits) -> dict[str, Any]:
+def _limits_json(limits: ProcessLimits) -> dict[str, Any]:
     return {
         "memory_bytes": limits.memory_bytes,
         # Two threads of an engine, and the time that it takes to be interrupted.
@@ -247,21 +247,21 @@ def _value(reply: dict[str, Any], limits: ProcessLimits) -> Json:
 
 
 def too_much(memory_bytes: int) -> ToolFailed:
-    """What is said of a query that needs more memory than it may have."""
+    """Returns the message for a query that needs too much memory."""
     size = f"{memory_bytes / 2**30:g} GB" if memory_bytes >= 2**30 else f"{memory_bytes >> 20} MB"
     hint = "narrow it: fewer rows or columns, a filter, a smaller join"
     return ToolFailed(f"the query needed more than {size} of memory", hint=hint)
 
 
-def _lost(child: _Child, limits: ProcessLimits) -> PlansmithError:
-    """What is said of a child that died; a write may have been done before."""
+def _child_died(child: _Child, limits: ProcessLimits) -> PlansmithError:
+    """Makes the failure for a child that died; a write may have been done before."""
     if limits.writes:
         return OutcomeUnknown("the process that changed the database ended before it could answer")
     if child.late or child.ended == -signal.SIGXCPU:
         hint = "ask for less: fewer rows, a filter, a LIMIT"
         return ToolFailed(f"the query took longer than {limits.seconds:g} s", hint=hint)
     why = too_much(limits.memory_bytes)
-    return ToolFailed(f"{why.message}, or broke its process (code {child.ended})", hint=why.hint)
+    return ToolFailed(f"{why.message}, or crashed its process (code {child.ended})", hint=why.hint)
 
 
 SUBPROCESSES: Final = Subprocesses()

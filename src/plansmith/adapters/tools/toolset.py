@@ -1,4 +1,4 @@
-"""A set of built-in tools as one source: arguments checked, work done beside the event loop."""
+"""Makes a tool source of built-in tools: checks arguments and runs each call in a thread."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, flaws
 from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.ports import Call
+from plansmith.text import clip
 
 Arguments = Mapping[str, Any]
-_LONGEST: Final = 200
 _LOOK_S: Final = 0.05
 TEXT: Final[dict[str, Any]] = {"type": "string"}
 NOTES: Final[dict[str, Any]] = {
@@ -31,7 +31,7 @@ NOTES: Final[dict[str, Any]] = {
 
 
 class Job:
-    """One call at work in a thread: how it talks, and how it hears that nobody waits any more."""
+    """A call in a thread: reports progress, and learns when it is given up."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
@@ -39,11 +39,11 @@ class Job:
 
     @property
     def given_up(self) -> bool:
-        """Whether the caller has gone, so that the work is of no use."""
+        """Whether the caller has gone, so that the work is useless."""
         return self._given_up.is_set()
 
     def give_up(self) -> None:
-        """Tell the work that nobody waits for it."""
+        """Tells the work that no one waits for it."""
         self._given_up.set()
 
 
@@ -51,10 +51,10 @@ class Job:
 def watched(
     stop: Callable[[], object], *, job: Job | None, seconds: float
 ) -> Generator[threading.Event]:
-    """Have `stop` called from another thread when the time is over or nobody waits any more.
+    """Calls `stop` from another thread when the time is up or the call is given up.
 
-    Again and again: once could come just before the work begins, and be lost. The event tells
-    that it was called.
+    It is called repeatedly, because a single call could come just before the work begins and have
+    no effect. The event says whether it was called.
     """
     done, stopped = threading.Event(), threading.Event()
     end = time.monotonic() + seconds
@@ -76,7 +76,7 @@ def watched(
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """One tool: its spec, and the function that does it, which may block."""
+    """A tool: its spec, and the blocking function that does its work."""
 
     spec: ToolSpec
     work: Callable[[Arguments, Job], Json]
@@ -90,11 +90,11 @@ class ToolSet:
         self._checks = {each.spec.name: _validator(each.spec) for each in tools}
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """The specs of all tools."""
+        """Returns the specs of all tools."""
         return [each.spec for each in self._tools.values()]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Check the arguments by the tool's schema, then do its work in a thread."""
+        """Checks the arguments against the tool's schema, then runs it in a thread."""
         if tool not in self._tools:
             raise ToolFailed(f"there is no tool called {tool!r}")
         given = dict(arguments)
@@ -124,7 +124,7 @@ def _validator(spec: ToolSpec) -> jsonschema_rs.Validator:
 
 
 def fields(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
-    """The schema of an object with these fields and no others."""
+    """Returns the schema of an object with exactly these fields."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -133,40 +133,35 @@ def fields(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
     }
 
 
-def words(description: str, **more: Any) -> dict[str, Any]:
-    """The schema of a text, with what it is for."""
+def string(description: str, **more: Any) -> dict[str, Any]:
+    """Returns the schema of a text."""
     return {"type": "string", "description": description, **more}
 
 
 def whole(description: str, least: int, most: int) -> dict[str, Any]:
-    """The schema of a whole number within bounds."""
+    """Returns the schema of a whole number within bounds."""
     return {"type": "integer", "minimum": least, "maximum": most, "description": description}
 
 
 def flag(description: str) -> dict[str, Any]:
-    """The schema of a yes or no, which is no when nothing is said."""
+    """Returns the schema of a boolean that is false by default."""
     return {"type": "boolean", "default": False, "description": description}
 
 
 def items(each: Mapping[str, Any], description: str = "", *, most: int = 0) -> dict[str, Any]:
-    """The schema of a list."""
+    """Returns the schema of a list."""
     made: dict[str, Any] = {"type": "array", "items": dict(each)}
     made |= {"description": description} if description else {}
     return made | ({"maxItems": most} if most else {})
 
 
-def clip(text: str, most: int = _LONGEST) -> str:
-    """A text that is shown to a person, cut where it is too long to be read."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
 def noted(result: dict[str, Json], notes: Sequence[str]) -> dict[str, Json]:
-    """A result with its notes, where there are any."""
+    """Adds notes to a result, if there are any."""
     return result | {"notes": cast("Json", list(notes))} if notes else result
 
 
 def known(name: str, names: Sequence[str]) -> None:
-    """Refuse a column that is not there, with the one that may be meant."""
+    """Refuses an unknown column and suggests the nearest name."""
     if name in names:
         return
     near = difflib.get_close_matches(name, names, n=1)
@@ -175,16 +170,16 @@ def known(name: str, names: Sequence[str]) -> None:
 
 
 class DescribedTools:
-    """Specs without anything behind them, so that plans can be made where they cannot run."""
+    """Tool specs without implementation, to plan where the tools cannot run."""
 
     def __init__(self, specs: Sequence[ToolSpec]) -> None:
         self._specs = list(specs)
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """The specs."""
+        """Returns the specs."""
         return self._specs
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Always a failure: nothing is there to be called."""
+        """Always fails: there is nothing to call."""
         del arguments, call
         raise ToolFailed(f"{tool} is only described, and cannot be called here")

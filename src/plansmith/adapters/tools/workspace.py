@@ -19,14 +19,14 @@ from plansmith.adapters.tools.toolset import (
     fields,
     flag,
     items,
+    string,
     whole,
-    words,
 )
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 
-_PATH: Final = words("Path of the file, relative to the working folder.", minLength=1)
+_PATH: Final = string("Path of the file, relative to the working folder.", minLength=1)
 _SIZE: Final = {"type": "integer", "minimum": 0}
 _YES: Final = {"type": "boolean"}
 _FOUND: Final = fields({"path": TEXT, "size": _SIZE, "modified": TEXT}, "path", "size", "modified")
@@ -37,12 +37,12 @@ FIND: Final = ToolSpec(
     "reports/*.md. Gives path, size and date (按文件名查找文件).",
     input_schema=fields(
         {
-            "pattern": words(
+            "pattern": string(
                 "Such as *.csv; * stands for any letters, ? for one, ** for any folders.",
                 minLength=1,
                 maxLength=300,
             ),
-            "folder": words("Where to look; the working folder if left out."),
+            "folder": string("Where to look; the working folder if left out."),
         },
         "pattern",
     ),
@@ -61,7 +61,7 @@ WRITE: Final = ToolSpec(
     input_schema=fields(
         {
             "path": _PATH,
-            "text": words("The whole text of the file."),
+            "text": string("The whole text of the file."),
             "overwrite": flag("Replace a file that is there."),
         },
         "path",
@@ -80,7 +80,7 @@ APPEND: Final = ToolSpec(
     name="files.append",
     description="Add a line or more text to the end of a text file; a file that is not there is "
     "made (在文件末尾追加文字).",
-    input_schema=fields({"path": _PATH, "text": words("What is added.")}, "path", "text"),
+    input_schema=fields({"path": _PATH, "text": string("What is added.")}, "path", "text"),
     output_schema=fields({"path": TEXT, "bytes": _SIZE, "created": _YES}, "path", "bytes"),
     effect=Effect.WRITE,
     open_world=False,
@@ -93,8 +93,8 @@ REPLACE: Final = ToolSpec(
     input_schema=fields(
         {
             "path": _PATH,
-            "old": words("The exact text that is there, line breaks included.", minLength=1),
-            "new": words("What stands there afterwards; may be empty."),
+            "old": string("The exact text that is there, line breaks included.", minLength=1),
+            "new": string("What stands there afterwards; may be empty."),
             "times": whole("How often the old text occurs; once if left out.", 1, 10_000),
         },
         *("path", "old", "new"),
@@ -108,7 +108,7 @@ REPLACE: Final = ToolSpec(
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceLimits:
-    """How large a file may become, how many names are found and looked at."""
+    """Limits: size of a file, names found and names looked at."""
 
     bytes_each: int = 10_000_000
     found: int = 500
@@ -116,7 +116,7 @@ class WorkspaceLimits:
 
 
 class WorkspaceTools(ToolSet):
-    """The tools that write, confined to a folder; `write=False` leaves only the finding one."""
+    """The tools that write in a folder; `write=False` leaves only the one that finds."""
 
     def __init__(
         self, root: Path, *, write: bool = True, limits: WorkspaceLimits | None = None
@@ -146,8 +146,8 @@ class WorkspaceTools(ToolSet):
                 continue
             when = datetime.fromtimestamp(state.st_mtime, UTC).isoformat(timespec="seconds")
             files.append({"path": path, "size": state.st_size, "modified": when})
-        told: dict[str, Json] = {"files": files, "searched": searched}
-        return told | {"left_out": left_out} if left_out else told
+        result: dict[str, Json] = {"files": files, "searched": searched}
+        return result | {"left_out": left_out} if left_out else result
 
     def _write(self, given: Arguments, job: Job) -> Json:
         del job
@@ -213,7 +213,7 @@ def _decoded(name: str, data: bytes | None) -> str:
 
 
 def _fits(path: str, pattern: str) -> bool:
-    """Whether a path fits a pattern; one without a folder fits in every folder."""
+    """Whether a path matches a pattern; a pattern without a folder matches in every folder."""
     wanted = pattern.removeprefix("./") if "/" in pattern else f"**/{pattern}"
     return _wild(path.split("/"), wanted.split("/"), "**", _fits_part)
 
@@ -225,7 +225,7 @@ def _fits_part(name: str, pattern: str) -> bool:
 def _wild(
     found: Sequence[str], wanted: Sequence[str], star: str, fits: Callable[[str, str], bool]
 ) -> bool:
-    """Whether a sequence fits one with stars, without ever going back behind the last star."""
+    """Matches a sequence against one with stars; never backtracks behind the last star."""
     at = place = back = 0
     mark = -1
     while at < len(found):

@@ -102,7 +102,7 @@ async def test_the_same_code_after_a_failure_ends_the_task() -> None:
 
 async def test_code_that_keeps_failing_ends_the_task() -> None:
     agent = made(*(runs(f"{number} / 0") for number in range(4)))
-    with pytest.raises(ToolFailed, match="failed 4 times, at last: ZeroDivisionError"):
+    with pytest.raises(ToolFailed, match="failed 4 times, at last with: ZeroDivisionError"):
         await work(agent)
 
 

@@ -193,7 +193,7 @@ async def test_an_unknown_price_leaves_the_token_limit_in_force() -> None:
 async def test_a_limit_of_money_that_could_not_count_is_told() -> None:
     free = Answer({"text": "ok"}, tool="finish", usage=Usage(1000, 1000))
     result = await work(agent(ScriptedModel(free), limits=LocalLimits(money=Decimal(1))))
-    assert result["notes"] == ["the price of the model is unknown: the limit of $1 did not count"]
+    assert result["notes"] == ["the price of the model is unknown: the limit of $1 was not checked"]
 
 
 async def test_a_model_behind_a_socket_calls_the_same_tools(notes: FileTools) -> None:
@@ -217,7 +217,7 @@ async def test_the_same_call_with_the_same_result_three_times_ends_the_task(
     notes: FileTools,
 ) -> None:
     model = ScriptedModel(*[calls("files.read", path="a.md")] * 3)
-    with pytest.raises(ToolFailed, match=r"goes in circles: it called files\.read 3 times"):
+    with pytest.raises(ToolFailed, match=r"repeats itself: it called files\.read 3 times"):
         await work(agent(model, notes))
     model.finish()
 
@@ -293,7 +293,7 @@ async def test_keys_are_the_same_when_the_task_is_done_again() -> None:
 
 async def test_a_change_that_does_not_end_in_time_is_unknown_not_failed() -> None:
     model = ScriptedModel(calls("write"))
-    with pytest.raises(TimeoutError, match="nobody knows whether write took effect"):
+    with pytest.raises(TimeoutError, match="it is unknown whether write took effect"):
         await work(agent(model, Ledger(slow=True), spec=WRITE))
 
 
@@ -403,14 +403,14 @@ def test_a_prompt_of_ones_own_replaces_ours_and_a_missing_one_is_told_at_once(
 ) -> None:
     with pytest.raises(Misconfigured, match="there is no prompt called 'analyst'"):
         LocalAgent(spec=READ, model=ScriptedModel(), prompt="analyst", prompts=tmp_path)
-    with pytest.raises(Misconfigured, match="no name for a prompt"):
+    with pytest.raises(Misconfigured, match="not a valid name for a prompt"):
         LocalAgent(spec=READ, model=ScriptedModel(), prompt="../x", prompts=tmp_path)
     (tmp_path / "researcher.md").write_text("Mine, <<turns>> turns.")
     model = ScriptedModel(finish())
     asyncio.run(work(agent(model, prompts=tmp_path)))
     assert model.prompts[0][0].text == "Mine, 20 turns."
     (tmp_path / "researcher.md").write_text("<<nothing>>")
-    with pytest.raises(Misconfigured, match="places that nothing fills"):
+    with pytest.raises(Misconfigured, match="unknown placeholders"):
         asyncio.run(work(agent(ScriptedModel(), prompts=tmp_path)))
 
 

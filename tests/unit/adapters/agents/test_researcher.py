@@ -69,7 +69,7 @@ async def test_it_works_on_files_alone(notes: FileTools) -> None:
     model.finish()
     assert result["citations"] == [{"path": "rain.md", "quote": "rained on 12 days"}]
     assert result["notes"] == [
-        "the citation of 'rain.md' was dropped: its quote is not in what the tools returned of it"
+        "the citation of 'rain.md' was dropped: its quote is not in the result of the tool"
     ]
 
 

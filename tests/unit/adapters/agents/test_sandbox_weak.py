@@ -63,7 +63,7 @@ def test_without_walls_nothing_runs_unless_a_weak_sandbox_is_accepted() -> None:
     (told,) = outcomes(
         "print(1)", options=("--map-root-user",), before=NO_MORE_SPACES, allow_weak=False
     )
-    assert "code is not run, since it cannot be confined here" in told["refused"]
+    assert "code is not run, because it cannot be confined here" in told["refused"]
     assert "new namespaces are refused" in told["refused"]
     assert "accept a weak sandbox (allow_weak)" in told["refused"]
 
@@ -89,7 +89,7 @@ def test_a_weak_sandbox_says_what_is_missing_and_still_refuses_what_it_can(tmp_p
     assert "is outside the sandbox" in writes["stderr"]
     assert not (tmp_path / "escaped").exists()
     assert "there is no network" in connects["stderr"]
-    assert "other processes are not touched" in kills["stderr"]
+    assert "other processes cannot be signalled" in kills["stderr"]
     assert forks["stopped"] or "unavailable" in forks["stderr"]
     assert not exits["ok"]
 

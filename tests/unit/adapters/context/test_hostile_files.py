@@ -43,9 +43,9 @@ async def test_a_pipe_given_as_a_document_is_left_out_and_not_waited_for(pipe: P
 
 def test_a_pipe_and_a_device_are_no_terms(pipe: Path) -> None:
     for path in (pipe, Path("/dev/zero")):
-        with pytest.raises(Misconfigured, match="no file"):
+        with pytest.raises(Misconfigured, match="not a file"):
             read_terms(path)
-        with pytest.raises(OSError, match="no file"):
+        with pytest.raises(OSError, match="not a file"):
             first_bytes(path, 10)
 
 

@@ -90,8 +90,8 @@ async def test_a_server_of_each_kind_is_found_with_a_model_that_chats(
         ({"object": "list", "data": []}, "has no model yet"),
         ({"data": [{"id": "bge-m3"}, {"id": "whisper-1"}]}, "has no model that chats"),
         ({"data": [{"id": "gpt-oss:120b-cloud"}, "odd", {"id": 7}]}, "has no model that chats"),
-        ({"hello": "world"}, "something else listens there"),
-        ("<html>a web page</html>", "something else listens there"),
+        ({"hello": "world"}, "not a model server"),
+        ("<html>a web page</html>", "not a model server"),
     ],
 )
 async def test_a_server_without_a_usable_model_is_passed_by(says: object, flaw: str) -> None:
@@ -104,7 +104,7 @@ async def test_dead_and_refusing_servers_are_passed_by_with_the_reason() -> None
     with serving("/v1/models", says={}, status=401) as url:
         places = [Place("llama.cpp", dead_url()), Place("vLLM", url)]
         dead, refusing = await ask_servers(places)
-    assert (dead.flaw, refusing.flaw) == ("nothing listens there", "answers with status 401")
+    assert (dead.flaw, refusing.flaw) == ("no server there", "answers with status 401")
 
 
 async def test_a_silent_server_is_not_waited_for_longer_than_the_limit(shelf: ModelFolder) -> None:
@@ -195,7 +195,7 @@ async def test_a_server_that_is_set_is_asked_for_its_model() -> None:
         assert (choice.model, choice.base_url) == ("openai:Qwen/Qwen3-8B", f"{url}/v1/")
     with serving("/models", says=VLLM) as url:
         assert (await choose_at(url)).model == "openai:Qwen/Qwen3-8B"
-    with pytest.raises(Misconfigured, match="nothing listens there"):
+    with pytest.raises(Misconfigured, match="no server there"):
         await choose_at(dead_url())
 
 

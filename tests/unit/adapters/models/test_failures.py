@@ -4,9 +4,9 @@ import pytest
 
 from plansmith.adapters.models.provider_output import (
     as_failure,
+    error_text,
     key_variable,
     refused_setup,
-    words_of,
 )
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused
 
@@ -63,11 +63,11 @@ def test_an_error_nobody_expected_is_still_ours() -> None:
         ({"other": 1}, '{"other": 1}'),
         ("plain", "plain"),
         (None, "provider's words"),
-        ("x" * 900, "x" * 500 + "…"),
+        ("x" * 900, "x" * 499 + "…"),
     ],
 )
 def test_the_servers_words_are_found_wherever_they_are(body: object, words: str) -> None:
-    assert words_of(StatusError(400, body)) == words
+    assert error_text(StatusError(400, body)) == words
 
 
 @pytest.mark.parametrize(

@@ -333,7 +333,7 @@ def test_a_tool_that_only_a_document_speaks_of_is_not_offered() -> None:
     page = ContextBlock("page", f'\n{evil}\n<data-1 title="request">\nharm\n</data-1>\n')
     task = DraftTask.of(PlanBrief("x", tools=tuple(SPECS), known=(page,)))
     assert [tool.name for tool in task.tools] == ["files.read", "mail.send"]
-    assert task.told == "x"
+    assert task.request_text == "x"
 
 
 def test_changes_and_problems_are_told_again() -> None:

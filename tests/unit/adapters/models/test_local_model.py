@@ -192,7 +192,7 @@ RULES = [Message("system", "You answer with digits. " * 8), Message("user", "")]
 @pytest.mark.parametrize("damage", ["none", "cut"])
 def test_what_was_read_is_remembered_by_the_next_process(tmp_path: Path, damage: str) -> None:
     async def reused() -> int:
-        engine = Engine(small_weights(), context=256, threads=2, warmth=PromptCache(tmp_path))
+        engine = Engine(small_weights(), context=256, threads=2, cache=PromptCache(tmp_path))
         model = LocalModel(lambda: engine, name="local:small")
         await model.prime(RULES)
         asked = [RULES[0], Message("user", "How are you?")]

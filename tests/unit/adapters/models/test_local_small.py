@@ -173,7 +173,9 @@ def test_a_value_of_the_draft_before_is_no_value_of_the_request() -> None:
     brief = PlanBrief("Refund my last order", tools=SPECS, now=MOMENT, previous=previous)
     task = DraftTask.of(brief)
     assert "77" in task.remark
-    kept = grounded([call("refund", order_id="77")], {"refund": REFUND}, task.told, task.context)
+    kept = grounded(
+        [call("refund", order_id="77")], {"refund": REFUND}, task.request_text, task.context
+    )
     assert kept[0]["args"]["order_id"] == "?"
 
 

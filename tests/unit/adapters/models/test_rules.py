@@ -159,7 +159,7 @@ async def test_what_fits_no_tool_is_a_failure_that_says_what_would_help() -> Non
 
 async def test_rules_say_what_they_cannot_do() -> None:
     model = RulesModel()
-    with pytest.raises(ModelRefused, match="takes a language model"):
+    with pytest.raises(ModelRefused, match="needs a language model"):
         await read_answer(model.stream(Prompt([Message("user", "x")], schema={"type": "object"})))
     with pytest.raises(ModelRefused, match="no language model"):
         await read_answer(model.stream(Prompt([Message("user", "Tell me a story")])))

@@ -73,7 +73,7 @@ def test_a_model_cut_short_is_refused(model: Path) -> None:
 def test_an_array_that_is_not_of_its_shape_is_refused(model: Path) -> None:
     path = model / "model.safetensors"
     path.write_bytes(path.read_bytes().replace(b"[256, 24]", b"[250, 24]"))
-    with pytest.raises(Misconfigured, match="not of its shape"):
+    with pytest.raises(Misconfigured, match="the wrong shape"):
         MiniLmRanker(model).scores("anything", ["text"])
 
 

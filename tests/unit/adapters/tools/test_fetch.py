@@ -193,7 +193,7 @@ async def test_packed_answers_are_unpacked_within_bounds(server: Server) -> None
         with pytest.raises(ToolFailed):
             await fetch(server, server.says(f"/{name}", body, *kinds))
     strange = server.says("/br", b"x", "Content-Type: text/plain", "Content-Encoding: br")
-    with pytest.raises(ToolFailed, match="packed as 'br'"):
+    with pytest.raises(ToolFailed, match="compressed as 'br'"):
         await fetch(server, strange)
     raw = server.says("/z", zlib.compress(b"hi"), kinds[0], "Content-Encoding: deflate")
     assert (await fetch(server, raw))["text"] == "hi"
@@ -243,7 +243,7 @@ async def test_a_slow_answer_ends_at_the_time_limit(
     server: Server, start: bytes, piece: bytes
 ) -> None:
     url = server.does("/slow", forever(start, piece, 0.02))
-    with pytest.raises(ToolBusy, match=r"took longer than|no proper answer"):
+    with pytest.raises(ToolBusy, match=r"took longer than|an invalid answer"):
         await fetch(server, url, limits=FetchLimits(seconds=0.4))
 
 
@@ -260,13 +260,13 @@ async def test_a_fetch_that_is_given_up_hangs_up(server: Server) -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (b"nonsense\r\n\r\n", "proper answer"),
-        (b"", "proper answer"),
-        (HEAD + b"Content-Length: 100\r\n\r\nshort", "proper answer"),
-        (HEAD + b"Content-Length: abc\r\nContent-Length: 7\r\n\r\n", "proper answer|"),
-        (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", "proper answer"),
-        (HEAD + b"X: " + b"y" * 100_000 + b"\r\n\r\n", "proper answer"),
-        (HEAD + b"X: y\r\n" * 500 + b"\r\n", "proper answer"),
+        (b"nonsense\r\n\r\n", "invalid answer"),
+        (b"", "invalid answer"),
+        (HEAD + b"Content-Length: 100\r\n\r\nshort", "invalid answer"),
+        (HEAD + b"Content-Length: abc\r\nContent-Length: 7\r\n\r\n", "invalid answer|"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", "invalid answer"),
+        (HEAD + b"X: " + b"y" * 100_000 + b"\r\n\r\n", "invalid answer"),
+        (HEAD + b"X: y\r\n" * 500 + b"\r\n", "invalid answer"),
     ],
 )
 async def test_an_answer_that_is_none_is_told(server: Server, answer: bytes, why: str) -> None:
@@ -332,7 +332,7 @@ async def test_a_redirect_to_a_private_place_is_refused(server: Server, target: 
     source = FetchTools(["*"], private=[server.host])
     with pytest.raises(ToolFailed) as refused:
         await source.call("web.fetch", {"url": url}, Call(key="k"))
-    assert "proper answer" not in refused.value.message
+    assert "invalid answer" not in refused.value.message
     with pytest.raises(ToolFailed):
         await source.call("web.fetch", {"url": target}, Call(key="k"))
     assert len(server.asked) == 1
@@ -400,7 +400,7 @@ def test_a_secure_page_needs_a_certificate_and_leads_to_no_other(tmp_path: Path)
         assert fetched("/x", trusting)["text"] == "safe"
         with pytest.raises(ToolFailed, match="certificate"):
             fetched("/x", None)
-        with pytest.raises(ToolFailed, match="a secure page leads to one that is not"):
+        with pytest.raises(ToolFailed, match="a secure page redirects to one that is not"):
             fetched("/down", trusting)
 
 

@@ -21,12 +21,12 @@ MEGABYTE = 1024 * 1024
     ("tool", "said"),
     [
         ("lie", 'does not fit its own schema: "many" is not of type "number"'),
-        ("empty", "promises a structured result, and gave none"),
+        ("empty", "declares a structured result and returned none"),
         ("bytes", "its reply cannot be read: the reply is not valid JSON in UTF-8"),
         ("surrogate", "its reply cannot be read"),
         ("deep", "its reply cannot be read"),
-        ("nan", "not JSON that can be kept"),
-        ("nonsense", "its reply is not as the protocol wants it"),
+        ("nan", "cannot be stored as JSON"),
+        ("nonsense", "its reply does not follow the protocol"),
     ],
 )
 async def test_a_bad_reply_fails_its_call_and_no_other(tool: str, said: str) -> None:
@@ -53,13 +53,13 @@ async def test_silence_ends_at_the_time_limit_and_is_cancelled_on_the_wire() -> 
     async with await approved(
         servers(a=raw(bounds=bounds, trusted=True), b=raw(bounds=bounds))
     ) as s:
-        with pytest.raises(ToolBusy, match=r"no word from its server for 0\.2 s"):
+        with pytest.raises(ToolBusy, match=r"no answer from its server for 0\.2 s"):
             await use(s, "a.silent")
-        with pytest.raises(ToolFailed, match="may have done its work") as caught:
+        with pytest.raises(ToolFailed, match="may have taken effect") as caught:
             await use(s, "b.silent")
         assert not isinstance(caught.value, ToolBusy)
         assert await use(s, "b.echo", text="still here") == "still here"
-        with pytest.raises(ToolFailed, match="no word"):
+        with pytest.raises(ToolFailed, match="no answer"):
             await use(s, "b.headless")
 
 

@@ -91,9 +91,9 @@ def test_two_tools_of_one_name_are_both_left_out_and_told() -> None:
         (tool("x" * 300), "its name is too long"),
         ({"name": "t", "inputSchema": []}, "not an object"),
         ({"name": "t", "inputSchema": {"type": "string"}}, "not an object"),
-        (tool(outputSchema=7), "no schema"),
-        (tool(x="\ud800"), "not JSON that can be kept"),
-        (tool(x=float("inf")), "not JSON that can be kept"),
+        (tool(outputSchema=7), "not a schema"),
+        (tool(x="\ud800"), "cannot be stored as JSON"),
+        (tool(x=float("inf")), "cannot be stored as JSON"),
     ],
 )
 def test_a_tool_that_is_not_usable_is_told_and_hides_no_other(raw: Any, why: str) -> None:

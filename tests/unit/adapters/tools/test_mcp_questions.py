@@ -91,7 +91,7 @@ async def test_a_question_nobody_answers_lapses_and_chooses_nothing() -> None:
         heard: list[str] = []
         call = Call(key="k", progress=heard.append, reply=Reply({"day": "mon"}, read.state))
         again = await asked(s.call("a.ask", {}, call))
-        assert heard == ["its server no longer waits for the answer: the call is made anew"]
+        assert heard == ["its server no longer waits for the answer: the call is made again"]
         assert again.state != read.state
 
 
@@ -101,7 +101,7 @@ async def test_after_a_restart_an_old_answer_does_not_make_a_write_happen_twice(
         await approved(source)
         question = await asked(use(source, "raw.ask"))
     async with McpServers({"raw": raw()}, approvals=approvals) as source:
-        with pytest.raises(ToolFailed, match="may have done its work"):
+        with pytest.raises(ToolFailed, match="may have taken effect"):
             await reply(source, "raw.ask", question.state, {"day": "mon"})
 
 
@@ -129,7 +129,7 @@ async def test_a_question_given_back_survives_a_restart_of_both_sides_and_ends_i
             await reply(source, "raw.rounds", second.state, {"day": 1})
         bad: list[Any] = [None, {}, {"asked": {}, "answers": {}}, {"asked": 1, "answers": 2}]
         for state in bad:
-            with pytest.raises(ToolFailed, match="to no question that was asked"):
+            with pytest.raises(ToolFailed, match="belongs to no open question"):
                 await reply(source, "raw.rounds", state, {"day": "mon"})
         with pytest.raises(ToolFailed, match="asked more than 2 times"):
             await reply(source, "raw.rounds", second.state, {"day": "tue"})
@@ -179,7 +179,7 @@ async def test_pages_asked_for_again_and_again_end_the_call(tmp_path: Path) -> N
 async def test_a_link_that_is_no_page_is_not_offered(tmp_path: Path) -> None:
     given = {"signed_in": str(tmp_path / "never"), "url": "javascript:alert(1)"}
     async with await approved(servers(raw=raw())) as source:
-        with pytest.raises(ToolFailed, match="a page to be opened that is none"):
+        with pytest.raises(ToolFailed, match="a page with an invalid address"):
             await use(source, "raw.page", **given)
 
 

@@ -57,7 +57,7 @@ async def test_nothing_starts_before_its_command_is_approved(tmp_path: Path) -> 
 async def test_an_approval_is_of_what_was_shown_and_by_somebody() -> None:
     source = servers(raw=raw())
     [waiting] = await source.pending()
-    with pytest.raises(StaleDecision, match="raw is not what was shown"):
+    with pytest.raises(StaleDecision, match="raw has changed since it was shown"):
         source.approve("raw", "0" * 64, by="ada")
     with pytest.raises(Refused, match="who gives it"):
         source.approve("raw", waiting.hash, by=" ")
@@ -164,7 +164,7 @@ async def test_odd_names_are_mapped_and_called_by_what_they_are_on_the_wire() ->
         names = {tool.name for tool in await source.tools()}
     assert names == {"odd.a_x20_b", "odd.a_x5f_x20_b", "odd.a.b", "odd._x540d_"}
     text = "\n".join(told)
-    assert "2 of its tools are not as the protocol wants them: 'bad', None" in text
+    assert "2 of its tools do not follow the protocol: 'bad', None" in text
     assert "its name is too long" in text
 
 
@@ -280,7 +280,7 @@ async def test_a_server_that_dies_in_a_call_fails_it_honestly_and_is_started_aga
     async with await approved(servers(a=raw(trusted=True), b=raw())) as source:
         with pytest.raises(ToolBusy, match=r"a\.die gave no result"):
             await use(source, "a.die")
-        with pytest.raises(ToolFailed, match=r"b\.die gave no result, and may have done") as caught:
+        with pytest.raises(ToolFailed, match=r"b\.die gave no result, but may have") as caught:
             await use(source, "b.die")
         assert not isinstance(caught.value, ToolBusy)
         assert "I am going" in str(caught.value)

@@ -48,7 +48,7 @@ def test_settings_that_make_no_sense_are_refused(fields: dict[str, Any], said: s
 
 
 def test_a_server_has_a_name_one_can_see() -> None:
-    with pytest.raises(ValidationError, match="is no name for a server"):
+    with pytest.raises(ValidationError, match="is not a valid name for a server"):
         McpSettings.model_validate({"servers": {"a\x1b[2J": {"command": "a"}}})
 
 
@@ -84,8 +84,8 @@ def test_the_command_is_shown_whole_with_all_that_belongs_to_it() -> None:
     assert "API_KEY=${KEY}" in shown
     assert "NODE_OPTIONS=--require ./x.js" in shown
     assert "SSH_AUTH_SOCK" in shown
-    assert "name an exact version" in shown
-    assert "not believed" in shown
+    assert "give an exact version" in shown
+    assert "ignored" in shown
     assert "You say of a: {'effect': 'read'}" in shown
     assert "hunter2" not in shown
 
@@ -167,9 +167,9 @@ def test_what_is_not_taken_from_a_file_is_noted_and_nothing_there_approves(tmp_p
     assert set(found.servers) == {"on"}
     assert not found.servers["on"].trusted
     assert [note.split(": ", 1)[1] for note in found.notes] == [
-        "old is left out: its transport 'sse' is not spoken here",
+        "old is left out: its transport 'sse' is not supported",
         "off is left out: the file has it disabled",
-        "on: autoApprove, trusted means nothing here and is not obeyed",
+        "on: autoApprove, trusted is unknown here and ignored",
     ]
 
 

@@ -225,7 +225,7 @@ async def test_an_event_of_a_hundred_megabytes_is_cut_off() -> None:
 async def test_a_reply_that_would_unpack_to_more_is_not_unpacked() -> None:
     packed = gzip.compress(b"x" * 10_000_000)
     failed = await failure(sends(http("200 OK", packed, more="content-encoding: gzip\r\n")))
-    assert "the reply is compressed, unasked" in str(failed)
+    assert "the reply is compressed, which was not requested" in str(failed)
 
 
 @pytest.mark.parametrize(
@@ -235,9 +235,9 @@ async def test_a_reply_that_would_unpack_to_more_is_not_unpacked() -> None:
         ("403 Forbidden", False, "HTTP 403 Forbidden"),
         ("429 Too Many Requests", True, "was not called: HTTP 429"),
         ("503 Service Unavailable", True, "was not called: HTTP 503"),
-        ("504 Gateway Timeout", False, "may have done its work: HTTP 504"),
+        ("504 Gateway Timeout", False, "may have taken effect: HTTP 504"),
         ("500 Oops", False, "HTTP 500"),
-        ("404 Not Found", True, "wants to be greeted again"),
+        ("404 Not Found", True, "has ended the session"),
     ],
 )
 async def test_what_a_status_means_for_a_write(status: str, busy: bool, said: str) -> None:
@@ -253,8 +253,8 @@ async def test_a_read_that_broke_off_is_worth_another_try_and_a_write_is_not() -
     assert isinstance(await failure(broken, trusted=True), ToolBusy)
     failed = await failure(broken)
     assert not isinstance(failed, ToolBusy)
-    assert "may have done its work" in str(failed)
-    assert "may have done its work" in str(await failure(sends(b"", keep=False)))
+    assert "may have taken effect" in str(failed)
+    assert "may have taken effect" in str(await failure(sends(b"", keep=False)))
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ async def test_a_read_that_broke_off_is_worth_another_try_and_a_write_is_not() -
     [
         (b'{"jsonrpc":"2.0","id":ID,"result":{"content":"\xff"}}', "reply cannot be read"),
         (b"not json", "reply cannot be read"),
-        (b'{"jsonrpc":"2.0","id":ID,"result":{}}', "not as the protocol wants it"),
+        (b'{"jsonrpc":"2.0","id":ID,"result":{}}', "does not follow the protocol"),
     ],
 )
 async def test_a_reply_that_makes_no_sense_fails_its_call(body: bytes, said: str) -> None:
@@ -274,7 +274,7 @@ async def test_a_reply_that_makes_no_sense_fails_its_call(body: bytes, said: str
 
 
 async def test_silence_ends_at_the_time_limit() -> None:
-    assert "no word from its server" in str(await failure(sends(b""), limits(call_s=0.2)))
+    assert "no answer from its server" in str(await failure(sends(b""), limits(call_s=0.2)))
 
 
 async def test_a_redirect_to_another_place_is_not_followed() -> None:

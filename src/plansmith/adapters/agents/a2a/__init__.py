@@ -1,1 +1,1 @@
-"""Agents of other people over A2A: pinned cards, one task a step, nothing sent twice."""
+"""Remote agents over A2A: a person approves each card, and no message is sent twice."""

@@ -1,4 +1,4 @@
-"""A2A agents: someone else's agent, spoken to by the card that a person approved."""
+"""Calls a remote agent over A2A, but only while its card is the one a person approved."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from plansmith.ports import Call, Clock
 
 
 class A2AAgent:
-    """An agent over A2A. Its card is looked at before every call, and must be the approved one."""
+    """A remote agent over A2A. Checks before every call that its card is the approved one."""
 
     def __init__(
         self,
@@ -45,19 +45,19 @@ class A2AAgent:
         self.spec: AgentSpec = agent_spec(name, card, settings)
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        """The task's result, or a question of the agent's; nothing is ever sent twice."""
+        """Returns the task's result or raises the agent's question; never sends anything twice."""
         if call.reply is not None and gave_up(call.reply):
-            why = f"a person gave up on {self.spec.name}: nobody knows how far it came"
+            why = f"a person gave up on {self.spec.name}: how far it got is unknown"
             raise ToolFailed(why) if self.spec.effect is Effect.READ else OutcomeUnknown(why)
         headers, secrets = fill_headers(self._settings.headers, self._lookup)
-        told = Call(
+        inner = Call(
             key=call.key,
             attempt=call.attempt,
             progress=lambda text: call.progress(hide(text, secrets)),
             reply=call.reply,
         )
         try:
-            result = await self._work(task, inputs, told, headers)
+            result = await self._work(task, inputs, inner, headers)
         except PlansmithError as error:
             _hide_in(error, secrets)
             raise
@@ -81,14 +81,14 @@ class A2AAgent:
             return result
 
     async def _check_card(self) -> None:
-        """Refuse an agent whose card is not the approved one any more."""
+        """Raises an error if the agent's card is no longer the approved one."""
         served = await fetch_card(self._settings)
         if card_hash(served) == card_hash(self._card):
             return
         changes = list(card_changes(self._card, served))
         more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
         raise ToolFailed(
-            f"the card of {self.spec.name} is not the approved one any more: "
+            f"the card of {self.spec.name} has changed since it was approved: "
             f"{'; '.join(changes[:3])}{more}",
             hint=f"look at it and approve it again: plansmith agents approve {self._name}",
         )
@@ -97,21 +97,21 @@ class A2AAgent:
 async def connect(
     name: str, url: str, *, lookup: Lookup = os.environ.get, **settings: Any
 ) -> A2AAgent:
-    """An agent whose card, as it is now, the calling program vouches for."""
-    said = AgentSettings.model_validate({"url": url} | settings)
-    card = await fetch_card(said)
-    choose_interface(card, said)
-    return A2AAgent(name, card, said, lookup=lookup)
+    """Returns a remote agent and accepts its current card without asking a person."""
+    checked = AgentSettings.model_validate({"url": url} | settings)
+    card = await fetch_card(checked)
+    choose_interface(card, checked)
+    return A2AAgent(name, card, checked, lookup=lookup)
 
 
 async def fetch_card(settings: AgentSettings) -> Card:
-    """The card of an agent as it is served now, to anybody: no header of ours goes along."""
+    """Fetches the card that an agent serves now, without sending any of our headers."""
     card: Card = await _part("wire").fetch_card(settings)
     return card
 
 
 def _part(name: str) -> Any:
-    """A module that needs the A2A libraries, loaded when an agent is first spoken to."""
+    """Imports a module that needs the A2A libraries; done at the first call of an agent."""
     try:
         return import_module(f"plansmith.adapters.agents.a2a.{name}")
     except ImportError as error:
@@ -120,14 +120,14 @@ def _part(name: str) -> Any:
 
 
 def hide(text: str, secrets: Sequence[str]) -> str:
-    """A text without secrets: an agent may repeat what it was sent."""
+    """Removes secrets from a text: an agent may repeat what it was sent."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "[hidden]")
     return text
 
 
 def hide_in_json(value: Json, secrets: Sequence[str]) -> Json:
-    """A value without secrets."""
+    """Removes secrets from a JSON value."""
     if not secrets:
         return value
     written = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets]

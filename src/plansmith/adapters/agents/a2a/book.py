@@ -1,4 +1,4 @@
-"""The book of agents that a person added by address: one small file each."""
+"""Stores the agents that a person added by address, one small file each."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from plansmith.files import replace_file
 
 
 class AgentBook:
-    """Agents in a folder, for its owner alone; what others write is seen at once."""
+    """A folder of agents that only its owner can read; sees changes by other processes at once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def agents(self) -> dict[str, AgentSettings]:
-        """All agents in the book, by name."""
+        """Returns all stored agents by name."""
         found = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
         return {path.stem: _read(path) for path in found if NAME.fullmatch(path.stem)}
 
     def put(self, name: str, settings: AgentSettings) -> None:
-        """Write an agent down, in the place of an older entry of that name."""
+        """Stores an agent; replaces an older entry of the same name."""
         path = self._folder / f"{check_name(name)}.json"
         text = json.dumps(settings.to_json(), indent=2, sort_keys=True, ensure_ascii=False)
         try:
@@ -34,7 +34,7 @@ class AgentBook:
             raise Misconfigured(f"{path} cannot be written: {error}") from None
 
     def remove(self, name: str) -> None:
-        """Take an agent out of the book; harmless when it is not in it."""
+        """Removes an agent; does nothing if it is not stored."""
         (self._folder / f"{check_name(name)}.json").unlink(missing_ok=True)
 
 
@@ -42,5 +42,5 @@ def _read(path: Path) -> AgentSettings:
     try:
         return AgentSettings.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, ValidationError) as error:
-        told = str(error).splitlines()[0]
-        raise Misconfigured(f"{path} cannot be read: {told}", hint="mend or remove it") from None
+        why = str(error).splitlines()[0]
+        raise Misconfigured(f"{path} cannot be read: {why}", hint="correct or remove it") from None

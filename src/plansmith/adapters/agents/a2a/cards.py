@@ -1,4 +1,4 @@
-"""Agent cards: raw content, its hash and its differences, where it sends us, what planners see."""
+"""Reads agent cards: hash, differences, allowed addresses, and the spec that planners see."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LOOPBACK: Final = re.compile(r"localhost|127(\.\d{1,3}){3}|::1")
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """One way to reach an agent, as its card says."""
+    """One address at which an agent can be reached, as its card lists it."""
 
     url: str
     binding: str
@@ -37,7 +37,7 @@ class Interface:
 
 
 def card_url(url: str) -> str:
-    """Where the card of an address lies: the address itself when it names a JSON file."""
+    """Returns the address of the card; an address that names a JSON file is the card itself."""
     parts = urlsplit(url)
     if parts.path.endswith(".json"):
         return url
@@ -46,9 +46,9 @@ def card_url(url: str) -> str:
 
 
 def read_card(raw: bytes, place: str) -> Card:
-    """A card as it came over the wire, unknown fields and all."""
+    """Parses a card exactly as it was received, including unknown fields."""
     try:
-        card = json.loads(raw, object_pairs_hook=_no_twins, parse_constant=_no_constant)
+        card = json.loads(raw, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise ToolFailed(f"the card at {place} is not JSON: {error}") from None
     if not isinstance(card, dict):
@@ -58,12 +58,12 @@ def read_card(raw: bytes, place: str) -> Card:
         raise ToolFailed(f"the card at {place} is not usable: {flaw.message}")
     card = cast("Card", card)
     if not isinstance(card.get("name"), str) or not str(card["name"]).strip():
-        raise ToolFailed(f"the card at {place} names no agent", hint="is this an A2A agent?")
+        raise ToolFailed(f"the card at {place} has no agent name", hint="is this an A2A agent?")
     return card
 
 
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A name said twice means one thing to one reader and another to the next."""
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuses duplicate names: different JSON readers would pick different values."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a name occurs twice in one object")
@@ -75,12 +75,12 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def card_hash(card: Card) -> str:
-    """What an approval is bound to: all of the raw content, in any order and spacing."""
+    """Hashes the whole raw card; order and spacing of its JSON do not matter."""
     return content_hash(card)
 
 
 def interfaces(card: Card) -> list[Interface]:
-    """The ways a card offers, in its own order; cards of protocol 0.3 say it otherwise."""
+    """Returns the interfaces of a card in its order, also for cards of protocol 0.3."""
     listed = card.get("supportedInterfaces")
     if isinstance(listed, list):
         return [_interface(each, "protocolBinding") for each in _tables(listed)]
@@ -98,44 +98,44 @@ def _interface(entry: Mapping[str, Json], binding: str) -> Interface:
 
 
 def choose_interface(card: Card, settings: AgentSettings) -> Interface:
-    """The first way we speak and may take; a card does not send us to hosts nobody named."""
+    """Returns the first interface that we support and whose host the settings allow."""
     offered = [(each, _refusal(each, settings)) for each in interfaces(card)[:_MOST]]
     taken = [each for each, why in offered if not why]
     if taken:
         # Protocol 0.3 cannot look for a lost task, so it comes last whatever the card's order.
         return min(taken, key=lambda each: each.version.startswith("0."))
-    why = "; ".join(why for _, why in offered[:5]) or "the card offers no way to reach it"
-    hint = "name further hosts in the agent's hosts" if "elsewhere" in why else ""
+    why = "; ".join(why for _, why in offered[:5]) or "the card has no address"
+    hint = "add the host to the agent's hosts" if "another host" in why else ""
     raise ToolFailed(f"the agent cannot be used: {why}", hint=hint)
 
 
 def _refusal(offered: Interface, settings: AgentSettings) -> str:
-    """Why a way is not taken, or nothing."""
+    """Returns why an interface cannot be used, or an empty text."""
     if offered.binding not in BINDINGS:
-        return f"{offered.binding or 'an unnamed binding'} is not spoken here"
+        return f"{offered.binding or 'an unnamed binding'} is not supported"
     home = urlsplit(settings.url)
     try:
         away = urlsplit(offered.url)
         same = authority(away) == authority(home)
     except ValueError:
-        return f"{offered.url[:200]!r} is no address"
+        return f"{offered.url[:200]!r} is not an address"
     if away.scheme not in _PORTS or not away.hostname or away.username:
-        return f"{offered.url[:200]!r} is no address"
+        return f"{offered.url[:200]!r} is not an address"
     if home.scheme == "https" and away.scheme == "http":
         return f"{offered.url[:200]} is not encrypted, while the card's own address is"
     named = {host.lower() for host in settings.hosts}
     if not same and not named & {away.netloc.lower(), (away.hostname or "").lower()}:
-        return f"{offered.url[:200]} lies elsewhere than the card ({home.netloc})"
+        return f"{offered.url[:200]} is on another host than the card ({home.netloc})"
     return plain_refusal(offered.url, settings)
 
 
 def authority(parts: SplitResult) -> tuple[str, int]:
-    """The host and port of an address, with the port its scheme implies."""
+    """Returns host and port of an address; the scheme's default port is filled in."""
     return (parts.hostname or "").lower(), parts.port or _PORTS.get(parts.scheme, 0)
 
 
 def plain_refusal(url: str, settings: AgentSettings) -> str:
-    """Why an address is not used unencrypted, or nothing; a machine may talk to itself so."""
+    """Returns why an unencrypted address is refused; localhost is allowed."""
     parts = urlsplit(url)
     if parts.scheme == "https" or settings.plain_http:
         return ""
@@ -145,7 +145,7 @@ def plain_refusal(url: str, settings: AgentSettings) -> str:
 
 
 def agent_spec(name: str, card: Card, settings: AgentSettings) -> AgentSpec:
-    """A card as planners see it; its words are cut to size, its wishes about effects ignored."""
+    """Makes the spec that planners see; clips texts and ignores effects the card claims."""
     skills = tuple(_skill(each) for each in _tables(card.get("skills"))[:_MOST])
     return AgentSpec(
         name=plan_name(name),
@@ -161,7 +161,7 @@ def agent_spec(name: str, card: Card, settings: AgentSettings) -> AgentSpec:
 
 
 def plan_name(name: str) -> str:
-    """The name of an agent in plans: in a space of its own, so that it shadows nobody's."""
+    """Returns the agent's name in plans, with a prefix so that it hides no other agent."""
     return f"{NAMESPACE}{name}"
 
 
@@ -175,7 +175,7 @@ def _skill(entry: Mapping[str, Json]) -> Skill:
 
 
 def card_changes(old: Json, new: Json) -> Iterator[str]:
-    """What is different between two cards, one line a place, safe to show."""
+    """Lists the differences of two cards, one line each, safe for a terminal."""
     yield from map(safe, _changes(old, new, ""))
 
 
@@ -206,7 +206,7 @@ def _short(value: Json) -> str:
 
 
 def sign_in_links(card: Card) -> Iterable[str]:
-    """Where the card's security schemes say that a person signs in."""
+    """Returns the addresses in the card at which a person can sign in."""
     schemes = card.get("securitySchemes")
     wanted = ("authorizationUrl", "deviceAuthorizationUrl", "openIdConnectUrl")
     stack: list[Json] = [schemes if isinstance(schemes, dict) else {}]
@@ -226,7 +226,7 @@ def _text(value: Json) -> str:
 
 
 def _line(value: Json) -> str:
-    """One line of printable text: cards are read by planners and shown in terminals."""
+    """Makes one line of printable text: planners read it and terminals show it."""
     text = " ".join(_text(value)[: 2 * _LONGEST].split())
     return "".join(letter for letter in text if letter.isprintable())[:_LONGEST]
 

@@ -1,4 +1,4 @@
-"""Exchange: requests over the A2A library within limits, and its objects as plain records."""
+"""Sends A2A requests through the SDK within limits, and converts its objects to our records."""
 
 from __future__ import annotations
 
@@ -73,18 +73,18 @@ class Unsupported(ToolFailed):
 
 
 class Gone(ToolFailed):
-    """The agent does not know the task, or no longer."""
+    """The agent does not know the task (any more)."""
 
 
 class Broke(ToolFailed):
-    """The agent itself failed in the middle of what it was asked."""
+    """The agent failed while it handled the request."""
 
 
 class Exchange:
-    """One call's connection to an agent, by the card that was approved and no other."""
+    """The connection of one call to an agent; uses only the approved card."""
 
     def __init__(self, card: Card, settings: AgentSettings, *, headers: Mapping[str, str]) -> None:
-        parsed = _only(card, settings)
+        parsed = _with_one_interface(card, settings)
         self._limits = settings.limits
         self._http = open_http(settings, headers=headers, limit=self._limits.reply_bytes)
         self.streams: bool = parsed.capabilities.streaming
@@ -108,8 +108,8 @@ class Exchange:
     def send(
         self, parts: list[Part], *, message: str, context: str, task: str = ""
     ) -> AsyncGenerator[News]:
-        """Send a message, once, and hear what the agent says to it."""
-        said = proto.Message(
+        """Sends a message once and yields what the agent answers."""
+        outgoing = proto.Message(
             message_id=message,
             context_id=context,
             task_id=task,
@@ -117,62 +117,62 @@ class Exchange:
             parts=[to_part(each) for each in parts],
         )
         wanted = proto.SendMessageConfiguration(history_length=0)
-        request = proto.SendMessageRequest(message=said, configuration=wanted)
-        return self._hear(self._client.send_message(request), self._limits.answer_s)
+        request = proto.SendMessageRequest(message=outgoing, configuration=wanted)
+        return self._receive(self._client.send_message(request), self._limits.answer_s)
 
     def subscribe(self, task: str) -> AsyncGenerator[News]:
-        """Hear what becomes of a task that is under way."""
+        """Yields the updates of a running task."""
         request = proto.SubscribeToTaskRequest(id=task)
-        return self._hear(self._client.subscribe(request), self._limits.silence_s)
+        return self._receive(self._client.subscribe(request), self._limits.silence_s)
 
     async def task(self, task: str) -> Task:
-        """A task as it stands now."""
+        """Returns the current state of a task."""
         request = proto.GetTaskRequest(id=task, history_length=0)
-        found = await self._ask(self._client.get_task(request), read_task)
+        found = await self._request(self._client.get_task(request), read_task)
         if found.id != task:
-            raise Cut("the agent's answer is not A2A: it speaks of another task")
+            raise Cut("the agent's answer is not A2A: it is about another task")
         return found
 
     async def tasks(self, context: str) -> list[Task]:
-        """The tasks of a context, newest first; what belongs to another one is left out."""
+        """Returns the tasks of a context, newest first; leaves out those of other contexts."""
         request = proto.ListTasksRequest(context_id=context, page_size=50, history_length=0)
-        found = await self._ask(self._client.list_tasks(request), read_tasks)
+        found = await self._request(self._client.list_tasks(request), read_tasks)
         return newest([each for each in found if each.context == context])
 
     async def cancel(self, task: str) -> None:
-        """Have the agent stop a task."""
+        """Asks the agent to cancel a task."""
         request = proto.CancelTaskRequest(id=task)
-        await self._ask(self._client.cancel_task(request), read_task)
+        await self._request(self._client.cancel_task(request), read_task)
 
-    async def _ask(self, asked: Awaitable[Any], read: Callable[[Any], T]) -> T:
+    async def _request(self, asked: Awaitable[Any], read: Callable[[Any], T]) -> T:
         try:
             async with asyncio.timeout(self._limits.request_s):
                 return read(await asked)
         except TimeoutError:
             raise Cut(f"no answer within {self._limits.request_s:g} s") from None
         except _KNOWN as error:
-            raise sorted_out(error) from error
+            raise converted_error(error) from error
 
-    async def _hear(self, events: AsyncGenerator[Any], patience: float) -> AsyncGenerator[News]:
-        """News one by one; the first may take its time, then silence is not borne for ever."""
-        async with aclosing(events) as heard:
+    async def _receive(self, events: AsyncGenerator[Any], patience: float) -> AsyncGenerator[News]:
+        """Yields events; waits longer for the first one, then limits the silence between two."""
+        async with aclosing(events) as stream:
             while True:
                 try:
                     async with asyncio.timeout(patience):
-                        event = await anext(heard, None)
-                    said = None if event is None else read_news(event)
+                        event = await anext(stream, None)
+                    update = None if event is None else read_news(event)
                 except TimeoutError:
-                    raise Cut(f"the agent said nothing for {patience:g} s") from None
+                    raise Cut(f"the agent sent nothing for {patience:g} s") from None
                 except _KNOWN as error:
-                    raise sorted_out(error) from error
-                if said is None:
+                    raise converted_error(error) from error
+                if update is None:
                     return
-                yield said
+                yield update
                 patience = self._limits.silence_s
 
 
-def _only(card: Card, settings: AgentSettings) -> Any:
-    """The card with the chosen interface alone, so that the SDK has no other to choose."""
+def _with_one_interface(card: Card, settings: AgentSettings) -> Any:
+    """Returns the card with only the chosen interface, so that the SDK cannot choose another."""
     chosen = choose_interface(card, settings)
     offered = {
         "url": chosen.url,
@@ -187,10 +187,10 @@ def _only(card: Card, settings: AgentSettings) -> Any:
         raise ToolFailed(f"the agent's card is not an A2A card: {_short(error)}") from None
 
 
-def sorted_out(error: Exception) -> ToolFailed | Cut:
-    """What an error of the SDK means to us; `Cut` where nobody knows what came of the request."""
+def converted_error(error: Exception) -> ToolFailed | Cut:
+    """Converts an SDK error to ours; `Cut` if it is unknown whether the request took effect."""
     if isinstance(error, A2AError) and not isinstance(error, A2AClientError):
-        return _told(error)
+        return _reported_error(error)
     cause = error if isinstance(error, httpx.HTTPError) else error.__cause__
     if isinstance(cause, httpx.HTTPError):
         return explain(cause)
@@ -201,12 +201,12 @@ def sorted_out(error: Exception) -> ToolFailed | Cut:
     return Cut(f"the agent's answer is not A2A: {_short(error)}")
 
 
-def _told(error: A2AError) -> ToolFailed:
+def _reported_error(error: A2AError) -> ToolFailed:
     """An error that the agent itself reports: certain, unless it broke while it worked."""
     if isinstance(error, TaskNotFoundError):
         return Gone(f"the agent does not know the task: {_short(error)}")
     if isinstance(error, (MethodNotFoundError, UnsupportedOperationError)):
-        return Unsupported(f"the agent does not do that: {_short(error)}")
+        return Unsupported(f"the agent does not support that: {_short(error)}")
     if isinstance(error, (InternalError, InvalidAgentResponseError)):
         return Broke(f"the agent refused: {_short(error)}")
     return ToolFailed(f"the agent refused: {_short(error)}")
@@ -217,7 +217,7 @@ def _short(error: Exception) -> str:
 
 
 def read_news(event: Any) -> News:
-    """One event of a stream."""
+    """Converts one event of a stream."""
     if event.HasField("task"):
         return read_task(event.task)
     if event.HasField("message"):
@@ -234,11 +234,11 @@ def read_news(event: Any) -> News:
         made = event.artifact_update
         found = _artifact(made.artifact)
         return ArtifactNews(_id(made.task_id), _id(made.context_id), found, made.append)
-    raise Cut("the agent's answer is not A2A: an event says nothing")
+    raise Cut("the agent's answer is not A2A: an event is empty")
 
 
 def read_task(given: Any) -> Task:
-    """A task, when its ids can be told and used in an address."""
+    """Converts a task; refuses ids that cannot be used in an address."""
     if not given.id:
         raise Cut("the agent's answer is not A2A: its task has no id")
     artifacts = [_artifact(each) for each in given.artifacts]
@@ -253,18 +253,18 @@ def read_task(given: Any) -> Task:
 
 
 def read_tasks(given: Any) -> list[Task]:
-    """The tasks of a list."""
+    """Converts a list of tasks."""
     return [read_task(each) for each in given.tasks]
 
 
 def read_message(given: Any) -> Message:
-    """A message of the agent."""
+    """Converts a message of the agent."""
     parts = tuple(_part(each) for each in given.parts)
     return Message(str(given.message_id)[:200], parts, _extra(given))
 
 
 def to_part(part: Part) -> Any:
-    """A part of a message of ours."""
+    """Converts a part of one of our messages for the SDK."""
     if part.text is not None:
         return proto.Part(text=part.text, media_type=part.kind or "text/plain")
     made: Any = proto.Part(media_type="application/json")
@@ -273,13 +273,13 @@ def to_part(part: Part) -> Any:
 
 
 def survives(value: Json) -> bool:
-    """Whether a value comes out of the SDK as it went in: it holds all numbers as doubles."""
+    """Whether the SDK keeps a value unchanged: it stores all numbers as doubles."""
     return all(not isinstance(each, int) or abs(each) < _EXACT for each in leaves(value))
 
 
 def _id(text: str) -> str:
     if len(text) > 200 or not text.isprintable() or _ODD & set(text):
-        raise Cut("the agent's answer is not A2A: it has an id nobody can use")
+        raise Cut("the agent's answer is not A2A: it has an unusable id")
     return text
 
 
@@ -320,7 +320,7 @@ def _json(given: Any) -> Json:
 
 
 def _whole(value: Json) -> Json:
-    """Whole numbers as whole numbers again: the SDK makes 3.0 of every 3."""
+    """Turns 3.0 back into 3: the SDK makes doubles of all numbers."""
     if isinstance(value, float) and math.isfinite(value) and value.is_integer():
         return int(value) if abs(value) < _EXACT else value
     return value

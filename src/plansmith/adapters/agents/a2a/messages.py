@@ -1,4 +1,4 @@
-"""What a remote agent says, as plain records: messages, task states, results and questions."""
+"""Records of what a remote agent sends: messages, task states, results and questions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LINK: Final = re.compile(r"https?://[^\s<>\"'`)\]}]+")
 
 
 class State(StrEnum):
-    """Where a task stands; `unknown` is whatever the protocol has no word for."""
+    """The state of a task; `unknown` is any state that the protocol does not define."""
 
     SUBMITTED = "submitted"
     WORKING = "working"
@@ -59,7 +59,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something said, in parts; `extra` is the sender's own metadata."""
+    """A message in parts; `extra` is the sender's own metadata."""
 
     id: str = ""
     parts: tuple[Part, ...] = ()
@@ -67,13 +67,13 @@ class Message:
 
     @property
     def text(self) -> str:
-        """The words of the message."""
+        """The text of the message."""
         return "\n".join(part.text for part in self.parts if part.text)
 
 
 @dataclass(slots=True)
 class Artifact:
-    """Something made, which may still grow."""
+    """Output of a task; more may still be appended to it."""
 
     id: str
     name: str = ""
@@ -82,13 +82,13 @@ class Artifact:
 
     @property
     def text(self) -> str:
-        """The words of the artifact; its pieces are parts of one text, so nothing goes between."""
+        """The text of the artifact: its parts joined without separators."""
         return "".join(part.text for part in self.parts if part.text)
 
 
 @dataclass(frozen=True, slots=True)
 class StatusNews:
-    """A task has come to a state."""
+    """An update: a task changed its state."""
 
     task: str
     context: str
@@ -98,7 +98,7 @@ class StatusNews:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactNews:
-    """A task has made something, or more of it."""
+    """An update: a task has new output, or more of it."""
 
     task: str
     context: str
@@ -108,7 +108,7 @@ class ArtifactNews:
 
 @dataclass(slots=True)
 class Task:
-    """A task as far as it is known."""
+    """A task, as far as updates have told us about it."""
 
     id: str = ""
     context: str = ""
@@ -122,7 +122,7 @@ News = Task | Message | StatusNews | ArtifactNews
 
 
 def add(task: Task, news: StatusNews | ArtifactNews) -> None:
-    """Bring a task up to date."""
+    """Applies an update to a task."""
     task.id, task.context = task.id or news.task, task.context or news.context
     if isinstance(news, StatusNews):
         task.state, task.message = news.state, news.message
@@ -137,12 +137,12 @@ def add(task: Task, news: StatusNews | ArtifactNews) -> None:
 
 
 def newest(tasks: Sequence[Task]) -> list[Task]:
-    """Tasks, the one that changed last first."""
+    """Sorts tasks, the last changed first."""
     return sorted(tasks, key=lambda each: each.changed_at, reverse=True)
 
 
 def task_result(task: Task, *, binary_bytes: int) -> Json:
-    """What a completed task came to: its artifacts, else its last words."""
+    """Returns the result of a completed task: its artifacts, else its last message."""
     last = task.message or Message()
     made = list(task.artifacts.values())
     written = "\n\n".join(text for each in made if (text := each.text))
@@ -151,12 +151,12 @@ def task_result(task: Task, *, binary_bytes: int) -> Json:
 
 
 def message_result(message: Message, *, binary_bytes: int) -> Json:
-    """What an agent that answered at once said."""
+    """Returns the result of an agent that answered with a message and no task."""
     only = Artifact("", parts=list(message.parts), extra=message.extra)
     return _result(message.text, message.text, [only], binary_bytes)
 
 
-def _result(text: str, said: str, made: list[Artifact], binary_bytes: int) -> Json:
+def _result(text: str, message: str, made: list[Artifact], binary_bytes: int) -> Json:
     data: list[Json] = []
     files: list[Json] = []
     notes: list[Json] = []
@@ -170,7 +170,7 @@ def _result(text: str, said: str, made: list[Artifact], binary_bytes: int) -> Js
                 data.append(part.data)
     return {
         "text": text,
-        "message": said,
+        "message": message,
         "data": data,
         "files": files,
         "citations": list(_citations(made)),
@@ -179,7 +179,7 @@ def _result(text: str, said: str, made: list[Artifact], binary_bytes: int) -> Js
 
 
 def _file(part: Part, artifact: str, left: int, notes: list[Json]) -> tuple[Json, int]:
-    """A file as an entry: its content while there is room, its size and hash always."""
+    """Makes the entry of a file: size and hash always, its content while the size limit allows."""
     name = part.name or artifact
     entry: dict[str, Json] = {"name": name, "type": part.kind}
     if part.raw is None:
@@ -188,18 +188,18 @@ def _file(part: Part, artifact: str, left: int, notes: list[Json]) -> tuple[Json
     size = len(part.raw)
     entry |= {"size": size, "sha256": hashlib.sha256(part.raw).hexdigest()}
     if size > left:
-        told = f"the content of {name or 'a file'} ({size} bytes) is not kept: {left} bytes of room"
-        notes.append(told)
+        note = f"the content of {name or 'a file'} ({size} bytes) is not kept: {left} bytes left"
+        notes.append(note)
         return {**entry, "note": "not kept: too large"}, left
     text = _as_text(part)
-    kept: dict[str, Json] = (
+    content: dict[str, Json] = (
         {"base64": base64.b64encode(part.raw).decode()} if text is None else {"text": text}
     )
-    return entry | kept, left - size
+    return entry | content, left - size
 
 
 def _as_text(part: Part) -> str | None:
-    """The text of a file that says it is one and is."""
+    """Returns a file's content as text, if its media type is text and it decodes."""
     kind = part.kind.partition(";")[0].strip().lower()
     if not (kind.startswith("text/") or kind in ("application/json", "application/xml")):
         return None
@@ -210,7 +210,7 @@ def _as_text(part: Part) -> str | None:
 
 
 def _citations(made: Iterable[Artifact]) -> list[Json]:
-    """Sources the agent names, in metadata or data, under `citations`; each once."""
+    """Returns the sources that the agent lists under `citations`, each once."""
     found: dict[str, Json] = {}
     for each in made:
         for holder in (each.extra, *(part.data for part in each.parts)):
@@ -240,7 +240,7 @@ LOST: Final = "lost"
 
 
 class Asked(NamedTuple):
-    """What a question left behind: which task waits for which answer, and nothing secret."""
+    """What a question must remember: which task waits for which answer; holds no secrets."""
 
     task: str
     context: str
@@ -251,7 +251,7 @@ class Asked(NamedTuple):
 
 
 def question_of(task: Task) -> str:
-    """Which question a waiting task asks, so that no answer reaches another one."""
+    """Returns the id of the question that a task waits on, so that no answer goes astray."""
     message = task.message or Message()
     return message.id or content_hash([task.state.value, message.text])[:32]
 
@@ -259,29 +259,29 @@ def question_of(task: Task) -> str:
 def need_of(
     task: Task, *, who: str, times: int, links: Iterable[str], note: str = ""
 ) -> InputNeeded:
-    """The question that a waiting task asks the person."""
+    """Makes the question to the person from a task that waits for input."""
     asked = Asked(task.id, task.context, task.state.value, question_of(task), times + 1)
     message = task.message or Message()
     text, schema, options = _read(message)
     text = f"{note}{text}".strip()
     if task.state is State.AUTH:
         link = _link([*_LINK.findall(message.text), *_addresses(message), *links])
-        told = text or f"{who} wants you to sign in"
+        question = text or f"{who} wants you to sign in"
         # Only these words are taken, so that nobody types a password into the journal.
         return InputNeeded(
-            told[:_LONGEST], options=(SIGNED_IN, CANNOT), state=_state(asked), link=link
+            question[:_LONGEST], options=(SIGNED_IN, CANNOT), state=_state(asked), link=link
         )
-    told = (text or f"{who} waits for an answer and does not say to what")[:_LONGEST]
-    return InputNeeded(told, schema=schema, options=options, state=_state(asked))
+    question = (text or f"{who} waits for an answer but asks nothing")[:_LONGEST]
+    return InputNeeded(question, schema=schema, options=options, state=_state(asked))
 
 
 def lost(asked: Asked, why: str, *, who: str) -> InputNeeded:
-    """Ask the person what to do when nobody knows what became of the work."""
+    """Asks the person what to do when it is unknown whether the agent did the work."""
     if asked.task:
-        text = f"What became of the work of {who} is not to be found out: {why}. "
-        text += f"Its task {asked.task} was under way."
+        text = f"It is unknown how the work of {who} ended: {why}. "
+        text += f"Its task {asked.task} had started."
         return InputNeeded(text, options=(LOOK, GIVE_UP), state=_state(asked))
-    text = f"The answer of {who} was lost: {why}. Nobody knows whether it has begun the work."
+    text = f"The answer of {who} was lost: {why}. It is unknown whether it has started the work."
     return InputNeeded(text, options=(LOOK, SEND, GIVE_UP), state=_state(asked))
 
 
@@ -290,7 +290,7 @@ def _state(asked: Asked) -> dict[str, Json]:
 
 
 def asked_by(reply: Reply) -> Asked:
-    """What the question was about that a reply answers."""
+    """Returns what the answered question was about."""
     try:
         return Asked(**cast("dict[str, Any]", reply.state))
     except TypeError:
@@ -298,12 +298,12 @@ def asked_by(reply: Reply) -> Asked:
 
 
 def gave_up(reply: Reply) -> bool:
-    """Whether a person wants no more of work that was lost; that needs no word to the agent."""
+    """Whether the person gave up lost work; the agent need not be told."""
     return reply.answer == GIVE_UP and asked_by(reply).why == LOST
 
 
 def answer_parts(answer: Json, *, as_data: bool) -> list[Part]:
-    """A person's answer as a message."""
+    """Makes a message of a person's answer."""
     if isinstance(answer, str):
         return [Part(text=answer)]
     if as_data:
@@ -312,7 +312,7 @@ def answer_parts(answer: Json, *, as_data: bool) -> list[Part]:
 
 
 def _read(message: Message) -> tuple[str, dict[str, Any] | None, tuple[str, ...]]:
-    """The words of a question, and the form of its answer where the agent gives one."""
+    """Returns the text of a question and, if the agent gives one, the schema of its answer."""
     schema: dict[str, Any] | None = None
     options: tuple[str, ...] = ()
     texts = [message.text]
@@ -328,7 +328,7 @@ def _read(message: Message) -> tuple[str, dict[str, Any] | None, tuple[str, ...]
 
 
 def _schema(value: Json) -> dict[str, Any] | None:
-    """A schema an answer can be checked with; one that is huge or must be fetched is left out."""
+    """Returns the schema for an answer; none if it is huge or refers to other documents."""
     if not isinstance(value, dict) or not value:
         return None
     text = json.dumps(value)
@@ -349,7 +349,7 @@ def _options(value: Json) -> tuple[str, ...]:
 
 
 def _addresses(message: Message) -> Iterable[str]:
-    """Addresses in the parts of a message that hold values or links."""
+    """Returns the addresses in a message's data and links."""
     for part in message.parts:
         yield part.url
         if isinstance(part.data, dict):

@@ -1,4 +1,4 @@
-"""The registry of A2A agents: which there are, what a person says of each, what is approved."""
+"""Lists the A2A agents of the settings and of the book, and which of their cards are approved."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from plansmith.ports import Agent, Call, Clock
 
 
 class NamedLookup(Protocol):
-    """What stands in a header's place, for one agent by its name in plans; None when nothing."""
+    """Returns the value for a placeholder in an agent's headers; None if there is none."""
 
     def __call__(self, place: str, agent: str) -> str | None:
-        """The value."""
+        """Returns the value."""
         ...
 
 
@@ -41,7 +41,7 @@ Status = Literal["approved", "new", "changed", "away"]
 
 
 class Choices(Record):
-    """What a person may change of an agent in the book; what is not said stays."""
+    """What a person may change about an agent in the book; None leaves a setting as it is."""
 
     enabled: Flag | None = None
     hidden: Flag | None = None
@@ -51,9 +51,9 @@ class Choices(Record):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How an agent stands: what is served now, against what was approved.
+    """The state of an agent: the card it serves now, compared with the approved one.
 
-    `hash` is what an approval has to name; `away` means that the card did not come.
+    `hash` is what an approval must name; the status `away` means the card could not be fetched.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Standing:
 
 
 class AgentRegistry:
-    """Agents of the settings and of the book, none of which works before a person approved it."""
+    """The agents of the settings and of the book; each needs approval before it can work."""
 
     def __init__(
         self,
@@ -85,16 +85,16 @@ class AgentRegistry:
         self._clock = clock or SystemClock()
 
     def entries(self) -> dict[str, AgentSettings]:
-        """All agents by name; no name may be there twice."""
+        """Returns the settings of all agents by name; a name may occur only once."""
         added = self._book.agents()
         twice = sorted(added.keys() & self._fixed.keys())
         if twice:
-            told = f"the agent {twice[0]!r} stands in the settings and was added by address too"
-            raise Misconfigured(told, hint=f"plansmith agents remove {twice[0]}, or rename one")
+            why = f"the agent {twice[0]!r} is in the settings and was also added by address"
+            raise Misconfigured(why, hint=f"plansmith agents remove {twice[0]}, or rename one")
         return added | self._fixed
 
     def agents(self) -> list[Agent]:
-        """All agents as plans use them, without a word over the wire."""
+        """Returns all agents for use in plans, without any network access."""
         return [self._agent(name, each) for name, each in sorted(self.entries().items())]
 
     def _agent(self, name: str, settings: AgentSettings) -> Agent:
@@ -108,7 +108,7 @@ class AgentRegistry:
         return A2AAgent(name, card, settings, lookup=own, clock=self._clock)
 
     async def add(self, url: str, *, name: str = "", choices: Choices | None = None) -> Standing:
-        """Write an agent down by its address; it works once its card is approved."""
+        """Adds an agent by its address; it can work once its card is approved."""
         settings = _changed(_settings(url), choices)
         card = await fetch_card(settings)
         choose_interface(card, settings)
@@ -120,7 +120,7 @@ class AgentRegistry:
         return await self.look(name)
 
     async def look(self, name: str) -> Standing:
-        """How an agent stands now; its card is fetched and compared."""
+        """Fetches the card of an agent and compares it with the approved one."""
         settings = self._entry(name)
         approved = self._approvals.get(_key(name))
         try:
@@ -138,7 +138,7 @@ class AgentRegistry:
         return Standing(name, settings, "changed", digest, card, changes, approved=approved)
 
     async def approve(self, name: str, digest: str, *, by: str) -> Standing:
-        """Approve exactly the card that was shown; one that changed meanwhile is refused."""
+        """Approves the card that was shown; refuses if it has changed since."""
         standing = await self.look(name)
         if standing.card is None:
             raise ToolFailed(f"the card of {name!r} cannot be approved: {standing.why}")
@@ -154,23 +154,23 @@ class AgentRegistry:
         )
 
     def change(self, name: str, choices: Choices) -> AgentSettings:
-        """Change what a person says of an agent in the book."""
+        """Changes the settings of an agent in the book."""
         settings = _changed(self._added(name), choices)
         self._book.put(name, settings)
         return settings
 
     def remove(self, name: str) -> None:
-        """Forget an agent of the book, and the approval of its card."""
+        """Removes an agent from the book, and the approval of its card."""
         self._added(name)
         self._approvals.remove(_key(name))
         self._book.remove(name)
 
     def _added(self, name: str) -> AgentSettings:
-        """An agent of the book, which may be changed here."""
+        """Returns an agent of the book; refuses others, which cannot be changed here."""
         added = self._book.agents()
         if name not in added and name in self._fixed:
             hint = f"change [agents.{name}] in your settings file"
-            raise Refused(f"{name!r} stands in the settings", hint=hint)
+            raise Refused(f"{name!r} is defined in the settings", hint=hint)
         return added[name] if name in added else self._entry(name)
 
     def _entry(self, name: str) -> AgentSettings:
@@ -182,14 +182,14 @@ class AgentRegistry:
 
 
 class _Unapproved:
-    """An agent that is known by name only: planners do not see it, and it does nothing."""
+    """Stands for an agent that is not approved: planners do not see it, calls fail."""
 
     def __init__(self, name: str, settings: AgentSettings) -> None:
         self._name = name
         self.spec: AgentSpec = agent_spec(name, {}, settings.replace(enabled=False))
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        """Refuse."""
+        """Raises an error."""
         del task, inputs, call
         hint = f"look at it and approve it: plansmith agents approve {self._name}"
         raise ToolFailed(f"the card of {self.spec.name} is not approved", hint=hint)
@@ -201,15 +201,15 @@ def _environment(place: str, agent: str) -> str | None:
 
 
 def _key(name: str) -> str:
-    """The name of an approval; servers and tools may be approved in the same file."""
+    """Returns the key of an approval; the same file also holds those of servers and tools."""
     return f"agent:{name}"
 
 
 def _definition(settings: AgentSettings, card: Card) -> dict[str, Json]:
-    """What is approved: the card, and all that says where work and secrets go and what is asked."""
+    """Returns what is approved: the card, and the settings that decide where data goes."""
     free = {"enabled", "hidden", "passthrough", "limits"}
-    said = {key: value for key, value in settings.to_json().items() if key not in free}
-    return {**said, "card": card}
+    fixed = {key: value for key, value in settings.to_json().items() if key not in free}
+    return {**fixed, "card": card}
 
 
 def _settings(url: str) -> AgentSettings:
@@ -218,17 +218,17 @@ def _settings(url: str) -> AgentSettings:
     except ValidationError as error:
         why = error.errors()[0]["msg"].removeprefix("Value error, ")
         hint = "such as https://example.com/agent"
-        raise Misconfigured(f"{url!r} is no address of an agent: {why}", hint=hint) from None
+        raise Misconfigured(f"{url!r} is not the address of an agent: {why}", hint=hint) from None
 
 
 def _changed(settings: AgentSettings, choices: Choices | None) -> AgentSettings:
     if choices is None:
         return settings
-    said = {name: value for name, value in choices if value is not None}
-    return settings.replace(**said)
+    changes = {name: value for name, value in choices if value is not None}
+    return settings.replace(**changes)
 
 
 def _name_of(card: Card) -> str:
-    """A name out of what the agent calls itself."""
+    """Makes a name from the one in the agent's card."""
     plain = re.sub(r"[^a-z0-9]+", "-", str(card["name"]).lower()).strip("-")
     return plain[:40].strip("-") or "agent"

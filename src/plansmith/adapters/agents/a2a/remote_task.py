@@ -1,4 +1,4 @@
-"""One call of a remote agent, from the first word to the result; no message goes out twice."""
+"""Makes one call of a remote agent: sends the task, follows it, and never sends a message twice."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from plansmith.plan.data import Json
 from plansmith.ports import Call, Clock
 
 _FIRST_WAIT: Final = 0.1
-# How often a task that seems not to have heard an answer is looked at before the person is told.
+# How often a task that still waits after an answer is polled before the person is asked again.
 _STALE_LOOKS: Final = 6
 _SPACE: Final = uuid.UUID("5b1c62f4-53a5-5b44-9d0f-0a6d2f3b7c11")
 _ENDINGS: Final = {
@@ -52,7 +52,7 @@ _ENDINGS: Final = {
 
 
 class RemoteTask:
-    """One call: it begins or goes on with a task, follows it, and says how it ended."""
+    """One call: starts or continues a task, follows it, and returns how it ended."""
 
     def __init__(
         self,
@@ -83,44 +83,46 @@ class RemoteTask:
         self._until = 0.0
 
     async def run(self, task: str, inputs: Mapping[str, Json]) -> Json:
-        """The result, or an error that says what is certain; a cancelled call stops the task."""
+        """Returns the result or raises what is certain; cancelling the call cancels the task."""
         try:
             if self._call.reply is None:
                 attempt = self._call.attempt
-                await self._begin(task, inputs, mark=str(attempt), is_first=attempt == 1)
+                await self._start(task, inputs, mark=str(attempt), is_first=attempt == 1)
             else:
-                await self._go_on(asked_by(self._call.reply), self._call.reply.answer, task, inputs)
+                await self._continue(
+                    asked_by(self._call.reply), self._call.reply.answer, task, inputs
+                )
             if self._answer is None:
                 await self._follow()
-            return self._end()
+            return self._result()
         except asyncio.CancelledError:
-            await self._stop()
+            await self._cancel()
             raise
         except TooMuch as much:
-            await self._stop()
-            raise self._went_wrong(much.message) from None
+            await self._cancel()
+            raise self._failure_after_start(much.message) from None
         except (Broke, Gone) as failed:
-            raise self._went_wrong(failed.message) from None
+            raise self._failure_after_start(failed.message) from None
 
-    def _went_wrong(self, why: str, *, hint: str = "") -> ToolFailed:
-        """A failure after the work was begun: an agent that changes things may have done so."""
+    def _failure_after_start(self, why: str, *, hint: str = "") -> ToolFailed:
+        """Makes the error of a failure after the start: the agent may have changed things."""
         is_read = self._settings.effect is Effect.READ
         return (ToolFailed if is_read else OutcomeUnknown)(why, hint=hint)
 
-    async def _begin(
+    async def _start(
         self, task: str, inputs: Mapping[str, Json], *, mark: str, is_first: bool
     ) -> None:
-        """Send the work, unless an earlier try has sent it already."""
-        if not is_first and await self._is_under_way():
+        """Sends the task, unless an earlier attempt already sent it."""
+        if not is_first and await self._was_sent_before():
             return
         await self._send(self._work_parts(task, inputs), mark=mark)
         if not self._task.id and self._answer is None:
-            await self._find()
+            await self._find_lost_task()
 
-    async def _is_under_way(self) -> bool:
-        """Whether the agent has this work already; then it is gone on with."""
+    async def _was_sent_before(self) -> bool:
+        """Whether the agent already has this task; it is then continued."""
         try:
-            found = await self._look_up()
+            found = await self._listed_tasks()
             self._known = {each.id for each in found}
             under_way = [each.id for each in found if each.state not in ENDED_BADLY]
             if under_way:
@@ -130,22 +132,22 @@ class RemoteTask:
         return bool(under_way)
 
     async def _send(self, parts: list[Part], *, mark: str) -> None:
-        """Send one message; a cut is remembered, since the task may be known by now."""
+        """Sends one message; remembers a lost answer, since the agent may have created the task."""
         message = _id(f"{self._call.key}\n{mark}")
         context, task = self._task.context or self._context, self._task.id
         stream = self._exchange.send(parts, message=message, context=context, task=task)
         self._why = await self._listen(stream)
 
     async def _listen(self, stream: AsyncGenerator[News]) -> str:
-        """Take in what is said until there is nothing more to wait for, and say why it ended.
+        """Reads a stream until nothing more is to be waited for, and returns why it ended.
 
-        An error before the first word is the agent's answer; after it, the task decides.
+        An error before the first update is the result; after it, the state of the task decides.
         """
         before = self._updates
         try:
-            async with aclosing(stream) as heard:
-                async for news in heard:
-                    self._take(news)
+            async with aclosing(stream) as updates:
+                async for news in updates:
+                    self._apply(news)
                     if self._answer is not None or self._is_settled():
                         return ""
         except Cut as cut:
@@ -158,46 +160,46 @@ class RemoteTask:
             return str(failed)
         return "the agent's stream ended early"
 
-    def _take(self, news: News) -> None:
+    def _apply(self, news: News) -> None:
         self._updates += 1
         if self._updates > self._limits.updates:
             raise TooMuch(f"{self._name} sent more than {self._limits.updates} updates")
         if isinstance(news, Message):
             self._answer = news
             return
-        told = news.id if isinstance(news, Task) else news.task
-        if self._task.id and told and told != self._task.id:
-            raise Cut("the agent spoke of another task than the one it was given")
+        task_id = news.id if isinstance(news, Task) else news.task
+        if self._task.id and task_id and task_id != self._task.id:
+            raise Cut("the agent reported on a task that is not its own")
         if isinstance(news, Task):
             self._task = news
         else:
             add(self._task, news)
-        self._tell(news)
+        self._report(news)
 
-    def _tell(self, news: News) -> None:
-        """Pass on what is worth showing while the work goes on."""
+    def _report(self, news: News) -> None:
+        """Reports progress worth showing while the task runs."""
         if isinstance(news, Message):
             return
         if isinstance(news, (Task, StatusNews)):
-            said = news.message.text if news.message else ""
-            self._call.progress((said or news.state.value)[:500])
+            status = news.message.text if news.message else ""
+            self._call.progress((status or news.state.value)[:500])
             return
         text = news.artifact.text or news.artifact.name
         if text:
             self._call.progress(text[:500])
 
     def _is_settled(self) -> bool:
-        """Whether a task stands where only we can move it; a question just answered does not."""
+        """Whether the task is over or waits for us; a question just answered does not count."""
         if self._task.state not in SETTLED:
             return False
         return self._task.state not in WAITING or question_of(self._task) != self._answered
 
-    async def _find(self) -> None:
-        """Look for the task of a message whose answer was lost; never send it again."""
+    async def _find_lost_task(self) -> None:
+        """Looks for the task of a message whose answer was lost; never sends the message again."""
         wait, until = _FIRST_WAIT, self._clock.monotonic() + self._limits.lost_s
         while True:
             with suppress(Cut, ToolFailed):
-                found = [each for each in await self._look_up() if each.id not in self._known]
+                found = [each for each in await self._listed_tasks() if each.id not in self._known]
                 if found:
                     self._task = await self._exchange.task(found[0].id)
                     return
@@ -205,10 +207,10 @@ class RemoteTask:
                 break
             await self._clock.sleep(wait)
             wait *= 2
-        self._give_up_on("")
+        self._raise_unknown_outcome("")
 
-    async def _look_up(self) -> list[Task]:
-        """The tasks of this call that the agent knows; none where it cannot list them."""
+    async def _listed_tasks(self) -> list[Task]:
+        """Returns the tasks of this call that the agent knows; none if it cannot list tasks."""
         try:
             return await self._exchange.tasks(self._context)
         except ToolBusy:
@@ -217,7 +219,7 @@ class RemoteTask:
             return []
 
     async def _follow(self) -> None:
-        """Stay with a task until it is settled, through cuts and silence."""
+        """Follows a task until it is settled, through lost connections and silence."""
         wait, looks, streams = _FIRST_WAIT, 0, self._exchange.streams
         self._until = self._clock.monotonic() + self._limits.lost_s
         while not self._is_settled() and looks < _STALE_LOOKS:
@@ -225,14 +227,14 @@ class RemoteTask:
             if streams and not stale:
                 streams = await self._resubscribe()
             if not self._is_settled():
-                await self._ask_after()
+                await self._poll()
                 looks += stale
             if not self._is_settled():
                 wait = _FIRST_WAIT if self._updates > before else min(wait * 2, self._limits.poll_s)
                 await self._clock.sleep(wait)
 
     async def _resubscribe(self) -> bool:
-        """Listen again to a task under way; whether that is worth trying another time."""
+        """Listens to a running task again; returns whether another attempt makes sense."""
         try:
             self._why = await self._listen(self._exchange.subscribe(self._task.id))
         except TooMuch:
@@ -240,62 +242,62 @@ class RemoteTask:
         except ToolBusy as busy:
             self._why = str(busy)
         except ToolFailed:
-            # A task that ended meanwhile has no stream either; asking after it tells which it is.
+            # A task that ended meanwhile has no stream either; polling shows which it is.
             return False
         return True
 
-    async def _ask_after(self) -> None:
-        """Ask how the task stands; an agent that cannot be reached is tried for a while."""
+    async def _poll(self) -> None:
+        """Asks for the state of the task; retries for a while if the agent cannot be reached."""
         try:
             found = await self._exchange.task(self._task.id)
         except (Cut, ToolBusy) as error:
             self._why = str(error)
             if self._clock.monotonic() > self._until:
-                self._give_up_on(self._task.id)
+                self._raise_unknown_outcome(self._task.id)
         except (Gone, TooMuch):
             raise
         except ToolFailed as failed:
             self._why = str(failed)
-            self._give_up_on(self._task.id)
+            self._raise_unknown_outcome(self._task.id)
         else:
             self._until = self._clock.monotonic() + self._limits.lost_s
-            self._look(found)
+            self._take_state(found)
 
-    def _look(self, task: Task) -> None:
-        """Take in a task that was asked for; a state nobody knows cannot be waited out."""
+    def _take_state(self, task: Task) -> None:
+        """Takes over the task's current state; fails if the protocol does not define it."""
         if task.state is State.UNKNOWN:
-            odd = f"{self._name} reports its task in a state that A2A does not know"
-            raise self._went_wrong(odd)
+            odd = f"{self._name} reports a task state that A2A does not define"
+            raise self._failure_after_start(odd)
         moved = (task.state, question_of(task)) != (self._task.state, question_of(self._task))
         if moved:
-            self._take(task)
+            self._apply(task)
         else:
             self._task = task
 
-    def _give_up_on(self, task: str) -> NoReturn:
-        """Nobody knows: a read is tried again, anything else is the person's to decide."""
+    def _raise_unknown_outcome(self, task: str) -> NoReturn:
+        """Handles an unknown outcome: retries a read, otherwise asks the person."""
         if self._settings.effect is Effect.READ:
             raise ToolBusy(f"{self._name}: {self._why}")
         self._check_times()
         asked = Asked(task, self._context, LOST, "", self._times + 1, sorted(self._known))
         raise lost(asked, self._why, who=self._name)
 
-    async def _go_on(
+    async def _continue(
         self, asked: Asked, answer: Json, task: str, inputs: Mapping[str, Json]
     ) -> None:
-        """Go on with what a question was about."""
+        """Continues what a question was about."""
         self._times = asked.times
         self._context, self._known = asked.context or self._context, set(asked.known)
         if asked.task:
-            await self._go_on_with(asked, answer)
+            await self._send_answer(asked, answer)
         elif answer == SEND:
-            await self._begin(task, inputs, mark=f"again {asked.times}", is_first=False)
+            await self._start(task, inputs, mark=f"again {asked.times}", is_first=False)
         else:
-            self._why = "it is still not to be found"
-            await self._find()
+            self._why = "it still cannot be found"
+            await self._find_lost_task()
 
-    async def _go_on_with(self, asked: Asked, answer: Json) -> None:
-        """Hand an answer to the task that waits for it, unless it has moved on meanwhile."""
+    async def _send_answer(self, asked: Asked, answer: Json) -> None:
+        """Sends an answer to the task that waits for it, unless the task has moved on."""
         try:
             self._task = await self._exchange.task(asked.task)
         except Cut as cut:
@@ -304,16 +306,16 @@ class RemoteTask:
         if asked.why == LOST or not waits:
             return
         if self._task.state is State.AUTH and answer == CANNOT:
-            await self._stop()
-            wanted = f"{self._name} wanted a sign-in, and a person could not give it"
-            raise self._went_wrong(wanted)
+            await self._cancel()
+            wanted = f"{self._name} wanted a sign-in, and the person could not sign in"
+            raise self._failure_after_start(wanted)
         self._answered = asked.question
         as_data = self._exchange.takes_data and survives(answer)
         parts = answer_parts(answer, as_data=as_data)
         await self._send(parts, mark=f"{asked.question} {asked.times}")
 
     def _work_parts(self, task: str, inputs: Mapping[str, Json]) -> list[Part]:
-        """The work as a message: its words, and its inputs in the form the agent takes."""
+        """Makes the message of a task: its text, and its inputs in a form the agent accepts."""
         if not inputs:
             return [Part(text=task)]
         given: dict[str, Json] = dict(inputs)
@@ -321,13 +323,13 @@ class RemoteTask:
             return [Part(text=task), Part(data=given)]
         return [Part(text=f"{task}\n\nInputs (JSON):\n{json.dumps(given, ensure_ascii=False)}")]
 
-    def _end(self) -> Json:
-        """How the call ended."""
-        room = self._limits.binary_bytes
+    def _result(self) -> Json:
+        """Returns the result, or raises how the call failed."""
+        most = self._limits.binary_bytes
         if self._answer is not None:
-            return message_result(self._answer, binary_bytes=room)
+            return message_result(self._answer, binary_bytes=most)
         if self._task.state is State.COMPLETED:
-            return task_result(self._task, binary_bytes=room)
+            return task_result(self._task, binary_bytes=most)
         if self._task.state in WAITING:
             self._check_times()
             still = question_of(self._task) == self._answered
@@ -335,31 +337,31 @@ class RemoteTask:
             raise need_of(
                 self._task, who=self._name, times=self._times, links=self._links, note=note
             )
-        said = self._task.message.text if self._task.message else ""
-        why = f": {said[:2000]}" if said else ", and it does not say why"
-        words = f"{self._name} {_ENDINGS[self._task.state]}{why}"
+        text = self._task.message.text if self._task.message else ""
+        why = f": {text[:2000]}" if text else ", and it does not say why"
+        message = f"{self._name} {_ENDINGS[self._task.state]}{why}"
         # Only a refusal says that the work was never begun.
         refused = self._task.state is State.REJECTED
-        raise ToolFailed(words) if refused else self._went_wrong(words)
+        raise ToolFailed(message) if refused else self._failure_after_start(message)
 
     def _check_times(self) -> None:
         if self._times >= self._limits.questions:
-            raise self._went_wrong(
+            raise self._failure_after_start(
                 f"{self._name} asked more than {self._limits.questions} times",
-                hint="raise questions in the agent's limits if it may",
+                hint="raise the agent's limit `questions` to allow more",
             )
 
-    async def _stop(self) -> None:
-        """Have the agent stop the task; whether it does is not ours to wait for."""
+    async def _cancel(self) -> None:
+        """Asks the agent to cancel the task; does not wait until it does."""
         with suppress(Cut, PlansmithError, TimeoutError):
             async with asyncio.timeout(self._limits.cancel_s):
                 if not self._task.id:
-                    found = await self._look_up()
+                    found = await self._listed_tasks()
                     self._task = next((each for each in found if each.state not in SETTLED), Task())
                 if self._task.id and self._task.state not in ENDED_BADLY | {State.COMPLETED}:
                     await self._exchange.cancel(self._task.id)
 
 
 def _id(text: str) -> str:
-    """The same id for the same text, in the form agents expect."""
+    """Makes a UUID from a text; the same text gives the same UUID."""
     return str(uuid.uuid5(_SPACE, text))

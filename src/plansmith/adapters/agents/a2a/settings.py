@@ -1,4 +1,4 @@
-"""Settings of A2A agents: where each is, how a planner may use it, how much of it is borne."""
+"""Settings of A2A agents: address, effect, allowed hosts, headers and limits."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 SHORTEST: Final = 6
 _PLACE: Final = re.compile(r"\$\{([^{}]+)\}")
 
-# What stands between `${` and `}` to its value; None when there is none.
+# Maps the text between `${` and `}` to its value; None if there is none.
 Lookup = Callable[[str], str | None]
 
 
 class AgentLimits(Record):
-    """How much of an agent is borne: time, size and number. Nobody's agent is above them.
+    """Limits of time, size and number for one agent; they hold for every agent.
 
-    `answer_s` is how long the first word may take, `silence_s` how long a stream may say nothing
-    before its task is looked at, `lost_s` how long a lost task is looked for.
+    `answer_s` limits the time to the first update, `silence_s` the silence of a stream before
+    its task is polled, `lost_s` the search for a lost task.
     """
 
     connect_s: Number = Field(default=10.0, gt=0)
@@ -45,10 +45,10 @@ class AgentLimits(Record):
 
 
 class AgentSettings(Record):
-    """One agent: the address of the agent or of its card, and what a person says of it.
+    """One agent: its address or that of its card, and what a person decides about it.
 
-    `effect` is the person's word, never the card's. `hosts` are further hosts that the card may
-    send us to. In `headers`, `${NAME}` stands for a value that is looked up at the call.
+    `effect` is set by the person, never by the card. `hosts` are further hosts that the card may
+    name. In `headers`, `${NAME}` is replaced by a value at each call.
     """
 
     url: str
@@ -69,22 +69,22 @@ class AgentSettings(Record):
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("the url has to begin with http:// or https:// and name a host")
         if parts.username or parts.password:
-            raise ValueError("a url holds no password: use headers with ${NAME}")
+            raise ValueError("a url must not contain a password: use headers with ${NAME}")
         return url
 
 
 def check_name(name: str) -> str:
-    """The name of an agent, which is also the name of its file."""
+    """Checks the name of an agent, which is also the name of its file."""
     if not NAME.fullmatch(name):
         raise Misconfigured(
-            f"{name!r} is no name for an agent",
-            hint="1 to 64 of a-z, 0-9, - and _, beginning with a letter or digit",
+            f"{name!r} is not a valid name for an agent",
+            hint="use 1 to 64 of a-z, 0-9, - and _, starting with a letter or digit",
         )
     return name
 
 
 def fill_headers(headers: Mapping[str, str], lookup: Lookup) -> tuple[dict[str, str], list[str]]:
-    """Headers with their places filled, and the values that must never be shown."""
+    """Fills the placeholders of headers; also returns the secret values that were used."""
     secrets: list[str] = []
 
     def value(found: re.Match[str]) -> str:
@@ -93,7 +93,7 @@ def fill_headers(headers: Mapping[str, str], lookup: Lookup) -> tuple[dict[str, 
             hint = f"set {found[1]}, or take it out of the agent's headers"
             raise Misconfigured(f"there is no value for ${{{found[1]}}}", hint=hint)
         if not (got.isascii() and got.isprintable()):
-            raise Misconfigured(f"the value of ${{{found[1]}}} cannot stand in a header")
+            raise Misconfigured(f"the value of ${{{found[1]}}} cannot be used in a header")
         if len(got) < SHORTEST:
             hint = f"use one of {SHORTEST} letters or more"
             raise Misconfigured(

@@ -1,4 +1,4 @@
-"""The wire to an agent: HTTP within bounds, and plain words for what goes wrong on it."""
+"""HTTP to remote agents: size limits, fetching cards, and readable errors."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _BUSY: Final = (429, 503)
 
 
 class TooMuch(ToolFailed):
-    """The agent sent more than is taken from it."""
+    """The agent sent more than the limit."""
 
 
 class NotSent(ToolBusy):
-    """No connection came about, so nothing can have happened."""
+    """No connection was made, so the request had no effect."""
 
 
 class Cut(Exception):
-    """A request went out and its answer was lost: nobody knows what came of it."""
+    """The request was sent and its answer was lost: whether it took effect is unknown."""
 
 
 class _Bounded(httpx.AsyncByteStream):
-    """A response's body, which ends when it grows beyond a limit."""
+    """A response body that fails when it grows beyond a limit."""
 
     def __init__(self, stream: httpx.AsyncByteStream, limit: int) -> None:
         self._stream = stream
@@ -51,7 +51,7 @@ class _Bounded(httpx.AsyncByteStream):
 
 
 class BoundedTransport(httpx.AsyncBaseTransport):
-    """HTTP as usual, except that no answer is unpacked or grows beyond a limit."""
+    """An HTTP transport that limits responses and does not decompress them."""
 
     def __init__(self, *, limit: int, verify: ssl.SSLContext) -> None:
         self._limit = limit
@@ -63,7 +63,7 @@ class BoundedTransport(httpx.AsyncBaseTransport):
         response = await self._plain.handle_async_request(request)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
-            raise TooMuch("the agent sent a packed answer though none was asked for")
+            raise TooMuch("the agent sent a compressed answer, which was not requested")
         response.stream = _Bounded(cast("httpx.AsyncByteStream", response.stream), self._limit)
         return response
 
@@ -74,7 +74,7 @@ class BoundedTransport(httpx.AsyncBaseTransport):
 def open_http(
     settings: AgentSettings, *, headers: Mapping[str, str], limit: int
 ) -> httpx.AsyncClient:
-    """A client for one call: no redirects, no cookies kept, no proxy out of the environment."""
+    """Opens an HTTP client for one call: no redirects, no cookies, no proxy from environment."""
     why = plain_refusal(settings.url, settings)
     if why:
         raise ToolFailed(f"the agent cannot be used: {why}")
@@ -90,7 +90,7 @@ def open_http(
 
 @cache
 def _trust(ca_file: Path | None) -> ssl.SSLContext:
-    """Whose certificates are believed; made once, since reading them all takes a while."""
+    """Returns the TLS context of a CA file; cached, since loading certificates is slow."""
     if ca_file is None:
         return httpx.create_ssl_context(trust_env=False)
     try:
@@ -100,7 +100,7 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
 
 
 async def fetch_card(settings: AgentSettings) -> Card:
-    """The card as it is served now, whole and raw; redirects only within its own host."""
+    """Fetches the raw card; follows redirects only within its own host."""
     limits, url = settings.limits, card_url(settings.url)
     # No secret goes along: this is asked of addresses that nobody has approved yet.
     client = open_http(settings, headers={}, limit=limits.card_bytes)
@@ -108,13 +108,13 @@ async def fetch_card(settings: AgentSettings) -> Card:
         async with asyncio.timeout(limits.request_s), client:
             response = await _get(client, url)
     except TimeoutError:
-        raise ToolBusy(f"the card at {url} did not come within {limits.request_s:g} s") from None
+        raise ToolBusy(f"the card at {url} did not arrive within {limits.request_s:g} s") from None
     except httpx.HTTPError as error:
         raise _card_failure(error, url) from None
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
-        told = kind or "nothing"
-        raise ToolFailed(f"the card at {url} is said to be {told[:80]}, not application/json")
+        found = kind or "nothing"
+        raise ToolFailed(f"the card at {url} has the type {found[:80]}, not application/json")
     return read_card(response.content, url)
 
 
@@ -136,34 +136,36 @@ def _next_hop(url: str, location: str) -> str:
     except ValueError:
         same = False
     if not same:
-        hint = "if that is where the agent lives, add it by that address"
-        raise ToolFailed(f"{url} redirects to another place, {there[:200]}", hint=hint)
+        hint = "if the agent is there, add it by that address"
+        raise ToolFailed(f"{url} redirects to another address, {there[:200]}", hint=hint)
     return there
 
 
 def _card_failure(error: httpx.HTTPError, url: str) -> ToolFailed:
-    told = explain(error)
-    if isinstance(told, Cut):
-        return ToolBusy(f"the card at {url} did not come: {told}")
-    return type(told)(f"the card at {url} did not come: {told.message}", hint=told.hint)
+    failure = explain(error)
+    if isinstance(failure, Cut):
+        return ToolBusy(f"the card at {url} could not be fetched: {failure}")
+    return type(failure)(
+        f"the card at {url} could not be fetched: {failure.message}", hint=failure.hint
+    )
 
 
 def explain(error: httpx.HTTPError) -> ToolFailed | Cut:
-    """What an error on the wire means; `Cut` where nobody knows what came of the request."""
+    """Converts an HTTP error to ours; `Cut` if it is unknown whether the request took effect."""
     if isinstance(error, httpx.HTTPStatusError):
         return _status(error.response)
     if _is_about_certificates(error):
-        hint = "mend the certificate, or name its issuer in the agent's ca_file"
+        hint = "fix the certificate, or set the agent's ca_file to its issuer"
         return ToolFailed(f"the connection is not safe: {error}", hint=hint)
     if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)):
         return NotSent(f"no connection: {str(error) or type(error).__name__}")
     if isinstance(error, (httpx.UnsupportedProtocol, httpx.LocalProtocolError)):
         return ToolFailed(f"the request cannot be made: {error}")
-    return Cut(f"the connection was cut: {str(error) or type(error).__name__}")
+    return Cut(f"the connection was lost: {str(error) or type(error).__name__}")
 
 
 def _is_about_certificates(error: BaseException | None) -> bool:
-    """Whether an error goes back to TLS, which no second try mends."""
+    """Whether an error is caused by TLS: a retry would not help."""
     while error is not None:
         if isinstance(error, ssl.SSLError):
             return True
@@ -173,12 +175,12 @@ def _is_about_certificates(error: BaseException | None) -> bool:
 
 def _status(response: httpx.Response) -> ToolFailed | Cut:
     code = response.status_code
-    told = f"the agent answered with HTTP {code} {response.reason_phrase}".rstrip()
+    message = f"the agent answered with HTTP {code} {response.reason_phrase}".rstrip()
     if response.has_redirect_location:
         there = response.headers["location"][:200]
-        return ToolFailed(f"{told}, a redirect to {there}: work is not sent elsewhere")
+        return ToolFailed(f"{message}, a redirect to {there}, which is not followed")
     if code in (401, 403):
-        return ToolFailed(told, hint="check the credentials in the agent's headers")
+        return ToolFailed(message, hint="check the credentials in the agent's headers")
     if code in _BUSY:
-        return ToolBusy(told)
-    return Cut(told) if code >= 500 else ToolFailed(told)
+        return ToolBusy(message)
+    return Cut(message) if code >= 500 else ToolFailed(message)

@@ -1,4 +1,4 @@
-"""Local agents: a card, a model, a prompt and tools, at work within limits in this process."""
+"""Local agents: a model with a prompt and tools that works on a task in this process."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _PLACE: Final = re.compile(r"<<([a-z_]+)>>")
 
 
 def render_prompt(name: str, *, folder: Path | None, **values: str) -> str:
-    """An agent's prompt with its values put in; a prompt may leave places out."""
+    """Returns an agent's prompt with its placeholders filled in."""
     text = prompt_of(name, folder)
     unknown = sorted(places(text) - values.keys())
     if unknown:
         raise Misconfigured(
-            f"the prompt {name!r} has places that nothing fills: {unknown}",
-            hint=f"the places are {sorted(values)}",
+            f"the prompt {name!r} has unknown placeholders: {unknown}",
+            hint=f"the known ones are {sorted(values)}",
         )
     return _PLACE.sub(lambda place: values[place[1]], text)
 
 
 def prompt_of(name: str, folder: Path | None = None) -> str:
-    """The text of a prompt: from the user's folder when it is there, else our own."""
+    """Returns the text of a prompt: from the user's folder if it is there, else ours."""
     if not _NAME.fullmatch(name):
-        hint = "1 to 64 of a-z, 0-9, - and _, beginning with a letter or digit"
-        raise Misconfigured(f"{name!r} is no name for a prompt", hint=hint)
+        hint = "use 1 to 64 of a-z, 0-9, - and _, starting with a letter or digit"
+        raise Misconfigured(f"{name!r} is not a valid name for a prompt", hint=hint)
     own = folder / f"{name}.md" if folder else None
     if own is not None and own.is_file():
         return own.read_text(encoding="utf-8")
@@ -56,10 +56,10 @@ _ALL: Final = Choice(("*",))
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LocalAgent:
-    """An agent of this process. Its tools change nothing unless its card says that it does.
+    """An agent in this process. Its tools only read, unless its card declares an effect.
 
-    `prompt` is the name of a file in `prompts`, or of one of ours. With `advises` it may say that
-    the plan should change or that its goal is met.
+    `prompt` is the name of a file in `prompts`, or of one of ours. With `advises` the agent may
+    advise to change the plan, or to finish because its goal is met.
     """
 
     spec: AgentSpec
@@ -73,17 +73,17 @@ class LocalAgent:
     clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
-        # A prompt that is not there is told at the start, not in the middle of a run.
+        # Report a missing prompt at the start, not in the middle of a run.
         prompt_of(self.prompt, self.prompts)
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        """The task's result: text, findings, files, citations that hold, and notes."""
+        """Returns the task's result: text, findings, files, checked citations, and notes."""
         return await self.work_with((), task, inputs, call)
 
     async def work_with(
         self, own: Sequence[ToolSource], task: str, inputs: Mapping[str, Json], call: Call
     ) -> dict[str, Json]:
-        """The same, with further tools that are there for this one task."""
+        """Does a task like `work`, with additional tools for this task only."""
         toolbox = Toolbox(self.spec.name, effect=self.spec.effect, limits=self.limits, call=call)
         for source in self.sources:
             await toolbox.add_source(source, self.tools)
@@ -111,10 +111,10 @@ class LocalAgent:
 
 
 class AdviceTool:
-    """Lets an agent say that the plan should change, or that its goal is met already."""
+    """A tool with which an agent advises to change the plan, or says that its goal is met."""
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """The one tool."""
+        """Returns the one tool."""
         text = {"type": "string", "minLength": 1, "maxLength": 500}
         kinds = {"type": "string", "enum": ["replan", "finish"]}
         schema = {
@@ -138,7 +138,7 @@ class AdviceTool:
         ]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Hand the advice on."""
+        """Passes the advice on."""
         advice: Advice | None = _ADVICE.get(str(arguments.get("advice")))
         if tool != "advise" or advice is None:
             raise ToolFailed("the advice is either replan or finish")
@@ -150,7 +150,7 @@ _ADVICE: Final[Mapping[str, Advice]] = {"replan": "replan", "finish": "finish"}
 
 
 def _loop() -> Any:
-    """The module that needs the library, loaded when an agent first works."""
+    """Imports the module that needs pydantic-ai; done when an agent first works."""
     try:
         return import_module("plansmith.adapters.agents.local.loop")
     except ImportError as error:

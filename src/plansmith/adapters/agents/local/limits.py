@@ -1,4 +1,4 @@
-"""Limits of a local agent: turns, tokens, money, and no going in circles."""
+"""Limits of a local agent: turns, tokens, cost, and repeated identical calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from plansmith.ports import Usage
 
 @dataclass(frozen=True, slots=True)
 class LocalLimits:
-    """What an agent may take for one task; None is no limit of its own.
+    """The limits of one task; None means no limit.
 
     `result_chars` is how much of one result its model sees, `history_chars` of all together.
     """
@@ -28,7 +28,7 @@ class LocalLimits:
 
 
 class Allowance:
-    """What is left of the limits; a task that used them up has failed."""
+    """Counts what a task has used; raises an error at a limit."""
 
     def __init__(self, name: str, limits: LocalLimits) -> None:
         self._name = name
@@ -38,11 +38,11 @@ class Allowance:
 
     @property
     def turns_left(self) -> int:
-        """How many more times the model may speak."""
+        """Returns how many more turns the model has."""
         return self._limits.turns - self.turns
 
     def take_turn(self) -> None:
-        """Count one turn before it is made."""
+        """Counts one turn before it is made."""
         limits, tokens = self._limits, self._used.input_tokens + self._used.output_tokens
         if self.turns_left <= 0:
             raise self._spent(f"its {limits.turns} turns", "turns")
@@ -53,17 +53,17 @@ class Allowance:
         self.turns += 1
 
     def spend(self, usage: Usage) -> None:
-        """Count what a turn took."""
+        """Counts the tokens and the cost of a turn."""
         self._used = total(self._used, usage)
 
     @property
     def notes(self) -> list[str]:
-        """What the limits could not see."""
+        """Returns notes on limits that could not be checked."""
         used = self._used.input_tokens + self._used.output_tokens
         if self._limits.money is None or not used or self._used.cost is not None:
             return []
         return [
-            f"the price of the model is unknown: the limit of ${self._limits.money} did not count"
+            f"the price of the model is unknown: the limit of ${self._limits.money} was not checked"
         ]
 
     def _spent(self, what: str, limit: str) -> ToolFailed:
@@ -72,7 +72,7 @@ class Allowance:
 
 
 class Circles:
-    """Sees the same call with the same result again and again."""
+    """Notices when the same call gives the same result again and again."""
 
     def __init__(self, name: str, repeats: int) -> None:
         self._name = name
@@ -80,12 +80,12 @@ class Circles:
         self._seen: Counter[str] = Counter()
 
     def note(self, tool: str, arguments: Json, result: Json) -> None:
-        """Take a call down; the last one that is allowed is the one before the limit."""
+        """Records a call; raises an error when it was repeated too often."""
         key = content_hash([tool, arguments, result])
         self._seen[key] += 1
         if self._seen[key] >= self._repeats:
             raise ToolFailed(
-                f"{self._name} goes in circles: it called {tool} {self._repeats} times with the "
+                f"{self._name} repeats itself: it called {tool} {self._repeats} times with the "
                 "same arguments and got the same result",
-                hint="word the task more exactly, or give the agent another tool",
+                hint="describe the task more precisely, or give the agent another tool",
             )

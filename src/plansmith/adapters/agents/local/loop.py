@@ -1,4 +1,4 @@
-"""Loop: one task of a local agent, carried out by pydantic-ai's agent over Plansmith's ports."""
+"""Runs one task of a local agent with pydantic-ai, over Plansmith's models and tools."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pydantic_ai.usage import UsageLimits
 from pydantic_core import SchemaValidator, core_schema
 
 from plansmith.adapters.agents.local.limits import Allowance, LocalLimits
-from plansmith.adapters.agents.local.toolbox import Toolbox, Unsure
+from plansmith.adapters.agents.local.toolbox import Toolbox, Unsure, cut_with_note
 from plansmith.errors import (
     InputNeeded,
     ModelBusy,
@@ -60,7 +60,7 @@ _LAST: Final = f"This is your last turn: call {FINISH} now, with what you have."
 
 
 class Answer(NamedTuple):
-    """What a model said: words, and calls as name and arguments in text."""
+    """What a model answered: text, and tool calls with their arguments as JSON text."""
 
     text: str
     calls: list[tuple[str, str]]
@@ -75,7 +75,7 @@ def port_model(
     after: Callable[[Usage], None],
     history_chars: int,
 ) -> FunctionModel:
-    """A chat model as an agent's model; `before` tells how many turns are left after this one."""
+    """Adapts a chat model to pydantic-ai; `before` returns the turns left after this one."""
     known = {spec.name: spec for spec in specs}
     model = takes_prompt(chat)
 
@@ -86,9 +86,9 @@ def port_model(
             prompt.append(Message("user", _LAST))
         offered = [*info.function_tools, *info.output_tools]
         tools = [known.get(each.name) or _spec(each) for each in offered]
-        said = await _heard(model.stream(Prompt(_joined(prompt), tools=tools)))
-        after(said.usage)
-        return ModelResponse(parts=_parts(said, messages))
+        reply = await _collected(model.stream(Prompt(_joined(prompt), tools=tools)))
+        after(reply.usage)
+        return ModelResponse(parts=_parts(reply, messages))
 
     return FunctionModel(answer, model_name=chat.name)
 
@@ -103,15 +103,15 @@ def _spec(tool: ToolDefinition) -> ToolSpec:
     )
 
 
-async def _heard(stream: AsyncIterator[Delta]) -> Answer:
-    words: list[str] = []
+async def _collected(stream: AsyncIterator[Delta]) -> Answer:
+    texts: list[str] = []
     calls: list[tuple[str, list[str]]] = []
     usage = Usage()
     async with aclosing(cast("AsyncGenerator[Delta]", stream)) as deltas:
         async for delta in deltas:
             match delta:
                 case TextDelta(text):
-                    words.append(text)
+                    texts.append(text)
                 case ArgumentsDelta(tool, text):
                     if not calls or calls[-1][0] != tool:
                         calls.append((tool, []))
@@ -119,11 +119,11 @@ async def _heard(stream: AsyncIterator[Delta]) -> Answer:
                 case ModelDone(usage=usage):
                     pass
     made = [(tool, text) for tool, pieces in calls for text in _values("".join(pieces))]
-    return Answer("".join(words).strip(), made, usage)
+    return Answer("".join(texts).strip(), made, usage)
 
 
 def _values(text: str) -> list[str]:
-    """The values in a text of several calls of one tool, which come without anything between."""
+    """Splits a text of several JSON values that follow each other without a separator."""
     found: list[str] = []
     decoder, at = json.JSONDecoder(), 0
     try:
@@ -136,13 +136,13 @@ def _values(text: str) -> list[str]:
     return found or ["{}"]
 
 
-def _parts(said: Answer, messages: Sequence[ModelMessage]) -> list[ModelResponsePart]:
-    calls, text = said.calls, said.text
+def _parts(reply: Answer, messages: Sequence[ModelMessage]) -> list[ModelResponsePart]:
+    calls, text = reply.calls, reply.text
     if not calls:
         calls = [(found[1], found[2]) for found in _CALL.finditer(text)]
         text = _CALL.sub("", text).strip()
     if not calls and text and _was_reminded(messages):
-        # Told once to call something, it speaks again: its words are its result.
+        # After one reminder to call a tool, a text is taken as the result.
         calls, text = [(FINISH, json.dumps({"text": text}))], ""
     parts: list[ModelResponsePart] = [TextPart(text)] if text else []
     return [*parts, *(ToolCallPart(name, given) for name, given in calls)] or [TextPart("")]
@@ -154,8 +154,8 @@ def _was_reminded(messages: Sequence[ModelMessage]) -> bool:
 
 
 def _rendered(messages: Sequence[ModelMessage], history_chars: int) -> list[Message]:
-    """All messages as text; the oldest results give way when there are too many."""
-    room = history_chars
+    """Renders all messages as text; drops the oldest results if the history is too long."""
+    left = history_chars
     rendered: list[Message] = []
     for message in reversed(messages):
         if isinstance(message, ModelResponse):
@@ -164,8 +164,8 @@ def _rendered(messages: Sequence[ModelMessage], history_chars: int) -> list[Mess
         for part in reversed(message.parts):
             text = _of_request(part)
             if isinstance(part, ToolReturnPart):
-                room -= len(text)
-                if room < 0:
+                left -= len(text)
+                if left < 0:
                     text = f"(The result of {part.tool_name} is left out here to save room.)"
             first = isinstance(part, SystemPromptPart)
             rendered.append(Message("system" if first else "user", text))
@@ -185,7 +185,7 @@ def _of_request(part: Any) -> str:
 
 
 def _joined(messages: Sequence[Message]) -> list[Message]:
-    """Neighbours of one role as one message: some servers insist on taking turns."""
+    """Joins neighbouring messages of the same role: some servers require alternating roles."""
     joined: list[Message] = []
     for message in messages:
         if joined and joined[-1].role == message.role:
@@ -202,7 +202,7 @@ _OBJECT: Final = SchemaValidator(
 
 
 class Cited(BaseModel):
-    """A source: where something is said, and the words that say it."""
+    """A citation: the source, and the words quoted from it."""
 
     title: str = Field(default="", description="What the source is called.")
     url: str = Field(default="", description="Its address, exactly as a tool returned it.")
@@ -220,7 +220,7 @@ class Finish(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One task with all that is needed for it."""
+    """One task with everything that is needed to do it."""
 
     name: str
     model: ChatModel
@@ -233,7 +233,7 @@ class Assignment:
 
 
 class ToolboxAdapter(AbstractToolset[None]):
-    """The tools of a toolbox as a toolset."""
+    """Offers a toolbox as a pydantic-ai toolset."""
 
     def __init__(self, toolbox: Toolbox, most_retries: int) -> None:
         self._toolbox = toolbox
@@ -245,7 +245,7 @@ class ToolboxAdapter(AbstractToolset[None]):
         return "toolbox"
 
     async def get_tools(self, ctx: RunContext[None]) -> dict[str, ToolsetTool[None]]:
-        """The tools that may be called."""
+        """Returns the tools that may be called."""
         del ctx
         return {
             spec.name: ToolsetTool[None](
@@ -265,13 +265,13 @@ class ToolboxAdapter(AbstractToolset[None]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[None], tool: ToolsetTool[None]
     ) -> str:
-        """Call one of them."""
+        """Calls a tool."""
         del ctx, tool
         return await self._toolbox.use(name, tool_args)
 
 
 async def carry_out(assignment: Assignment) -> dict[str, Json]:
-    """The result of a task; every other end is a failure, or a question."""
+    """Returns the result of a task; any other end raises a failure or a question."""
     allowance = Allowance(assignment.name, assignment.limits)
     try:
         result = await _run(assignment, allowance)
@@ -322,28 +322,28 @@ async def _run(assignment: Assignment, allowance: Allowance) -> Finish:
         deps_type=type(None),
         name=assignment.name,
     )
-    done = await agent.run(_told(assignment), usage_limits=UsageLimits(request_limit=None))
+    done = await agent.run(_task_text(assignment), usage_limits=UsageLimits(request_limit=None))
     return done.output
 
 
-def _told(assignment: Assignment) -> str:
-    """The task in words, and everything from outside as data."""
-    told = [f"Your task:\n{assignment.task}"]
+def _task_text(assignment: Assignment) -> str:
+    """Returns the task as text, with everything from outside fenced as data."""
+    parts = [f"Your task:\n{assignment.task}"]
     if assignment.inputs:
         text = json.dumps(dict(assignment.inputs), ensure_ascii=False, indent=1)
-        most = assignment.limits.result_chars
-        more = f"\n[… {len(text) - most:,} more characters left out …]" if len(text) > most else ""
-        told.append(fence("inputs of the task", text[:most] + more))
-    told += [
-        fence(f"answer of the person to: {asked}", answer) for asked, answer in _said(assignment)
+        shown = cut_with_note(text, assignment.limits.result_chars)
+        parts.append(fence("inputs of the task", shown))
+    parts += [
+        fence(f"answer of the person to: {asked}", answer)
+        for asked, answer in _earlier_answers(assignment)
     ]
     if assignment.toolbox.set_aside:
         names = ", ".join(assignment.toolbox.set_aside)
-        told.append(f"You may not use these, since they change things: {names}")
-    return "\n\n".join(told)
+        parts.append(f"You may not use these, since they change things: {names}")
+    return "\n\n".join(parts)
 
 
-def _said(assignment: Assignment) -> Sequence[tuple[str, str]]:
+def _earlier_answers(assignment: Assignment) -> Sequence[tuple[str, str]]:
     reply = assignment.call.reply
     if reply is None:
         return ()
@@ -352,12 +352,12 @@ def _said(assignment: Assignment) -> Sequence[tuple[str, str]]:
 
 
 def _failure(assignment: Assignment, error: Exception) -> ToolFailed:
-    """A failure that says what was changed before it; then nobody knows how far it came."""
+    """Makes a failure that lists the changes made before it, since they stay in effect."""
     changes = assignment.toolbox.changes
     hint = error.hint if isinstance(error, PlansmithError) else ""
     message = error.message if isinstance(error, PlansmithError) else f"{assignment.name}: {error}"
     if changes:
-        told = f"{message}; before that it called {', '.join(changes)}"
-        return OutcomeUnknown(told, hint=hint)
+        text = f"{message}; before that it called {', '.join(changes)}"
+        return OutcomeUnknown(text, hint=hint)
     passing = isinstance(error, (ModelBusy, ToolBusy))
     return ToolBusy(message, hint=hint) if passing else ToolFailed(message, hint=hint)

@@ -1,4 +1,4 @@
-"""Toolbox: the tools of an agent for one task, each call checked, and what they really returned."""
+"""The tools of an agent for one task: checks each call and keeps results to verify citations."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ _IN_NAMES: Final = r"[\w/.\-~%?&=]"
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """One call: the names it can be cited by, and its text, both made comparable."""
+    """One call: the names it can be cited by and its text, both normalized for comparison."""
 
     names: str
     text: str
 
 
 class Evidence:
-    """All calls of one task."""
+    """The results of all calls of one task, against which citations are checked."""
 
     def __init__(self) -> None:
         self._seen: list[_Seen] = []
 
     def add(self, arguments: Mapping[str, Json], result: Json) -> None:
-        """Take down a call that gave a result."""
+        """Records a call that returned a result."""
         text = "\n".join(_texts(result))
         names = "\n".join((*_texts(dict(arguments)), text))
         self._seen.append(_Seen(names, _plain(text)))
@@ -57,7 +57,7 @@ class Evidence:
     def check(
         self, citations: Sequence[Mapping[str, str]]
     ) -> tuple[list[dict[str, str]], list[str]]:
-        """The citations that hold, each once, and in words why the others are dropped."""
+        """Returns the citations that can be verified, and why the others were dropped."""
         kept: list[dict[str, str]] = []
         notes: list[str] = []
         for citation in citations:
@@ -79,19 +79,19 @@ class Evidence:
             return "no tool returned it"
         parts = [part for part in _GAP.split(_plain(cited.get("quote", ""))) if part.strip('" ')]
         if not any(all(part.strip('" ') in seen.text for part in parts) for seen in named):
-            return "its quote is not in what the tools returned of it"
+            return "its quote is not in the result of the tool"
         return ""
 
 
 def _names(text: str, name: str) -> bool:
-    """Whether a text names exactly this, and not something longer."""
+    """Whether a text contains exactly this name, and not a longer one."""
     short = name.split("#", 1)[0].rstrip("/") or name
     found = rf"(?<!{_IN_NAMES}){re.escape(short)}/?[.?]?(?!{_IN_NAMES})"
     return re.search(found, text) is not None
 
 
 def _plain(text: str) -> str:
-    """A text as it compares: no matter the case, the spaces and the shape of its quotes."""
+    """Normalizes a text for comparison: case, spaces and quotation marks."""
     # Letter by letter, so that a part of a text compares like the same part of the whole.
     common = _NOT_ASCII.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
     folded = common.translate(_QUOTES).casefold()
@@ -99,7 +99,7 @@ def _plain(text: str) -> str:
 
 
 def _texts(value: Json) -> Iterator[str]:
-    """The texts and numbers in a value, in order."""
+    """Yields the texts and numbers in a value, in order."""
     stack: list[Json] = [value]
     while stack:
         node = stack.pop()
@@ -117,19 +117,19 @@ _ASKED: Final = "plansmith agent asked"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which tools an agent may use: by name or pattern, and those that search."""
+    """Selects the tools that an agent may use, by name, by pattern, or because they search."""
 
     names: tuple[str, ...] = ()
     searching: bool = False
 
     def takes(self, spec: ToolSpec) -> bool:
-        """Whether a tool is meant."""
+        """Whether a tool is selected."""
         named = any(fnmatchcase(spec.name, pattern) for pattern in self.names)
         return named or (self.searching and spec.search)
 
 
 class Toolbox:
-    """The tools for one task. Nothing that changes the world is called twice."""
+    """The tools for one task. A call that changes something is never repeated."""
 
     def __init__(self, agent: str, *, effect: Effect, limits: LocalLimits, call: Call) -> None:
         self._agent = agent
@@ -139,11 +139,11 @@ class Toolbox:
         self._circles = Circles(agent, limits.repeats)
         self._tools: dict[str, tuple[ToolSpec, ToolSource]] = {}
         self._refused: set[str] = set()
-        self._reply, self._done = _left_behind(call.reply)
+        self._reply, self._done = _from_reply(call.reply)
         self.evidence = Evidence()
 
     async def add_source(self, source: ToolSource, choice: Choice) -> None:
-        """Take in the chosen tools of a source; too far-reaching ones are set aside."""
+        """Adds the selected tools of a source; sets aside those beyond the agent's effect."""
         for spec in await source.tools():
             if not choice.takes(spec):
                 continue
@@ -157,50 +157,52 @@ class Toolbox:
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
-        """The tools that may be called."""
+        """Returns the tools that may be called."""
         return [spec for spec, _ in self._tools.values()]
 
     @property
     def changes(self) -> list[str]:
-        """The calls that changed something, in words."""
+        """Returns descriptions of the calls that changed something."""
         return [str(each["tool"]) for each in self._done.values()]
 
     @property
     def set_aside(self) -> Sequence[str]:
-        """The tools that reach further than the agent may."""
+        """Returns the tools whose effect is beyond what the agent may do."""
         return sorted(self._refused)
 
     async def use(self, name: str, arguments: dict[str, Json]) -> str:
-        """Call a tool, and give its result, or its failure, as fenced data."""
+        """Calls a tool; returns its result, or its failure, as fenced data."""
         spec, source = self._tools[name]
         flaw = _flaw(spec, arguments)
         if flaw:
-            return self._noted(name, arguments, f"the arguments do not fit: {flaw}", failed=True)
+            return self._fenced(name, arguments, f"the arguments do not fit: {flaw}", failed=True)
         self._call.progress(f"{name} {_short(arguments)}")
         try:
-            result = await self._make(spec, source, arguments)
+            result = await self._call_tool(spec, source, arguments)
         except InputNeeded as need:
-            raise self._asked(need, name, arguments) from need
+            raise self._question(need, name, arguments) from need
         except (Stop, Unsure):
             raise
         except OutcomeUnknown as lost:
-            return self._broken(spec, arguments, str(lost))
+            return self._failed_call(spec, arguments, str(lost))
         except PlansmithError as error:
-            return self._noted(name, arguments, str(error), failed=True)
+            return self._fenced(name, arguments, str(error), failed=True)
         except TimeoutError:
-            return self._broken(spec, arguments, "it took too long")
+            return self._failed_call(spec, arguments, "it took too long")
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is its failure
-            return self._broken(spec, arguments, f"{type(error).__name__}: {error}")
+            return self._failed_call(spec, arguments, f"{type(error).__name__}: {error}")
         self.evidence.add(arguments, result)
-        return self._noted(name, arguments, result)
+        return self._fenced(name, arguments, result)
 
-    def _broken(self, spec: ToolSpec, arguments: dict[str, Json], why: str) -> str:
-        """A call that may have taken effect ends the task, unless repeating it does no harm."""
+    def _failed_call(self, spec: ToolSpec, arguments: dict[str, Json], why: str) -> str:
+        """Ends the task after a call that may have taken effect, unless it is safe to repeat."""
         if spec.effect is not Effect.READ and not spec.idempotent:
-            raise Unsure(f"nobody knows whether {spec.name} took effect: {why}")
-        return self._noted(spec.name, arguments, why, failed=True)
+            raise Unsure(f"it is unknown whether {spec.name} took effect: {why}")
+        return self._fenced(spec.name, arguments, why, failed=True)
 
-    async def _make(self, spec: ToolSpec, source: ToolSource, arguments: dict[str, Json]) -> Json:
+    async def _call_tool(
+        self, spec: ToolSpec, source: ToolSource, arguments: dict[str, Json]
+    ) -> Json:
         key = content_hash([spec.name, arguments])
         if key in self._done and not spec.idempotent:
             return self._done[key]["result"]
@@ -213,16 +215,14 @@ class Toolbox:
             self._done[key] = made
         return result
 
-    def _noted(self, name: str, arguments: Json, result: Json, *, failed: bool = False) -> str:
+    def _fenced(self, name: str, arguments: Json, result: Json, *, failed: bool = False) -> str:
         self._circles.note(name, arguments, result)
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-        most = self._limits.result_chars
-        if len(text) > most:
-            text = f"{text[:most]}\n[… {len(text) - most:,} more characters left out …]"
-        return fence(f"{name} failed" if failed else f"result of {name}", text)
+        shown = cut_with_note(text, self._limits.result_chars)
+        return fence(f"{name} failed" if failed else f"result of {name}", shown)
 
-    def _asked(self, need: InputNeeded, name: str, arguments: Json) -> InputNeeded:
-        """The tool's question, with what is needed to go on from where it was asked."""
+    def _question(self, need: InputNeeded, name: str, arguments: Json) -> InputNeeded:
+        """Makes the tool's question, with what is needed to continue the call later."""
         state: Json = {
             "kind": _ASKED,
             "tool": name,
@@ -241,15 +241,15 @@ class Toolbox:
 
 
 class Stop(ToolFailed):
-    """A tool says that the whole task has failed, not only this call."""
+    """Raised by a tool when the whole task has failed, not only this call."""
 
 
 class Unsure(ToolFailed):
-    """A call that changes something went wrong, so that nobody knows what it did."""
+    """A call that changes something failed, and whether it took effect is unknown."""
 
 
-def _left_behind(reply: Reply | None) -> tuple[dict[str, Reply], dict[str, dict[str, Json]]]:
-    """The answer for the call that asked, and the changes that were made before it."""
+def _from_reply(reply: Reply | None) -> tuple[dict[str, Reply], dict[str, dict[str, Json]]]:
+    """Returns the answer for the call that asked, and the changes made before it."""
     if reply is None or not isinstance(reply.state, dict) or reply.state.get("kind") != _ASKED:
         return {}, {}
     asked = cast("dict[str, Any]", reply.state)
@@ -264,6 +264,12 @@ def _flaw(spec: ToolSpec, arguments: dict[str, Json]) -> str:
         first = next(iter(validator(spec.input_schema).iter_errors(arguments)), None)
         return "" if first is None else first.message
     return ""
+
+
+def cut_with_note(text: str, most: int) -> str:
+    """Cuts a text for a model, and says how much is left out."""
+    left = len(text) - most
+    return text if left <= 0 else f"{text[:most]}\n[… {left:,} more characters left out …]"
 
 
 def _short(arguments: Mapping[str, Json]) -> str:

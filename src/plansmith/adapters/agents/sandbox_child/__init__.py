@@ -1,1 +1,1 @@
-"""The sandbox's child process: a package of its own, so that a child loads nothing else."""
+"""The child process of the sandbox: a package of its own, so that it imports nothing else."""

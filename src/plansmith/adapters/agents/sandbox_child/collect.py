@@ -1,4 +1,4 @@
-"""Collect: the files that code left behind, regular ones only, within limits, each loss told."""
+"""Collects the regular files that code left behind, within limits, and notes what is left out."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MOST_NOTES: Final = 20
 
 @dataclass(slots=True)
 class Collected:
-    """What is kept, as names to contents in base64, and what is not, in words."""
+    """The kept files (names to contents in base64), and notes on the others."""
 
     files: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     notes: list[str] = field(default_factory=list[str])
     left_out: int = 0
 
     def leave(self, name: str, why: str) -> None:
-        """Say that a file is not kept."""
+        """Notes that a file is not kept."""
         if len(self.notes) < _MOST_NOTES:
             self.notes.append(f"{name} is not kept: {why}")
         else:
@@ -33,22 +33,22 @@ class Collected:
 def collect(
     work: Path, given: Mapping[str, bytes], *, most_files: int, most_bytes: int
 ) -> Collected:
-    """The files under a folder that nobody writes to any more; hidden and unchanged ones aside."""
+    """Collects new and changed files of a folder that nobody writes to; skips hidden ones."""
     collected = Collected()
-    room = most_bytes
+    left = most_bytes
     for name in _names(work, collected):
         try:
             name.encode()
         except UnicodeEncodeError:
             collected.leave(ascii(name), "its name is not UTF-8")
             continue
-        content = _content(work / name, name, room, collected)
+        content = _content(work / name, name, left, collected)
         if content is None or given.get(name) == content:
             continue
         if len(collected.files) >= most_files:
             collected.leave(name, f"{most_files} files are kept at most")
             continue
-        room -= len(content)
+        left -= len(content)
         collected.files.append({"path": name, "base64": base64.b64encode(content).decode()})
     if collected.left_out:
         collected.notes.append(f"{collected.left_out} more files are not kept")
@@ -56,7 +56,7 @@ def collect(
 
 
 def _names(work: Path, collected: Collected) -> Iterator[str]:
-    """The names of all entries that are no folders, in order."""
+    """Returns the names of everything but folders, in order."""
     open_ones = [""]
     seen = 0
     while open_ones:
@@ -84,7 +84,7 @@ def _entries(path: Path, name: str, collected: Collected) -> list[os.DirEntry[st
     return sorted(shown, key=lambda entry: entry.name)
 
 
-def _content(path: Path, name: str, room: int, collected: Collected) -> bytes | None:
+def _content(path: Path, name: str, left: int, collected: Collected) -> bytes | None:
     try:
         if stat.S_ISLNK(path.lstat().st_mode):
             collected.leave(name, "it is a link")
@@ -98,11 +98,11 @@ def _content(path: Path, name: str, room: int, collected: Collected) -> bytes | 
     with os.fdopen(handle, "rb") as file:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
-            collected.leave(name, "it is no regular file")
+            collected.leave(name, "it is not a regular file")
         elif about.st_nlink > 1:
             collected.leave(name, "it is a link")
-        elif about.st_size > room:
-            collected.leave(name, f"its {about.st_size:,} bytes do not fit into {room:,} bytes")
+        elif about.st_size > left:
+            collected.leave(name, f"its {about.st_size:,} bytes do not fit into {left:,} bytes")
         else:
-            return file.read(room)
+            return file.read(left)
     return None

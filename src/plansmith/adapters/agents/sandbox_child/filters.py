@@ -1,4 +1,4 @@
-"""Filters: what the kernel refuses a process: files by Landlock, system calls by seccomp."""
+"""Kernel filters for a process: Landlock for files, seccomp for system calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Ruleset(ctypes.Structure):
-    """What a fence is about."""
+    """The argument of `landlock_create_ruleset`."""
 
     _fields_ = (
         ("files", ctypes.c_uint64),
@@ -35,14 +35,14 @@ class _Ruleset(ctypes.Structure):
 
 
 class _PathRule(ctypes.Structure):
-    """What may be done below a path."""
+    """The argument of `landlock_add_rule`: what is allowed below a path."""
 
     _pack_ = 1
     _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
 
 
 def landlock_version() -> int:
-    """The version of Landlock in this kernel, 0 when there is none."""
+    """Returns the kernel's Landlock version; 0 if it has none."""
     found = _libc.syscall(
         ctypes.c_long(_CREATE), None, ctypes.c_size_t(0), ctypes.c_uint(_ASK_VERSION)
     )
@@ -50,7 +50,7 @@ def landlock_version() -> int:
 
 
 def landlock_gaps(number: int) -> tuple[str, ...]:
-    """What a version leaves open, in words."""
+    """Describes what a Landlock version does not restrict."""
     if number == 0:
         return (
             "files: the code can read and write whatever its user can",
@@ -59,16 +59,16 @@ def landlock_gaps(number: int) -> tuple[str, ...]:
         )
     found: list[str] = []
     if number < 3:
-        found.append("files: the code can cut files short that its user can write")
-    told = "by UDP and other protocols than TCP" if number >= 4 else "in every way"
-    found.append(f"network: the code can reach it {told}")
+        found.append("files: the code can truncate files that its user can write")
+    how = "by UDP and other protocols than TCP" if number >= 4 else "in every way"
+    found.append(f"network: the code can reach it {how}")
     if number < 6:
         found.append("processes: the code can signal those of its user")
     return tuple(found)
 
 
 def fence_in(number: int, readable: Sequence[str], writable: Sequence[str]) -> None:
-    """Leave this process, and all it starts, these paths only; no TCP where that can be said."""
+    """Restricts this process and its children to these paths; no TCP if Landlock supports it."""
     files = _ALL_FILES[min(number, 5)]
     rules = _Ruleset(files, _TCP if number >= 4 else 0, _SCOPES if number >= 6 else 0)
     size = 24 if number >= 6 else 16 if number >= 4 else 8
@@ -102,8 +102,8 @@ def _allow(handle: int, path: str, allowed: int) -> None:
 def _called(number: int, *arguments: object) -> int:
     done = int(_libc.syscall(ctypes.c_long(number), *arguments))
     if done < 0:
-        told = ctypes.get_errno()
-        raise OSError(told, f"the fence of Landlock: {os.strerror(told)}")
+        code = ctypes.get_errno()
+        raise OSError(code, f"Landlock: {os.strerror(code)}")
     return done
 
 
@@ -152,7 +152,7 @@ _AARCH64: Final = {
 
 
 class _Machine(NamedTuple):
-    """What a filter has to know of an architecture."""
+    """What a filter needs to know about a CPU architecture."""
 
     arch: int
     refused: Mapping[str, int]
@@ -175,22 +175,22 @@ class _Program(ctypes.Structure):
 
 
 def seccomp_gap() -> str:
-    """Why calls cannot be filtered on this machine, or nothing."""
+    """Returns why system calls cannot be filtered on this machine, or an empty text."""
     if platform.machine() not in _MACHINES:
         return f"there is no list of system calls for {platform.machine()}"
     # Without a filter a kernel that knows filters complains of its address, any other of the mode.
     _libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, None, 0, 0)
-    told = ctypes.get_errno()
-    return "" if told == errno.EFAULT else f"the kernel refuses filters: {os.strerror(told)}"
+    code = ctypes.get_errno()
+    return "" if code == errno.EFAULT else f"the kernel refuses filters: {os.strerror(code)}"
 
 
 def refuse_calls() -> None:
-    """Have the kernel refuse them to this process and all it starts, for good."""
+    """Makes the kernel refuse listed system calls to this process and its children."""
     code = b"".join(_filter(_MACHINES[platform.machine()]))
     program = _Program(len(code) // 8, code)
     if _libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0) != 0:
-        told = ctypes.get_errno()
-        raise OSError(told, f"the filter of system calls: {os.strerror(told)}")
+        number = ctypes.get_errno()
+        raise OSError(number, f"the filter of system calls: {os.strerror(number)}")
 
 
 def _filter(machine: _Machine) -> list[bytes]:
@@ -216,7 +216,7 @@ def _filter(machine: _Machine) -> list[bytes]:
 def _if(
     test: int, value: int, then: Sequence[bytes], *, else_: Sequence[bytes] = ()
 ) -> list[bytes]:
-    """A test with what is done when it holds, or with what is done when it does not."""
+    """Makes a test with instructions for the case that it holds, or that it does not."""
     over = (0, len(then)) if then else (len(else_), 0)
     return [struct.pack("=HBBI", test, *over, value), *then, *else_]
 

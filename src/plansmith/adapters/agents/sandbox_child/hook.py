@@ -1,7 +1,7 @@
-"""Hook: what the confined Python runs first: a second line of refusals, then `main.py`.
+"""Runs first in the confined Python: installs audit hooks, then runs `main.py`.
 
-This file is read as text and runs inside the box, where Plansmith is not: it imports only the
-standard library. Code that means harm gets past it; it stops accidents and says why.
+This file is read as text and runs inside the sandbox, where Plansmith is not installed: it imports
+only the standard library. It stops accidents and explains them; malicious code can bypass it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
 def refuse_network(event: str, given: tuple[Any, ...]) -> None:
-    """Say why there is no connection; sockets between processes of the box are no network."""
+    """Raises an explanation for network use; sockets between processes here are allowed."""
     if event == "socket.__new__" and given[1] not in OWN:
         raise PermissionError(NETWORK)
     if event in LOOKUPS or (event in TALKS and isinstance(given[-1], tuple)):
@@ -31,7 +31,7 @@ def refuse_network(event: str, given: tuple[Any, ...]) -> None:
 
 
 def refuse_outside(work: str, readable: tuple[str, ...]) -> Callable[[str, tuple[Any, ...]], None]:
-    """A hook for where no wall stands: files and processes outside are left alone."""
+    """Makes a hook that refuses files and processes outside, for when no wall does it."""
 
     def inside(path: str, places: tuple[str, ...]) -> bool:
         real = os.path.realpath(path)
@@ -39,7 +39,7 @@ def refuse_outside(work: str, readable: tuple[str, ...]) -> Callable[[str, tuple
 
     def hook(event: str, given: tuple[Any, ...]) -> None:
         if event in STARTS or event in SIGNALS:
-            raise PermissionError("other processes are not touched in the sandbox")
+            raise PermissionError("other processes cannot be signalled from the sandbox")
         if event == "open" and isinstance(given[0], (str, bytes)):
             path, writes = os.fsdecode(given[0]), int(given[2] or 0) & WRITES
             if not inside(path, (work, "/dev/null") if writes else (work, *readable)):
@@ -49,7 +49,7 @@ def refuse_outside(work: str, readable: tuple[str, ...]) -> Callable[[str, tuple
 
 
 def begin() -> None:
-    """Put the hook in place and run the code; an error is told from the code's own lines on."""
+    """Installs the hook and runs the code; a traceback starts at the code's own lines."""
     work, *readable = sys.argv[1:]
     sys.argv = ["main.py"]
     sys.path.insert(0, work)
@@ -59,7 +59,7 @@ def begin() -> None:
         sys.addaudithook(refuse_outside(os.path.realpath(work), real))
     try:
         runpy.run_path("main.py", run_name="__main__")
-    except Exception as error:  # noqa: BLE001 - whatever it is, the code's writer is told
+    except Exception as error:  # noqa: BLE001 - any error of the code is shown
         frames = error.__traceback__
         while frames is not None and frames.tb_frame.f_code.co_filename != "main.py":
             frames = frames.tb_next

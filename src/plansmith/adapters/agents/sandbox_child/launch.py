@@ -1,7 +1,7 @@
-"""Launch: the process that puts walls up, runs code behind them, watches it and ends it.
+"""The launcher process of the sandbox: sets up the walls, runs the code, watches and ends it.
 
-It is started by `sandbox`, reads one job from its input and writes one result. The input stays
-open as a life line: when it closes, whoever asked is gone, and everything is killed.
+`sandbox` starts it; it reads one job from its input and writes one result. When the input closes,
+the parent has ended, and everything is killed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _SYSTEM: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to run, within which limits; the fields of `SandboxLimits` are in `limits`."""
+    """The code to run and its limits; `limits` has the fields of `SandboxLimits`."""
 
     folder: Path
     files: Mapping[str, bytes]
@@ -69,19 +69,19 @@ class Job:
 
     @classmethod
     def read(cls, line: bytes) -> Job:
-        """A job from the line that describes it."""
-        told = json.loads(line)
-        files = {name: base64.b64decode(text) for name, text in told["files"].items()}
-        return cls(Path(told["folder"]), files, told["limits"], told["allow_weak"])
+        """Parses a job from its JSON line."""
+        fields = json.loads(line)
+        files = {name: base64.b64decode(text) for name, text in fields["files"].items()}
+        return cls(Path(fields["folder"]), files, fields["limits"], fields["allow_weak"])
 
     @property
     def work(self) -> Path:
-        """The folder the code works in, as seen from outside."""
+        """The folder in which the code works, as seen from outside."""
         return self.folder / "work"
 
 
 class Output:
-    """What came out of a pipe: the beginning and the end, and how much was between them."""
+    """The output of a pipe: its beginning and end, and how much is left out between them."""
 
     def __init__(self, most: int) -> None:
         self._half = max(1, most // 2)
@@ -90,28 +90,28 @@ class Output:
         self._all = 0
 
     def add(self, data: bytes) -> None:
-        """Take a piece."""
+        """Adds a piece."""
         self._all += len(data)
-        room = self._half - len(self._head)
-        self._head += data[:room]
-        self._tail = (self._tail + data[room:])[-self._half :]
+        space = self._half - len(self._head)
+        self._head += data[:space]
+        self._tail = (self._tail + data[space:])[-self._half :]
 
     def text(self) -> str:
-        """The text, with a line in the place of what was left out."""
+        """Returns the text, with a line where something is left out."""
         left_out = self._all - len(self._head) - len(self._tail)
         gap = f"\n[… {left_out:,} bytes left out …]\n".encode() if left_out else b""
         return (self._head + gap + self._tail).decode(errors="replace")
 
 
 def main() -> None:
-    """Do one job."""
-    # The terminal's Ctrl-C is for whoever asked: the life line tells us.
+    """Reads one job, runs it and writes the result."""
+    # Ctrl-C is for the parent; when it ends, our input closes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     job = Job.read(sys.stdin.buffer.readline())
-    print(json.dumps(_do(job)))  # noqa: T201 - the result is what this process is for
+    print(json.dumps(_run_job(job)))  # noqa: T201 - the result is what this process is for
 
 
-def _do(job: Job) -> dict[str, Any]:
+def _run_job(job: Job) -> dict[str, Any]:
     adopt_orphans()
     for name in ("root", "work"):
         (job.folder / name).mkdir()
@@ -127,7 +127,7 @@ def _guarded(job: Job, group: Group) -> dict[str, Any]:
     walls = _walls(job)
     if not walls.stand and walls.missing and not job.allow_weak:
         return {"refused": list(walls.missing)}
-    _put(job, walls)
+    _write_files(job, walls)
     began = time.monotonic()
     watch = _Watch(job, walls, group)
     ending = watch.run()
@@ -147,12 +147,12 @@ def _guarded(job: Job, group: Group) -> dict[str, Any]:
         "files": kept.files,
         "notes": [*left, *kept.notes],
         "missing": list(walls.missing),
-        "standing": _standing(walls, group),
+        "standing": _walls_in_place(walls, group),
     }
 
 
-def _standing(walls: Walls, group: Group) -> list[str]:
-    """The walls that stand, by name, and the limits that the kernel keeps for all processes."""
+def _walls_in_place(walls: Walls, group: Group) -> list[str]:
+    """Returns the names of the walls in place and of the limits that the kernel enforces."""
     landlock = not walls.stand and landlock_version()
     return [
         *(["namespaces"] if walls.stand else []),
@@ -181,8 +181,8 @@ def _walls(job: Job) -> Walls:
     return Walls(stand=False, uid=uid, gid=gid, missing=(why, *gaps, *calls, disk_gap))
 
 
-def _put(job: Job, walls: Walls) -> None:
-    """Put the given files, and a folder for temporary ones, into the working folder."""
+def _write_files(job: Job, walls: Walls) -> None:
+    """Writes the given files and a folder for temporary files into the working folder."""
     (job.work / ".tmp").mkdir()
     for name, content in job.files.items():
         path = job.work / name
@@ -195,7 +195,7 @@ def _put(job: Job, walls: Walls) -> None:
 
 
 class _Watch:
-    """One run of the code: its processes, its output, and what puts an end to it."""
+    """One run of the code: its processes, its output, and the limits that end it."""
 
     def __init__(self, job: Job, walls: Walls, group: Group) -> None:
         self._job = job
@@ -209,7 +209,7 @@ class _Watch:
         self.cleared = False
 
     def run(self) -> dict[str, Any]:
-        """Run the code to its end, or put an end to it."""
+        """Runs the code until it ends or a limit ends it."""
         pipes = [os.pipe() for _ in range(3)]
         child = os.fork()
         if child == 0:
@@ -223,24 +223,24 @@ class _Watch:
                 selector.register(read, selectors.EVENT_READ, name)
             selector.register(0, selectors.EVENT_READ, "line")
             while not self._is_over(selector):
-                self._stopped = self._stopped or self._excess(deadline)
+                self._stopped = self._stopped or self._exceeded_limit(deadline)
             self.cleared = processes.end_all(os.getpid())
             self._drain([read for read, _ in pipes[:2]])
-        return self._ending()
+        return self._exit_status()
 
     def _is_over(self, selector: selectors.BaseSelector) -> bool:
         if self._stopped:
             return True
         for key, _ in selector.select(_TICK_S):
-            if self._take(key.fd, key.data) is False:
+            if self._read_pipe(key.fd, key.data) is False:
                 if key.data in ("status", "line"):
-                    self._stopped = "nobody waits for it any more" if key.data == "line" else ""
+                    self._stopped = "the caller has gone" if key.data == "line" else ""
                     return True
                 selector.unregister(key.fd)
         return False
 
-    def _take(self, handle: int, name: str) -> bool:
-        """Take what a pipe holds; False at its end."""
+    def _read_pipe(self, handle: int, name: str) -> bool:
+        """Reads what a pipe holds; returns False at its end."""
         try:
             data = os.read(handle, _CHUNK)
         except BlockingIOError:
@@ -253,8 +253,8 @@ class _Watch:
             self._status += data
         return bool(data)
 
-    def _excess(self, deadline: float) -> str:
-        """The limit that is passed, or nothing."""
+    def _exceeded_limit(self, deadline: float) -> str:
+        """Returns the limit that is exceeded, or an empty text."""
         if time.monotonic() > deadline:
             return f"it ran longer than {self._limits['wall_s']:g} s"
         alive = processes.below(os.getpid())
@@ -272,27 +272,27 @@ class _Watch:
         return f"its processes took more than {most:,} bytes of memory together"
 
     def _drain(self, handles: list[int]) -> None:
-        """What is still in the pipes of processes that are gone."""
+        """Reads what is left in the pipes after the processes have ended."""
         for handle, output in zip(handles, (self.out, self.err), strict=True):
             with suppress(BlockingIOError):
                 while data := os.read(handle, _CHUNK):
                     output.add(data)
 
-    def _ending(self) -> dict[str, Any]:
+    def _exit_status(self) -> dict[str, Any]:
         if self._stopped:
             return {"stopped": self._stopped}
         if self._group.ran_out_of_memory():
             return {"stopped": self._too_much_memory()}
         if not self._status:
             return {"stopped": "it ended the process that watched it"}
-        told: dict[str, Any] = json.loads(self._status)
-        if told.get("signal") == signal.SIGXCPU:
+        ended: dict[str, Any] = json.loads(self._status)
+        if ended.get("signal") == signal.SIGXCPU:
             return {"stopped": f"it took more than {self._limits['cpu_s']:g} s of processor time"}
-        return told
+        return ended
 
 
 def _init(job: Job, walls: Walls, group: Group, pipes: list[int]) -> NoReturn:
-    """The first process behind the walls: starts the code, reaps, tells how it ended."""
+    """Runs as first process behind the walls: starts the code, reaps, reports how it ended."""
     out, err, status = pipes
     try:
         die_with_parent()
@@ -302,31 +302,31 @@ def _init(job: Job, walls: Walls, group: Group, pipes: list[int]) -> NoReturn:
             close_in(job.folder / "root", job.work, visible)
         code = os.fork()
         if code == 0:
-            _become(job, walls, visible, (hook, group, out, err))
+            _exec_python(job, walls, visible, (hook, group, out, err))
         ended, how = os.waitpid(-1, 0)
         while ended != code:
             ended, how = os.waitpid(-1, 0)
         exit_code = os.waitstatus_to_exitcode(how)
-        told = {"signal": -exit_code} if exit_code < 0 else {"exit": exit_code}
-        os.write(status, json.dumps(told).encode())
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is told, and nothing runs
+        report = {"signal": -exit_code} if exit_code < 0 else {"exit": exit_code}
+        os.write(status, json.dumps(report).encode())
+    except BaseException as error:  # noqa: BLE001 - reported, and nothing runs
         os.write(status, json.dumps({"broken": f"{type(error).__name__}: {error}"}).encode())
     finally:
         os._exit(0)
 
 
 def _visible() -> list[str]:
-    """What of the system the code sees: the programs, and this Python with its packages."""
+    """Returns the system paths that the code sees: programs, and this Python with packages."""
     own = {os.path.realpath(each) for each in (sys.prefix, sys.base_prefix)} | {sys.prefix}
     inside = ("/usr", "/lib", "/bin")
     more = sorted(each for each in own if not each.startswith(tuple(f"{at}/" for at in inside)))
     return [*_SYSTEM, *(each for each in more if each not in ("/", *inside))]
 
 
-def _become(
+def _exec_python(
     job: Job, walls: Walls, visible: list[str], more: tuple[str, Group, int, int]
 ) -> NoReturn:
-    """Turn into the code's own Python, with nothing of ours left."""
+    """Replaces this process by the Python that runs the code; nothing of ours is left."""
     try:
         os.setsid()
         os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
@@ -364,7 +364,7 @@ def _limit(limits: Mapping[str, Any]) -> None:
     for kind, most in wanted.items():
         hard = resource.getrlimit(kind)[1]
         allowed = int(most) if hard == resource.RLIM_INFINITY else min(int(most), hard)
-        # The processor's soft limit ends with a signal that can be told from others.
+        # The processor's soft limit ends with a signal that can be distinguished from others.
         above = allowed + 1 if kind == resource.RLIMIT_CPU and hard != allowed else allowed
         resource.setrlimit(kind, (allowed, above))
 

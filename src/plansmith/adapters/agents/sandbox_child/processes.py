@@ -1,4 +1,4 @@
-"""Processes: limits that the kernel keeps for all of the code's together, their count and end."""
+"""Limits for all processes of the code together (cgroups); counts and kills them."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _WANTED: Final = ("memory", "pids", "cpu")
 
 @dataclass(slots=True)
 class Group:
-    """A group of our own: which limits it keeps, and handles by which a process joins it."""
+    """A cgroup: the limits it enforces, and handles with which a process joins it."""
 
     folders: list[Path] = field(default_factory=list[Path])
     keeps: list[str] = field(default_factory=list[str])
     handles: list[int] = field(default_factory=list[int])
 
     def join(self) -> None:
-        """Put this process, and all it will start, into the group."""
+        """Moves this process, and all it will start, into the cgroup."""
         for handle in self.handles:
             os.write(handle, b"0")
 
     def ran_out_of_memory(self) -> bool:
-        """Whether the kernel ended a process of the group for its memory."""
+        """Whether the kernel killed a process of the cgroup for its memory."""
         return any(_killed(folder) for folder in self.folders)
 
     def remove(self) -> None:
-        """Take the group away, once nothing is in it."""
+        """Removes the cgroup once it is empty."""
         for handle in self.handles:
             os.close(handle)
         for folder in self.folders:
@@ -46,7 +46,7 @@ class Group:
 
 
 def make(limits: Mapping[str, int]) -> Group:
-    """A group with these limits, as far as this process may make one; it may keep none."""
+    """Makes a cgroup with these limits as far as permitted; it may enforce none."""
     group = Group()
     for parents, version in places():
         for parent in parents:
@@ -56,14 +56,14 @@ def make(limits: Mapping[str, int]) -> Group:
 
 
 def _add(group: Group, parent: Path, version: int, limits: Mapping[str, int]) -> bool:
-    """Make the group's folder in one place; whether it keeps a limit there."""
-    _sweep(parent)
+    """Makes the cgroup's folder in one hierarchy; returns whether it enforces a limit there."""
+    _remove_leftovers(parent)
     folder = parent / f"{_NAME}{os.getpid()}"
     try:
         folder.mkdir()
         if not (folder / "cgroup.procs").exists():
             raise FileNotFoundError
-        kept = [name for name in _WANTED if _set(folder, name, version, limits)]
+        kept = [name for name in _WANTED if _set_limit(folder, name, version, limits)]
         handles = [os.open(folder / "cgroup.procs", os.O_WRONLY)] if kept else []
     except OSError:
         kept, handles = [], []
@@ -80,7 +80,7 @@ def _add(group: Group, parent: Path, version: int, limits: Mapping[str, int]) ->
 
 
 def _can_join(handles: list[int]) -> bool:
-    """Whether a process may be moved there: a right of its own, which only a try can tell."""
+    """Whether a process may be moved there; only an attempt can tell."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -94,7 +94,7 @@ def _can_join(handles: list[int]) -> bool:
 
 
 def places() -> Iterator[tuple[list[Path], int]]:
-    """Where this process is in each tree: folders to make a group in, and the tree's version."""
+    """Returns the cgroup folders of this process and the version of each hierarchy."""
     mounts = list(_mounts())
     for line in _lines("cgroup"):
         _, names, path = line.split(":", 2)
@@ -122,8 +122,8 @@ def _lines(name: str) -> list[str]:
     return []
 
 
-def _set(folder: Path, name: str, version: int, limits: Mapping[str, int]) -> bool:
-    """Set one limit; whether the kernel took it."""
+def _set_limit(folder: Path, name: str, version: int, limits: Mapping[str, int]) -> bool:
+    """Sets one limit; returns whether the kernel accepted it."""
     memory, pids = str(limits["memory_bytes"]), str(limits["processes"] + _SPARE)
     files = {
         ("memory", 1): {"memory.limit_in_bytes": memory},
@@ -139,7 +139,7 @@ def _set(folder: Path, name: str, version: int, limits: Mapping[str, int]) -> bo
                 limit.write(text)
     except OSError:
         return False
-    # What is swapped out counts too, where that can be said.
+    # Swap counts too, where the kernel supports it.
     for file, text in (("memory.memsw.limit_in_bytes", memory), ("memory.swap.max", "0")):
         with suppress(OSError):
             if name == "memory" and (folder / file).exists():
@@ -157,8 +157,8 @@ def _killed(folder: Path) -> bool:
     return False
 
 
-def _sweep(parent: Path) -> None:
-    """Take away what a launcher that was killed left behind."""
+def _remove_leftovers(parent: Path) -> None:
+    """Removes cgroups that a killed launcher left behind."""
     with suppress(OSError):
         for folder in parent.glob(f"{_NAME}*"):
             if not Path(f"/proc/{folder.name.removeprefix(_NAME)}").exists():
@@ -172,7 +172,7 @@ _PAUSE_S: Final = 0.005
 
 
 def below(pid: int) -> list[int]:
-    """Every process that descends from one."""
+    """Returns all descendants of a process."""
     found: list[int] = []
     open_ones = [pid]
     while open_ones:
@@ -183,15 +183,15 @@ def below(pid: int) -> list[int]:
 
 
 def memory_of(pids: Iterable[int], limit: int) -> int:
-    """The bytes that processes hold; shared ones count once where that can be told."""
+    """Returns the memory of processes in bytes; counts shared pages once if possible."""
     each = list(pids)
     resident = sum(_resident(pid) for pid in each)
     # Telling shares apart is slow: only when the simple sum says that it is too much.
-    return resident if resident <= limit else sum(_share(pid) for pid in each)
+    return resident if resident <= limit else sum(_memory_share(pid) for pid in each)
 
 
 def end_all(pid: int) -> bool:
-    """Kill and reap everything below a process; whether nothing is left."""
+    """Kills and reaps all descendants of a process; returns whether none is left."""
     for _ in range(_ROUNDS):
         left = below(pid)
         # By group first: that takes all of one at once, and none can start another meanwhile.
@@ -208,7 +208,7 @@ def end_all(pid: int) -> bool:
 
 
 def _reap() -> bool:
-    """Take leave of the children that ended; whether any are left."""
+    """Reaps ended children; returns whether any are left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -244,11 +244,11 @@ def _resident(pid: int) -> int:
         return 0
 
 
-def _share(pid: int) -> int:
-    """What a process holds, with its part of what it shares."""
+def _memory_share(pid: int) -> int:
+    """Returns the memory of a process, with its share of shared pages."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
         return _resident(pid)
-    told = next((line for line in lines if line.startswith("Pss:")), "")
-    return int(told.split()[1]) * 1024 if told else _resident(pid)
+    share = next((line for line in lines if line.startswith("Pss:")), "")
+    return int(share.split()[1]) * 1024 if share else _resident(pid)

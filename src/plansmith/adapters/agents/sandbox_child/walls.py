@@ -1,4 +1,4 @@
-"""Walls: what Linux puts around a process without root: namespaces, a small root, no rights."""
+"""Confines a process on Linux without root: namespaces, a small file system, no capabilities."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class NoWalls(Exception):
-    """The system does not let us put walls up; the text says which and why."""
+    """The system does not allow the walls; the text says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Walls:
-    """Whether the walls stand, whom the code runs as, and what is not kept from it."""
+    """Whether the walls are in place, the user the code runs as, and what is not confined."""
 
     stand: bool
     uid: int
@@ -44,7 +44,7 @@ class Walls:
 
 
 def box_user() -> tuple[int, int]:
-    """Whom code runs as: root hands over to nobody, where there is such a user."""
+    """Returns the user that code runs as: root switches to nobody if that user exists."""
     if os.geteuid() != 0:
         return os.geteuid(), os.getegid()
     known = all(_has_user(Path(f"/proc/self/{kind}_map")) for kind in ("uid", "gid"))
@@ -57,17 +57,17 @@ def _has_user(table: Path) -> bool:
 
 
 def adopt_orphans() -> None:
-    """Make every process below this one stay below it, even when its parent ends."""
+    """Makes orphaned descendants become children of this process."""
     _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "adopting orphans")
 
 
 def die_with_parent() -> None:
-    """Be killed when the parent ends."""
+    """Makes the kernel kill this process when its parent ends."""
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "ending with the parent")
 
 
 def enter(work: Path, *, disk_bytes: int, disk_files: int) -> Walls:
-    """New namespaces for this process and those it starts, and a private disk at `work`."""
+    """Enters new namespaces and mounts a private disk at `work`."""
     uid, gid = os.geteuid(), os.getegid()
     box_uid, box_gid = box_user()
     mapper = _start_mapper((box_uid, box_gid)) if box_uid != uid else None
@@ -83,24 +83,25 @@ def enter(work: Path, *, disk_bytes: int, disk_files: int) -> Walls:
     missing = _forbid_more_spaces()
     try:
         _mount("none", "/", "", _MS_REC | _MS_PRIVATE)
-        room = f"size={disk_bytes},nr_inodes={disk_files},mode=0700,uid={box_uid},gid={box_gid}"
-        _mount("tmpfs", str(work), "tmpfs", _MS_NOSUID | _MS_NODEV, room)
+        options = f"size={disk_bytes},nr_inodes={disk_files},mode=0700,uid={box_uid},gid={box_gid}"
+        _mount("tmpfs", str(work), "tmpfs", _MS_NOSUID | _MS_NODEV, options)
     except OSError as error:
         raise NoWalls(str(error)) from None
     return Walls(stand=True, uid=box_uid, gid=box_gid, missing=missing)
 
 
 def close_in(root: Path, work: Path, visible: Sequence[str]) -> None:
-    """Make a small read-only root with what is visible and `work` in it, and move there."""
+    """Makes a small read-only root with the visible paths and `work`, and moves into it."""
     if _libc.unshare(_NEW_NS) != 0:
         raise _failed("a mount namespace")
     _mount("tmpfs", str(root), "tmpfs", _MS_NOSUID, "size=1m,mode=0755")
     for name in visible:
-        _show(root, name)
+        _mount_read_only(root, name)
     for name in DEVICES:
         _bind(root, f"/dev/{name}")
-    _mount("tmpfs", str(_place(root, "/dev/shm")), "tmpfs", _MS_NOSUID | _MS_NODEV, "size=16m")  # noqa: S108
-    _mount(str(work), str(_place(root, BOX)), "", _MS_BIND)
+    shared = str(_make_mount_point(root, "/dev/shm"))  # noqa: S108
+    _mount("tmpfs", shared, "tmpfs", _MS_NOSUID | _MS_NODEV, "size=16m")
+    _mount(str(work), str(_make_mount_point(root, BOX)), "", _MS_BIND)
     if not (root / "tmp").exists():  # it does where Python itself lies below /tmp
         (root / "tmp").symlink_to(f"{BOX}/.tmp")
     os.chdir(root)
@@ -111,7 +112,7 @@ def close_in(root: Path, work: Path, visible: Sequence[str]) -> None:
 
 
 def give_up_rights(uid: int, gid: int) -> None:
-    """Become the user of the box, with no capability and no way to get one."""
+    """Switches to the sandbox user, without capabilities or a way to get them."""
     if os.geteuid() == 0:
         for capability in range(_LAST_CAPABILITY + 1):
             _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
@@ -123,7 +124,7 @@ def give_up_rights(uid: int, gid: int) -> None:
 
 
 def _start_mapper(box: tuple[int, int]) -> tuple[int, int]:
-    """A process that stays outside: only from there may a second user be mapped."""
+    """Starts a process outside the namespace: only from there users can be mapped."""
     read, write = os.pipe()
     parent = os.getpid()
     child = os.fork()
@@ -158,17 +159,17 @@ def _map_self(uid: int, gid: int) -> None:
 
 
 def _forbid_more_spaces() -> tuple[str, ...]:
-    """Inside a namespace of its own, code could mount a disk without a limit."""
+    """Forbids nested namespaces, in which code could mount a disk without a limit."""
     try:
         Path("/proc/sys/user/max_user_namespaces").write_text("0")
     except OSError as error:
-        told = error.strerror or "unknown"
-        return (f"further namespaces cannot be forbidden ({told}): memory can be hidden in them",)
+        reason = error.strerror or "unknown"
+        return (f"further namespaces cannot be forbidden ({reason}): memory can be hidden in them",)
     return ()
 
 
-def _show(root: Path, name: str) -> None:
-    """Make a file or folder of the system visible under the same name, read-only."""
+def _mount_read_only(root: Path, name: str) -> None:
+    """Mounts a file or folder of the system read-only under the same name."""
     source = Path(name)
     if source.is_symlink():
         place = root / name.lstrip("/")
@@ -176,16 +177,16 @@ def _show(root: Path, name: str) -> None:
         place.symlink_to(source.readlink())
     elif source.exists():
         _bind(root, name)
-        _lock(root / name.lstrip("/"))
+        _make_read_only(root / name.lstrip("/"))
 
 
 def _bind(root: Path, name: str) -> None:
-    place = _place(root, name)
+    place = _make_mount_point(root, name)
     _mount(name, str(place), "", _MS_BIND | _MS_REC)
 
 
-def _place(root: Path, name: str) -> Path:
-    """Something to mount upon, a folder or an empty file."""
+def _make_mount_point(root: Path, name: str) -> Path:
+    """Makes a mount point: a folder or an empty file."""
     place = root / name.lstrip("/")
     if name in (BOX, "/dev/shm") or Path(name).is_dir():  # noqa: S108
         place.mkdir(parents=True, exist_ok=True)
@@ -206,8 +207,8 @@ class _MountAttributes(ctypes.Structure):
     )
 
 
-def _lock(place: Path) -> None:
-    """Make a mount, and all that is mounted below it, read-only."""
+def _make_read_only(place: Path) -> None:
+    """Makes a mount and everything mounted below it read-only."""
     wanted = _MountAttributes(attr_set=_ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV)
     done = _libc.syscall(
         ctypes.c_long(_MOUNT_SETATTR),

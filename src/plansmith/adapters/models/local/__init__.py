@@ -1,1 +1,1 @@
-"""The embedded model: weights by content, a runtime in this process, drafting for small models."""
+"""The embedded model: model files, a runtime in this process, drafting for small models."""

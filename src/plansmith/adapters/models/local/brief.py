@@ -1,4 +1,4 @@
-"""What a small model is told before it drafts calls, made from the planner's brief."""
+"""Makes the prompt data for a small model that drafts calls, from the planner's brief."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TABLES: Final = re.compile("column|table|schema")
 
 @dataclass(frozen=True, slots=True)
 class DraftTask:
-    """A request with the tools on offer, what is known, and what was wrong with an earlier try."""
+    """A request with the offered tools, the context, and what was wrong with the last try."""
 
     request: str
     tools: tuple[Offered, ...]
@@ -40,26 +40,26 @@ class DraftTask:
 
     @classmethod
     def of(cls, brief: PlanBrief) -> DraftTask:
-        """The task of a planner's brief."""
+        """Makes the task from a planner's brief."""
         remark = "\n".join(_remarks(brief))
         tools = tuple(_offered(brief))
         return cls(brief.request, tools, brief.known, remark, brief.now, brief.feedback)
 
     @property
-    def told(self) -> str:
-        """All that the person said; what the model said before and the clock are no part of it."""
+    def request_text(self) -> str:
+        """Returns everything that the person said; not the model's answers or the time."""
         return f"{self.request}\n{self.changes}" if self.changes else self.request
 
     @property
     def context(self) -> str:
-        """What is known besides the request, each thing on a line of its own."""
+        """Returns what is known besides the request, one item per line."""
         return "\n".join(
             f"Known ({label(block.title)}): {_line(block.text)}" for block in self.known
         )
 
     @property
     def tables(self) -> str:
-        """What is known of tables and their columns."""
+        """Returns what is known about tables and their columns."""
         found = (block.text for block in self.known if _TABLES.search(block.title))
         return "\n".join(map(_line, found))
 
@@ -82,7 +82,7 @@ def _offered(brief: PlanBrief) -> Iterator[Offered]:
 
 
 def _remarks(brief: PlanBrief) -> Iterator[str]:
-    """What has to be different this time."""
+    """Returns what has to be different this time."""
     if brief.previous is not None:
         yield f"Your answer before: {_calls_of(brief.previous)}"
     if brief.feedback:
@@ -93,7 +93,7 @@ def _remarks(brief: PlanBrief) -> Iterator[str]:
 
 
 def _calls_of(plan: Plan) -> str:
-    """A plan in the language of calls, as far as it has words for it."""
+    """Writes a plan in the call language, as far as it can be expressed."""
     steps = [step for step in plan.steps if isinstance(step, ToolStep)]
     names = [step.id for step in steps]
 

@@ -15,7 +15,7 @@ from plansmith.text import HAN
 
 MOST_CALLS: Final = 6
 REPLY_START: Final = '{"reply":'
-# Words that tell of one thing after another: the second must not be forgotten.
+# Words that announce a second action, which must not be forgotten.
 _IN_TURN: Final = re.compile(
     r"\b(?:then|afterwards|after that)\b|\band (?:write|save|append|draw|plot|put)\b[^.]*\s"
     r"[\w./-]+\.[a-z]{2,4}\b|然后|接着|随后|之后再|，再|，并|并且|并把|并将",
@@ -145,24 +145,24 @@ EXAMPLE_VALUES: Final = frozenset(_example_values())
 def calls_messages(
     request: str, tools: Sequence[Offered], *, context: str = "", remark: str = ""
 ) -> list[Message]:
-    """The prompt: what is the same for every request first, so that it is read only once."""
+    """Returns the prompt; the part that all requests share comes first, to be cached."""
     lines = "\n".join(map(signature, tools)) or "(none)"
     asked = _asked(lines, request, context) + (f"\n{remark}" if remark else "")
     return [*PREFIX, Message("user", asked)]
 
 
 def reply_grammar() -> str:
-    """A grammar of drafts that call nothing."""
+    """Returns a grammar for drafts that call no tool."""
     book = GrammarBook()
     return book.text(f'{literal(REPLY_START)} {book.use("string")} "}}"')
 
 
 def calls_grammar(request: str, tools: Sequence[Offered]) -> str:
-    """A grammar of drafts that call these tools, with arguments their schemas allow."""
+    """Returns a grammar for drafts that call these tools with valid arguments."""
     # A small model translates what it should copy: it does not get the letters to do so.
     book = GrammarBook(without="" if HAN.search(request) else "\\u3400-\\u9fff")
     ws = book.use("ws")
-    # Where a call can give rows, nobody is asked for them: they are taken from an earlier call.
+    # Where a call can give rows, they are taken from it and not asked for.
     starts = [tool for tool in tools if not _needs_rows(tool)]
     found = any(map(_gives_rows, starts))
     first, second, later = (
@@ -176,8 +176,8 @@ def calls_grammar(request: str, tools: Sequence[Offered]) -> str:
 
 
 def _tool_call(book: GrammarBook, tool: Offered, earlier: str, *, found: bool) -> str:
-    hole = book.rule(_hole(earlier))
-    rows = book.rule(f'"\\"" {_result(earlier)} "\\""') if earlier and found else hole
+    placeholder = book.rule(_placeholder(earlier))
+    rows = book.rule(f'"\\"" {_result(earlier)} "\\""') if earlier and found else placeholder
     fields: dict[str, str] = {}
     for name, schema in tool.fields.items():
         if is_rows(schema):
@@ -185,14 +185,14 @@ def _tool_call(book: GrammarBook, tool: Offered, earlier: str, *, found: bool) -
             continue
         value = book.within(tool.inputs, schema)
         # A plain text can be a hole as it is.
-        fields[name] = value if value == "string" else book.rule(f"{value} | {hole}")
+        fields[name] = value if value == "string" else book.rule(f"{value} | {placeholder}")
     args = book.record(fields, tool.required) if fields else '"{" "}"'
     name = literal(json.dumps(tool.name, ensure_ascii=False))
     return f'"{{\\"tool\\":" ws {name} "," ws "\\"args\\":" ws {args} "}}"'
 
 
 def is_rows(schema: Any) -> bool:
-    """Whether an argument takes rows of any shape: they come out of a call, nobody writes them."""
+    """Whether an argument takes rows of any shape: they come from a call, no one writes them."""
     if not isinstance(schema, Mapping):
         return False
     known = cast("Mapping[str, Any]", schema)
@@ -213,8 +213,8 @@ def _gives_rows(tool: Offered) -> bool:
     return any(is_rows(each) for each in (tool.gives, *fields.values()))
 
 
-def _hole(earlier: str) -> str:
-    """What may stand for any value: a question, or the result of an earlier call."""
+def _placeholder(earlier: str) -> str:
+    """Returns what may replace any value: a question, or the result of an earlier call."""
     result = f" | {_result(earlier)}" if earlier else ""
     return f'"\\"" ("?"{result}) "\\""'
 

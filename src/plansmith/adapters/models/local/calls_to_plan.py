@@ -28,7 +28,7 @@ _APOLOGY: Final = re.compile(
 
 
 def plan_of_reply(text: str, request: str) -> dict[str, Json]:
-    """A plan that calls nothing and says something; a mere apology is marked as no plan at all."""
+    """Makes a plan that only replies; a mere apology is marked as no plan at all."""
     if _APOLOGY.fullmatch(text.strip()):
         return no_plan(text, request)
     return _saying(text, request)
@@ -39,16 +39,16 @@ def _saying(text: str, request: str) -> dict[str, Json]:
 
 
 def no_plan(text: str, request: str) -> dict[str, Json]:
-    """What stands where no plan can be made, marked so that nobody takes it for one."""
+    """Makes a placeholder where no plan is possible, marked so that it is not used as one."""
     return _saying(text, request) | {"degraded": text}
 
 
 def plan_of_calls(
     calls: Sequence[Mapping[str, Any]], tools: Mapping[str, Offered], request: str
 ) -> dict[str, Json]:
-    """A plan that makes the calls and answers from their results.
+    """Makes a plan of the calls that answers from their results.
 
-    What is asked for with `"?"` is left out of the inputs: the planner asks for what is missing.
+    Arguments with the value `"?"` are left out of the inputs: the planner asks for them.
     """
     ids = _ids([str(call["tool"]) for call in calls])
     filler = _Filler(ids, [tools[str(call["tool"])] for call in calls])
@@ -67,8 +67,8 @@ def plan_of_calls(
         }
         steps.append(_step(name, tool, inputs, each))
     asked = escape_text(" ".join(request.split()))
-    told = "\n".join([asked, *(f"{{{{{name}}}}}" for name in ids)])
-    return {"goal": request, "steps": [*steps, _reply("answer", told, "results")]}
+    instruction = "\n".join([asked, *(f"{{{{{name}}}}}" for name in ids)])
+    return {"goal": request, "steps": [*steps, _reply("answer", instruction, "results")]}
 
 
 def _reply(name: str, instruction: str, style: ReplyStyle) -> dict[str, Json]:
@@ -85,7 +85,7 @@ def _step(name: str, tool: Offered, inputs: dict[str, Json], each: _Each | None)
 
 
 def _ids(names: Sequence[str]) -> list[str]:
-    """Short ids out of the tools' names, each once."""
+    """Makes short, unique step ids from the names of tools."""
     taken = {*RESERVED, "answer"}
     ids: list[str] = []
     for name in names:
@@ -100,14 +100,14 @@ def _ids(names: Sequence[str]) -> list[str]:
 
 
 class _Each(NamedTuple):
-    """An argument of which an earlier result has many: the call is made for each."""
+    """An argument with many values in an earlier result: the call is made for each."""
 
     name: str
     over: dict[str, Json]
 
 
 class _Filler:
-    """Puts references where `$n` stands."""
+    """Replaces `$n` by references."""
 
     def __init__(self, ids: Sequence[str], tools: Sequence[Offered]) -> None:
         self._ids = ids
@@ -125,7 +125,7 @@ class _Filler:
         if found is None:
             return self._text(value)
         place, path = int(found[1]) - 1, [part for part in found[2].split(".") if part]
-        path = path or self._fitting(place, name, schema)
+        path = path or self._fitting_part(place, name, schema)
         if not path and self._is_quoted(place, schema):
             return f"{{{{{self._ids[place]}_text}}}}"
         if not path and _kind(schema) == "string":
@@ -134,12 +134,12 @@ class _Filler:
         return {FROM: self._ids[place], PATH: path} if path else {FROM: self._ids[place]}
 
     def quoted_in(self, args: Mapping[str, Json], tool: Offered) -> list[str]:
-        """The steps whose results have to be put into words for a text argument, each once."""
+        """Returns the steps whose results must be made text for a text argument, each once."""
         found: list[str] = []
         for name, value in args.items():
             schema = tool.fields.get(name)
             place = self._source(value, schema)
-            if place is None or self._fitting(place, name, schema) or _ONE_THING.search(name):
+            if place is None or self._fitting_part(place, name, schema) or _ONE_THING.search(name):
                 continue
             if self._is_quoted(place, schema) and self._ids[place] not in self._worded:
                 self._worded.add(self._ids[place])
@@ -147,30 +147,30 @@ class _Filler:
         return found
 
     def _is_quoted(self, place: int, schema: Any) -> bool:
-        """Whether a result is data where a text is wanted: it is quoted as text in between."""
+        """Whether a result is data but the argument wants text: a step in between makes text."""
         gives = self._tools[place].gives
         return _kind(schema) == "string" and gives is not None and _kind(gives) != "string"
 
     def each_of(self, args: Mapping[str, Json], tool: Offered) -> _Each | None:
-        """The text argument that gets a whole result in which a list has many of them."""
+        """Returns the text argument whose referenced result has a list of such texts."""
         for name, value in args.items():
             place = self._source(value, tool.fields.get(name))
             if place is None or tool.is_agent:
                 continue
             for part, schema in self._parts(place).items():
-                if _kind(_within(schema, "items", "properties", name)) == "string":
+                if _kind(_subschema(schema, "items", "properties", name)) == "string":
                     return _Each(name, {FROM: self._ids[place], PATH: [part]})
         return None
 
     def is_lost(self, value: Json, name: str, schema: Any) -> bool:
-        """Whether a whole result stands where only one thing can, and no part of it fits."""
+        """Whether a whole result stands where a single value is needed and no part of it fits."""
         place = self._source(value, schema)
         if place is None or self._tools[place].gives is None or not _ONE_THING.search(name):
             return False
-        return not self._fitting(place, name, schema)
+        return not self._fitting_part(place, name, schema)
 
     def _source(self, value: Json, schema: Any) -> int | None:
-        """The call whose whole result a text argument gets."""
+        """Returns the call whose whole result a text argument gets."""
         found = _WHOLE.fullmatch(value) if isinstance(value, str) else None
         return int(found[1]) - 1 if found and not found[2] and _kind(schema) == "string" else None
 
@@ -184,8 +184,8 @@ class _Filler:
         names = [f"{{{{{self._ids[int(part) - 1]}}}}}" for part in parts[1::2]]
         return "".join(a + b for a, b in zip(texts, [*names, ""], strict=True))
 
-    def _fitting(self, place: int, name: str, schema: Any) -> list[Json]:
-        """The part of a result that is meant: of the same name, or the only one of the kind."""
+    def _fitting_part(self, place: int, name: str, schema: Any) -> list[Json]:
+        """Returns the part of a result with the argument's name, or the only one of its type."""
         gives = self._tools[place].gives
         if gives is None or gives.get("type") != "object" or _kind(schema) == "object":
             return []
@@ -201,8 +201,8 @@ class _Filler:
         return [found] if found else []
 
 
-def _within(schema: Any, *keys: str) -> Any:
-    """A part of a schema, some levels down; nothing where there is none."""
+def _subschema(schema: Any, *keys: str) -> Any:
+    """Returns a part of a schema by its path; None if there is none."""
     for key in keys:
         schema = cast("Mapping[str, Any]", schema).get(key) if isinstance(schema, Mapping) else None
     return schema

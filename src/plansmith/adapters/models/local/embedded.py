@@ -1,4 +1,4 @@
-"""The embedded model by name: `local`, `local:NAME` or `local:FILE.gguf`."""
+"""Finds the embedded model by name: `local`, `local:NAME` or `local:FILE.gguf`."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _LARGE: Final = 6_000_000_000  # bytes from which unknown weights are trusted wi
 def embedded_model(
     name: str = "", *, context: int = CONTEXT, folder: Path | None = None
 ) -> ChatModel:
-    """The model of a name; nothing is loaded, hashed or looked for before its first call."""
-    shelf = ModelFolder(folder)
-    wished = name or shelf.chosen or DEFAULT
+    """Returns the model of a name; loads and checks nothing before its first call."""
+    models = ModelFolder(folder)
+    wished = name or models.chosen or DEFAULT
 
     def engine() -> Engine:
-        path, known = weights_path(wished, shelf)
-        room = min(context, known.context) if known else context
-        return shared_engine(path, room, shelf.states)
+        path, known = weights_path(wished, models)
+        tokens = min(context, known.context) if known else context
+        return shared_engine(path, tokens, models.states)
 
     model = LocalModel(engine, name=f"local:{wished}")
     return DraftingModel(model) if _style(wished) is DraftStyle.CALLS else model

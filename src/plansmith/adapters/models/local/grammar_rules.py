@@ -66,7 +66,7 @@ USES: Final = {
 
 
 def literal(text: str) -> str:
-    """A text that has to stand exactly so."""
+    """Returns an expression for exactly this text."""
     return '"' + "".join(_ESCAPED.get(each) or _plain(each) for each in text) + '"'
 
 
@@ -78,7 +78,7 @@ def _plain(character: str) -> str:
 
 
 def exactly(value: Json) -> str:
-    """A JSON value that has to stand exactly so."""
+    """Returns an expression for exactly this JSON value."""
     return literal(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
@@ -86,7 +86,7 @@ _LONGEST: Final = 15  # digits: beyond this a number is no longer exact everywhe
 
 
 def whole_range(low: int | None, high: int | None) -> str:
-    """An expression for exactly the whole numbers from `low` to `high`; None is no limit."""
+    """Returns an expression for the whole numbers from `low` to `high`; None is no limit."""
     least = -(10**_LONGEST) + 1 if low is None else low
     most = 10**_LONGEST - 1 if high is None else high
     if least > most:
@@ -103,7 +103,7 @@ def whole_range(low: int | None, high: int | None) -> str:
 
 
 def number_range(low: int | None, high: int | None) -> str:
-    """An expression for numbers from `low` to `high`, with fractions; whole limits only."""
+    """Returns an expression for numbers from `low` to `high`, with fractions."""
     parts: list[str] = []
     if low is None or low < 0:
         sizes = _sizes(max(0, -high) if high is not None else 0, None if low is None else -low)
@@ -115,7 +115,7 @@ def number_range(low: int | None, high: int | None) -> str:
 
 
 def _sizes(least: int, most: int | None) -> str:
-    """Numbers without a sign; a fraction leads on from a whole number, so not from the last."""
+    """Numbers without a sign; the largest whole number gets no fraction."""
     inner = whole_range(least, None if most is None else most - 1)
     parts = [f'({inner}) ("." [0-9]{{1,12}})?'] if inner else []
     if most is not None and most >= least:
@@ -124,7 +124,7 @@ def _sizes(least: int, most: int | None) -> str:
 
 
 def _between(low: int, high: int) -> str:
-    """The numbers between two positive ones, by their number of digits."""
+    """Returns expressions for the numbers between two positive ones, by number of digits."""
     parts: list[str] = []
     for length in range(len(str(low)), len(str(high)) + 1):
         first = str(max(low, 10 ** (length - 1)))
@@ -134,7 +134,7 @@ def _between(low: int, high: int) -> str:
 
 
 def _digits(low: str, high: str) -> str:
-    """The texts of digits between two of the same length."""
+    """Returns an expression for digit texts between two of the same length."""
     if low == high:
         return f'"{low}"'
     if low == "0" * len(low) and high == "9" * len(high):
@@ -147,7 +147,7 @@ def _digits(low: str, high: str) -> str:
 
 
 def _spread(low: str, high: str) -> str:
-    """Texts whose first digits differ: the lowest ones, those between, the highest ones."""
+    """Splits a range by first digit: the lowest, those between, the highest."""
     rest = len(low) - 1
     zeros, nines = "0" * rest, "9" * rest
     parts: list[str] = []
@@ -175,11 +175,11 @@ _ANY: Final = f"[^{_NEVER}]"
 
 
 class _TooRich(Exception):
-    """The pattern uses what no grammar here says."""
+    """The pattern cannot be expressed as a grammar here."""
 
 
 def pattern_expression(pattern: str) -> str | None:
-    """The expression of the texts that match from end to end; None when it cannot be said."""
+    """Returns an expression for the texts that match a pattern; None if impossible."""
     try:
         reader = _Reader(_anchored(pattern))
         expression = reader.choice()
@@ -189,7 +189,7 @@ def pattern_expression(pattern: str) -> str | None:
 
 
 def _anchored(pattern: str) -> str:
-    """The pattern between its anchors; without them anything may stand around it."""
+    """Returns the pattern without its anchors; without them any text may surround it."""
     start, end = pattern.startswith("^"), pattern.endswith("$") and not pattern.endswith("\\$")
     body = pattern[1 if start else 0 : len(pattern) - 1 if end else len(pattern)]
     if (start or end) and _top_level_bar(body):
@@ -198,7 +198,7 @@ def _anchored(pattern: str) -> str:
 
 
 def _top_level_bar(body: str) -> bool:
-    """Whether an anchor belongs to one alternative only: `^a|b$`."""
+    """Whether an anchor belongs to only one alternative, as in `^a|b$`."""
     depth, place = 0, 0
     while place < len(body):
         sign = body[place]
@@ -276,7 +276,7 @@ class _Reader:
         return _safe(sign)
 
     def _class(self) -> str:
-        """Members of a set; what a text cannot hold unescaped is never one of them."""
+        """Reads a character set; leaves out characters that JSON must escape."""
         start = self._at
         found = _SET_END.match(self._text, start)
         if found is None:
@@ -340,7 +340,7 @@ def _member(sign: str) -> str:
 
 
 def _safe(sign: str) -> str:
-    """A character as it stands inside a JSON text."""
+    """Returns a character as it is written inside a JSON text."""
     if sign < " ":
         raise _TooRich
     return literal(f"\\{sign}" if sign in '"\\' else sign)

@@ -1,4 +1,4 @@
-"""Turns values that the request does not give into questions."""
+"""Replaces values that the request does not contain by questions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHANGES: Final = re.compile(
 
 
 def asks_for_change(text: str) -> bool:
-    """Whether the words may ask for a change; what they do not mention, nobody asked for."""
+    """Whether the words may ask for a change."""
     return bool(_CHANGES.search(text))
 
 
@@ -34,7 +34,7 @@ _LOOSE: Final = re.compile(r"(?<![A-Za-z0-9.])\d+(?:\.\d+)?(?![A-Za-z0-9.])")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _WORD: Final = re.compile(r"[^\W\d_]+|\d+")
 _CODE: Final = re.compile(r"[A-Za-z]{2,4}(?:[-_/][A-Za-z]{2,4})?")
-# Words from which a date follows that stands nowhere; "my last order" is no such word.
+# Words that imply a date; "my last order" does not.
 _RELATIVE: Final = re.compile(
     r"\b(?:today|tonight|tomorrow|yesterday|now|ago|since|\w+day|weekend|noon|midnight)\b"
     r"|\b(?:next|this|last|past|coming)\s+(?:\w+\s+)?(?:day|night|week|month|year|quarter|hour"
@@ -63,8 +63,8 @@ _NEW_NAMES: Final = ("as", "alias")
 _PLACE: Final = re.compile(r"path|file|folder|dir$|directory", re.IGNORECASE)
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENTS: Final = ("date", "time", "date-time")
-_FREE_FROM: Final = 4  # words from which a text may be worded anew
-# What such a word may come to in the unit that a tool counts in.
+_FREE_FROM: Final = 4  # with this many words a text may be rephrased
+# The number that such a word may mean in the unit of a tool.
 _MEANT: Final = {
     "a": 1,
     "an": 1,
@@ -104,12 +104,12 @@ def grounded(
     request: str,
     context: str = "",
 ) -> list[dict[str, Any]]:
-    """The calls with every value that was not told asked for, or left out.
+    """Returns the calls without invented values: each is asked for or left out.
 
-    A required value becomes `"?"`; an optional one goes. A reference to a call that does not
-    come before is no value either. A number that was told and not used fills a lone hole.
+    A required value becomes `"?"`; an optional one is dropped. A reference to a call that does
+    not come before counts as invented. An unused number of the request fills a single gap.
     """
-    told, asked = _Source(f"{request}\n{context}"), _Source(request)
+    known, asked = _Source(f"{request}\n{context}"), _Source(request)
     kept: list[dict[str, Any]] = []
     for place, call in enumerate(calls):
         tool = tools[str(call["tool"])]
@@ -117,25 +117,25 @@ def grounded(
         for name, value in cast("Mapping[str, Json]", call["args"]).items():
             schema = _schema(tool, name)
             # Samples in a context are no reason to compare with them.
-            source = asked if schema.get("format") == "sql" else told
+            source = asked if schema.get("format") == "sql" else known
             found = source.value(value, schema, place)
-            if not _takes_moment(name, schema) and not told.tells_moments(found):
+            if not _takes_moment(name, schema) and not known.tells_moments(found):
                 found = None
             if _PLACE.search(name) and isinstance(found, str):
-                found = asked.path(found, told)
+                found = asked.path(found, known)
             if name in tool.required:
                 args[name] = _default(tool, name) if found in (None, ASK) else found
             elif found not in (None, ASK):
                 args[name] = found
         kept.append({"tool": tool.name, "args": args})
-    _fill_lone_hole(calls, kept, tools, request)
+    _fill_single_gap(calls, kept, tools, request)
     return _without_unasked(_without_repeats(kept), tools, request)
 
 
 def _without_unasked(
     calls: list[dict[str, Any]], tools: Mapping[str, Offered], request: str
 ) -> list[dict[str, Any]]:
-    """Changes at the end that nobody spoke of, and for which something would have to be asked."""
+    """Drops changes at the end that the request does not mention and lacks values for."""
     while len(calls) > 1 and not asks_for_change(request):
         last = calls[-1]
         if tools[last["tool"]].only_reads or ASK not in last["args"].values():
@@ -144,14 +144,14 @@ def _without_unasked(
     return calls
 
 
-def untold_values(query: str, request: str) -> list[str]:
-    """The values in a query that a request does not tell, and that cannot simply be left out."""
+def values_not_in(query: str, request: str) -> list[str]:
+    """Returns the values in a query that the request does not contain."""
     source = _Source(request)
     return source.untold(source.cleaned(query))
 
 
 def _default(tool: Offered, name: str) -> Json:
-    """What goes without saying: the schema's default, and for whoever only looks, this folder."""
+    """Returns an implied value: the schema's default, or for reading tools this folder."""
     schema = _schema(tool, name)
     if "default" in schema:
         return cast("Json", schema["default"])
@@ -159,7 +159,7 @@ def _default(tool: Offered, name: str) -> Json:
 
 
 def _takes_moment(name: str, schema: Mapping[str, Any]) -> bool:
-    """Whether an argument is a date or a time, by its format or its name."""
+    """Whether an argument is a date or time, by its format or its name."""
     return schema.get("format") in (*_MOMENTS, "sql") or bool(_WHEN.search(name))
 
 
@@ -168,13 +168,13 @@ def _schema(tool: Offered, name: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
-def _fill_lone_hole(
+def _fill_single_gap(
     drafted: Sequence[Mapping[str, Any]],
     calls: Sequence[dict[str, Any]],
     tools: Mapping[str, Offered],
     request: str,
 ) -> None:
-    """The one number nobody took goes where the model left out a number, if only one place is."""
+    """Puts the one unused number of the request into the one missing number argument."""
     values = [each for call in calls for each in leaves(call["args"])]
     texts = " ".join(map(str, values))
     left = [
@@ -182,25 +182,25 @@ def _fill_lone_hole(
         for each in _LOOSE.findall(request)
         if float(each) not in values and each not in texts
     ]
-    holes = [
+    gaps = [
         (call["args"], name)
         for draft, call in zip(drafted, calls, strict=True)
         for name, value in draft["args"].items()
         if isinstance(value, str)
         and _schema(tools[call["tool"]], name).get("type") in ("integer", "number")
     ]
-    if len(left) == 1 and len(holes) == 1:
-        args, name = holes[0]
+    if len(left) == 1 and len(gaps) == 1:
+        args, name = gaps[0]
         args[name] = int(left[0]) if left[0].is_integer() else left[0]
 
 
 def _without_repeats(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A small model goes on and on: the same call twice in a row is one call."""
+    """Drops a call that repeats the one before it, as small models tend to do."""
     return [call for place, call in enumerate(calls) if place == 0 or call != calls[place - 1]]
 
 
 class _Source:
-    """What was told: the request and what belongs to it."""
+    """The request and its context, in which values are looked up."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -210,7 +210,7 @@ class _Source:
         self._is_han = bool(HAN.search(text))
 
     def value(self, value: Json, schema: Mapping[str, Any], place: int) -> Json:
-        """The value if it was told, None if not."""
+        """Returns the value if the request contains it, else None."""
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, (int, float)):
@@ -220,12 +220,12 @@ class _Source:
         if isinstance(value, list):
             inner = cast("Mapping[str, Any]", schema.get("items") or {})
             items = [self.value(each, inner, place) for each in value]
-            told = [each for each in items if each is not None and each != ASK]
-            return cast("Json", told) or None
+            found = [each for each in items if each is not None and each != ASK]
+            return cast("Json", found) or None
         return value if self._has_parts(value, schema, place) else None
 
     def _has_parts(self, value: dict[str, Json], schema: Mapping[str, Any], place: int) -> bool:
-        """Whether all parts of an object were told; choices and new names are the model's."""
+        """Whether the request contains all parts of an object; choices and new names are free."""
         parts = cast("Mapping[str, Any]", schema.get("properties") or {})
         for name, each in value.items():
             known = cast("Mapping[str, Any]", parts.get(name) or {})
@@ -235,18 +235,18 @@ class _Source:
         return True
 
     def path(self, value: str, more: _Source) -> str | None:
-        """A path as it stands in the request; one with an ending may also be known otherwise."""
+        """Returns a path as the request writes it; one with an extension may come from context."""
         plain = _plain(value)
         free = value in (ASK, ".") or _INSIDE.search(value) or "*" in value or not plain
         return value if free or self.holds(plain) or ("." in value and more.holds(plain)) else None
 
     def tells_moments(self, value: Json) -> bool:
-        """Whether every date in a value was told as it is."""
+        """Whether the request contains every date of a value."""
         moments = (each for each in leaves(value) if isinstance(each, str) and _MOMENT.match(each))
         return all(self.holds(_plain(each)) for each in moments)
 
     def holds(self, plain: str) -> bool:
-        """Whether a text without its marks stands in what was told."""
+        """Whether a normalized text occurs in the request or context."""
         return plain in self._plain
 
     def _words_of(self, value: str, schema: Mapping[str, Any], place: int) -> Json:
@@ -283,23 +283,23 @@ class _Source:
         return bool(words) and known == len(words)
 
     def _has_choice(self, value: str) -> bool:
-        """A choice is named by its word, or in another script, where nobody can compare."""
+        """Whether the request contains a choice, or is in another script and cannot be compared."""
         return self._is_foreign(value) or any(map(self._knows, _words(value)))
 
     def _has_moment(self, value: str) -> bool:
-        """A date rests on its day, or on words such as "tomorrow" and "next Monday"."""
+        """Whether a date follows from the request: as a day, or as words such as "tomorrow"."""
         day = value[8:10]
         known = self._numbers & set(range(1, 32))
         return bool(_RELATIVE.search(self._text)) or (day.isdecimal() and float(day) in known)
 
     def cleaned(self, query: str) -> str:
-        """A query without conditions that nobody gave, as far as they stand by themselves."""
+        """Returns a query without conditions whose values the request does not contain."""
         for value in self.untold(query):
             query = without_condition(query, value)
         return query
 
     def untold(self, query: str) -> list[str]:
-        """The values in a query that nobody told; its words are free."""
+        """Returns the values in a query that the request does not contain."""
         query = _SOURCE.sub("", query)
         texts = [text for text in _LITERAL.findall(query) if text.strip("% ")]
         numbers = {each for each in _LOOSE.findall(_LITERAL.sub("", query)) if float(each) > 1}
@@ -314,7 +314,7 @@ class _Source:
         return all(map(self._knows, _words(text)))
 
     def _has_figures(self, expression: str) -> bool:
-        """Whether the numbers of a sum were told, a percentage also as a share of one."""
+        """Whether the request contains the numbers of a formula; 20 % may be 0.2."""
         shares = self._numbers | {each / 100 for each in self._numbers} | {0.0, 1.0, 100.0}
         return all(float(each.replace(",", "")) in shares for each in _NUMBER.findall(expression))
 
@@ -329,7 +329,7 @@ class _Source:
 
 
 def _plain(text: str) -> str:
-    """A text without what is written now so, now so: case, spaces, marks."""
+    """Normalizes a text for comparison: case, spaces, punctuation."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return "".join(sign for sign in folded if sign.isalnum())
 

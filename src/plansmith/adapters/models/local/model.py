@@ -24,10 +24,10 @@ _TOP: Final = 20
 
 
 class LocalModel:
-    """A model in this process; `schema` binds every token of the answer by a grammar.
+    """A model in this process; a `schema` constrains the answer by a grammar.
 
-    The longest known start of a prompt is not read again. A call that is left, also while it
-    waits in line or while its prompt is read, stops at the next chance.
+    The longest known start of a prompt is not read again. A call that the caller leaves stops as
+    soon as possible, even in the queue or while its prompt is read.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class LocalModel:
         return self._name
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """The answer piece by piece; an empty piece means that the prompt is being read."""
+        """Yields the answer in pieces; empty ones while the prompt is read."""
         # Tools are not offered here: their calls are drafted as plans, see `calls`.
         grammar = grammar_of(prompt.schema) if prompt.schema is not None else ""
         async with aclosing(self.constrained(prompt, grammar=grammar)) as pieces:
@@ -51,7 +51,7 @@ class LocalModel:
                 yield delta
 
     async def constrained(self, prompt: Prompt, *, grammar: str = "") -> AsyncGenerator[Delta]:
-        """The answer to a prompt, every token of it allowed by a GBNF grammar."""
+        """Yields the answer to a prompt, constrained by a GBNF grammar."""
         limit = prompt.max_tokens or self._max_tokens
         body = _body(prompt.messages, limit) | ({"grammar": grammar} if grammar else {})
         timings: dict[str, Any] = {}
@@ -73,12 +73,12 @@ class LocalModel:
     async def odds(
         self, messages: Sequence[Message], start: str, words: tuple[str, str]
     ) -> tuple[float, Usage]:
-        """How much likelier an answer that begins so goes on with one word than with another.
+        """Returns the log odds that an answer continues with one word rather than another.
 
-        As a logarithm. The prompt is kept: the answer itself need not read it again.
+        The prompt stays in the cache: the answer itself need not read it again.
         """
-        said = [*messages, Message("assistant", start)]
-        body = _body(said, 1) | {"logprobs": True, "top_logprobs": _TOP}
+        asked = [*messages, Message("assistant", start)]
+        body = _body(asked, 1) | {"logprobs": True, "top_logprobs": _TOP}
         seen: list[tuple[str, float]] = []
         timings: dict[str, Any] = {}
         async with aclosing(_pieces(self._submit(body))) as pieces:
@@ -93,7 +93,7 @@ class LocalModel:
         return one - other, _usage(timings)
 
     async def prime(self, messages: Sequence[Message]) -> None:
-        """Have the start of prompts to come read, once for all processes."""
+        """Reads the start of later prompts into the cache, once for all processes."""
         engine = await asyncio.to_thread(self._engine)
         await asyncio.wrap_future(engine.prime(_body(messages, 1)))
 
@@ -107,7 +107,7 @@ Hearing = Callable[[dict[str, Any]], bool]
 async def _pieces(
     submit: Callable[[Hearing], Future[None]],
 ) -> AsyncGenerator[dict[str, Any]]:
-    """What the engine's thread hears, in this loop; leaving early stops the engine."""
+    """Yields what the engine's thread sends; leaving early stops the engine."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
     stop = threading.Event()
@@ -116,7 +116,7 @@ async def _pieces(
         try:
             loop.call_soon_threadsafe(queue.put_nowait, piece)
         except RuntimeError:
-            return True  # the loop is closed: nobody listens any more
+            return True  # the loop is closed
         return stop.is_set()
 
     # Finding the weights may mean hashing them: not in the event loop.
@@ -134,7 +134,7 @@ async def _pieces(
 
 
 def _first_choices(piece: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """The likeliest first tokens and how likely they are."""
+    """Returns the likeliest first tokens with their probabilities."""
     for choice in cast("list[dict[str, Any]]", piece.get("choices") or []):
         logprobs = cast("dict[str, Any]", choice.get("logprobs") or {})
         for token in cast("list[dict[str, Any]]", logprobs.get("content") or [])[:1]:
@@ -180,7 +180,7 @@ _GRAMMAR = 'root ::= "yes" | "no"\n'
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a trial found; `flaw` is empty when the model answered."""
+    """The result of a trial; `flaw` is empty if the model answered."""
 
     answer: str = ""
     load_s: float = 0.0
@@ -189,7 +189,7 @@ class Trial:
 
 
 async def try_model(path: Path) -> Trial:
-    """Load the weights by themselves and have them answer one question under a grammar."""
+    """Loads the weights in an engine of their own and asks one question under a grammar."""
     engine = Engine(path, context=512, threads=fitting_threads(usable_cores()))
     model = LocalModel(lambda: engine, name=path.name)
     asked = [Message("user", _ASKED)]
@@ -197,9 +197,9 @@ async def try_model(path: Path) -> Trial:
     try:
         await read_answer(model.constrained(Prompt(asked), grammar=_GRAMMAR))
         loaded = time.monotonic()
-        heard = await read_answer(model.constrained(Prompt(asked), grammar=_GRAMMAR))
+        answer = await read_answer(model.constrained(Prompt(asked), grammar=_GRAMMAR))
     except PlansmithError as error:
         return Trial(flaw=str(error))
     finally:
         engine.close()
-    return Trial(heard.text, round(loaded - start, 2), round(time.monotonic() - loaded, 2))
+    return Trial(answer.text, round(loaded - start, 2), round(time.monotonic() - loaded, 2))

@@ -29,7 +29,7 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """One tool a draft may call, as the planner's prompt tells of it."""
+    """A tool that a draft may call."""
 
     name: str
     about: str
@@ -40,18 +40,18 @@ class Offered:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The schemas of the arguments by name."""
+        """Returns the schemas of the arguments by name."""
         found: Any = self.inputs.get("properties")
         return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
     @property
     def required(self) -> list[str]:
-        """The arguments that have to be given."""
+        """Returns the names of required arguments."""
         return [str(each) for each in self.inputs.get("required") or ()]
 
 
 def slim(tool: Offered) -> Offered:
-    """A tool without the optional arguments that hardly any request speaks of.
+    """Returns a tool without its rarely used optional arguments.
 
     What is left out keeps its default; a person can still set it in the plan.
     """
@@ -66,7 +66,7 @@ def slim(tool: Offered) -> Offered:
 
 
 def easiest(tools: Sequence[Offered]) -> tuple[Offered, ...]:
-    """The tools, slim; of two ways to ask one source, the one in SQL.
+    """Returns the tools, slim; of two tools for one source, the one with SQL.
 
     Small models write a query well, and conditions inside lists inside objects badly.
     """
@@ -88,14 +88,14 @@ def _format(schema: Any) -> str:
 
 
 def _is_nested(schema: Any) -> bool:
-    """Whether an argument is an object of its own, or a list of such."""
+    """Whether an argument is an object, or a list of objects."""
     known = cast("Mapping[str, Any]", schema if isinstance(schema, Mapping) else {})
     inner = known.get("items") if known.get("type") == "array" else known
     return isinstance(inner, Mapping) and "properties" in inner
 
 
 def _is_detail(schema: Any, *, many: bool) -> bool:
-    """A choice among very many; beside many other arguments, a switch that has its default."""
+    """Whether an argument is a long list of choices, or one of many flags with a default."""
     if not isinstance(schema, Mapping):
         return False
     known = cast("Mapping[str, Any]", schema)
@@ -105,7 +105,7 @@ def _is_detail(schema: Any, *, many: bool) -> bool:
 
 
 def signature(tool: Offered) -> str:
-    """The tool on one line: its name, its arguments with `?` behind optional ones, its deed."""
+    """Returns the tool on one line: name, arguments (`?` marks optional ones), description."""
     required = tool.required
     parts = [
         f"{name}{'' if name in required else '?'}: {_kind(each)}{_note(each)}"
@@ -134,7 +134,7 @@ def _kind(schema: Any) -> str:
 
 
 def _part(name: str, schema: Any) -> str:
-    """A part of an object by its name; with its choices where it has some."""
+    """Returns a field of an object: its name, with its choices if it has some."""
     choices = isinstance(schema, Mapping) and "enum" in schema
     return f"{name}: {_kind(schema)}" if choices else name
 
@@ -166,7 +166,7 @@ _CONDITION: Final = r"[\w.\"]+\s*(?:=|<=|>=|<>|!=|<|>|\bLIKE\b)\s*"
 
 
 def without_condition(query: str, value: str) -> str:
-    """The query without the one plain condition that compares with a value; else as it is."""
+    """Returns the query without its one condition on a value, if that is simple."""
     if re.search(r"\bOR\b", query, re.IGNORECASE):
         return query
     wrong = rf"{_CONDITION}{re.escape(value)}(?![\w.])"
@@ -182,7 +182,7 @@ def without_condition(query: str, value: str) -> str:
 
 
 def unknown_names(query: str, tables: str) -> list[str]:
-    """The names in a query that no known table has, where tables are known at all."""
+    """Returns the names in a query that no known table has."""
     if not tables:
         return []
     there = set(re.findall(r"\w+", tables.casefold()))

@@ -1,4 +1,4 @@
-"""Words results: quotes them as they are, and checks what a small model adds."""
+"""Writes results as text without a model, and checks what a small model adds."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _NAMES: Final = ("path", "name", "title", "id", "label", "url", "line", "text", 
 
 
 def facts(text: str, cite: str = "") -> str:
-    """A result as it came out of a tool: rows as a table, lists as bullets, text as it is.
+    """Writes a result as text: rows as a table, lists as bullets, text as it is.
 
-    `cite` is put behind each statement.
+    `cite` is appended to each statement.
     """
     try:
         value: Any = json.loads(text)
@@ -39,7 +39,7 @@ def facts(text: str, cite: str = "") -> str:
 
 
 def _block(value: Json, cite: str) -> Iterator[str]:
-    """A whole result: what is many first, then what is said about it."""
+    """Writes a whole result: lists first, then the other fields."""
     if isinstance(value, list):
         yield from _many(value, cite, columns=())
         return
@@ -65,7 +65,7 @@ def _block(value: Json, cite: str) -> Iterator[str]:
 
 
 def _column_names(value: Mapping[str, Json]) -> tuple[str, ...]:
-    """The columns of rows in their order, where a result tells both."""
+    """Returns the columns of rows in order, if a result has both."""
     columns = value.get("columns")
     if not isinstance(columns, list) or not isinstance(value.get("rows"), list):
         return ()
@@ -101,13 +101,13 @@ def _cell(value: Json) -> str:
 
 
 def _bullet(value: Json, depth: int, cite: str = "") -> Iterator[str]:
-    """A thing on one line, and what it holds below; only the thing itself is cited."""
+    """Writes an item on one line and its contents below; only the item is cited."""
     indent = "  " * depth
     if isinstance(value, dict):
         short = {key: _inline(each) or each for key, each in value.items()}
         plain = [key for key in _ordered(short) if not _holds(short[key])]
         if plain:
-            yield f"{indent}- {_told(short, plain)}{cite}"
+            yield f"{indent}- {_fields_text(short, plain)}{cite}"
         for key in (key for key in short if _holds(short[key])):
             held = value[key]
             below = depth + bool(plain)
@@ -124,17 +124,17 @@ def _bullet(value: Json, depth: int, cite: str = "") -> Iterator[str]:
 
 
 def _inline(value: Json) -> str:
-    """A short list on the line of what it belongs to; texts are read better below each other."""
+    """Writes a short list on the line of its item, unless it holds texts."""
     if not isinstance(value, list) or not value:
         return ""
     if any(isinstance(each, list) or (isinstance(each, dict) and "text" in each) for each in value):
         return ""
-    told = "; ".join(line[2:] for each in value for line in _bullet(each, 0))
-    return told if len(told) <= _LONGEST_INLINE else ""
+    text = "; ".join(line[2:] for each in value for line in _bullet(each, 0))
+    return text if len(text) <= _LONGEST_INLINE else ""
 
 
-def _told(value: Mapping[str, Json], keys: Sequence[str]) -> str:
-    """`todo.md (count: 1)`, where the first says what it is; else all by name."""
+def _fields_text(value: Mapping[str, Json], keys: Sequence[str]) -> str:
+    """Writes `todo.md (count: 1)` if the first field is a name; else all fields by name."""
     first, *others = keys
     rest = ", ".join(f"{key}: {_plain(value[key])}" for key in others)
     if first not in _NAMES or not isinstance(value[first], str | int):
@@ -184,7 +184,7 @@ _ROOM: Final = 2400  # letters of results that a sentence is made from
 
 
 def language_of(locale: str) -> Literal["en", "zh"]:
-    """The language of our own sentences that is nearest to a person's."""
+    """Returns the language of our sentences that is nearest to a locale."""
     return "zh" if locale.startswith("zh") else "en"
 
 
@@ -197,7 +197,7 @@ class Task(NamedTuple):
 
     @classmethod
     def of(cls, brief: ReplyBrief) -> Task:
-        """The words of an instruction, and the text of each result that it refers to."""
+        """Makes the task of an instruction and the results that it refers to."""
         parts = pieces(brief.instruction)
         words = " ".join("".join(each for each in parts if isinstance(each, str)).split())
         texts: dict[str, str] = {}
@@ -208,16 +208,16 @@ class Task(NamedTuple):
 
 
 def phrase_messages(task: Task) -> list[Message]:
-    """The prompt for the one sentence a model may add."""
+    """Returns the prompt for the one sentence that a model may add."""
     results = "\n".join(facts(text) for text in task.results.values())
     asked = f"Request: {task.request}\nResults:\n{results[:_ROOM]}"
     return [Message("system", _PHRASE[task.language]), Message("user", asked)]
 
 
 def lead(task: Task) -> str | None:
-    """The sentence that needs no model: how many there are, and what they are called.
+    """Returns a sentence with number and names of the found items, without a model.
 
-    Nothing to say where a table speaks for itself; None where one thing is to be told in words.
+    Empty where a table needs no sentence; None where a single thing needs a model to describe it.
     """
     found = [each for each in map(_list, task.results.values()) if each is not None]
     if not found or len(found[-1].items) == 1:
@@ -238,7 +238,7 @@ def lead(task: Task) -> str | None:
 
 
 class _Items(NamedTuple):
-    """The list in a result: what it is called, and how many rows are told beside it."""
+    """The list in a result: its name, and the number of rows that the result states."""
 
     kind: str
     items: list[Any]
@@ -246,7 +246,7 @@ class _Items(NamedTuple):
 
 
 def _list(text: str) -> _Items | None:
-    """The one list of a result that is an answer; a table's rows rather than its columns."""
+    """Returns the one list of a result that answers it: a table's rows, not its columns."""
     try:
         value: Any = json.loads(text)
     except ValueError:
@@ -272,56 +272,58 @@ def _name(value: Any) -> str | None:
 
 
 def worded(task: Task, sentence: str) -> str:
-    """The answer: a sentence if it keeps to the facts, then the facts, each with its step.
+    """Returns the answer: a sentence if it agrees with the facts, then the facts.
 
-    A quotation is the facts alone, for a file or a message.
+    Without a request it is the facts alone, for a file or a message.
     """
     if not task.request:
         return "\n\n".join(filter(None, map(facts, task.results.values())))
-    told = "\n".join([task.request, *task.results.values()])
-    idle = not sentence.strip() or _even(sentence).strip(".。 ") in _even(task.request)
+    source = "\n".join([task.request, *task.results.values()])
+    idle = not sentence.strip() or _normalized(sentence).strip(".。 ") in _normalized(task.request)
     cited = "".join(f" [step:{step}]" for step in task.results)
     ours = sentence == lead(task)
-    wrong = idle or (not ours and (unfounded(sentence, told) or _denies(sentence, task)))
+    wrong = idle or (not ours and (unfounded(sentence, source) or _denies(sentence, task)))
     parts = [] if wrong else [f"{sentence.strip()}{cited}"]
     parts += [facts(text, f" [step:{step}]") for step, text in task.results.items()]
     return "\n\n".join(filter(None, parts))
 
 
 def _denies(sentence: str, task: Task) -> bool:
-    """Whether a sentence says that there is nothing, where something was found."""
+    """Whether a sentence says that nothing was found although something was."""
     found = any(_FOUND.search(text) for text in task.results.values())
     return found and bool(_NOTHING.search(sentence)) and not _NOTHING.search(task.request)
 
 
-def unfounded(text: str, told: str) -> list[str]:
-    """The numbers, quoted names and file names of a text that do not stand in what was told."""
-    said = _CITED.sub("", _MARKER.sub("", text))
-    known = {number for each in _NUMBER.findall(_even(told)) for number in _ways(each)}
-    numbers = [each for each in _NUMBER.findall(_even(said)) if not _ways(each) & known]
-    plain = _even(told)
-    names = [*_QUOTED.findall(said), *_FILE.findall(said)]
-    return [*numbers, *(name for name in names if _even(name).strip() not in plain)]
+def unfounded(text: str, source: str) -> list[str]:
+    """Returns the numbers, quoted names and file names of a text that are not in `source`."""
+    claims = _CITED.sub("", _MARKER.sub("", text))
+    known = {number for each in _NUMBER.findall(_normalized(source)) for number in _spellings(each)}
+    numbers = [
+        each for each in _NUMBER.findall(_normalized(claims)) if not _spellings(each) & known
+    ]
+    plain = _normalized(source)
+    names = [*_QUOTED.findall(claims), *_FILE.findall(claims)]
+    return [*numbers, *(name for name in names if _normalized(name).strip() not in plain)]
 
 
-def told_in(prompt: Prompt) -> str:
-    """What an answer may take its numbers and names from."""
+def source_text(prompt: Prompt) -> str:
+    """Returns the texts from which an answer may take its numbers and names."""
     brief = prompt.brief
     if not isinstance(brief, ReplyBrief):
         return prompt.text
     return "\n".join([brief.instruction, *map(value_text, brief.results.values())])
 
 
-def check_wording(text: str, told: str) -> None:
-    """Refuse a text that says what nobody found out; the plain results stand in for it."""
-    wrong = unfounded(text, told)
+def check_wording(text: str, source: str) -> None:
+    """Refuses a text with facts that are not in `source`."""
+    wrong = unfounded(text, source)
     if wrong:
         shown = ", ".join(dict.fromkeys(wrong[:3]))
-        raise ModelFailed(f"its text named what is in no result: {shown}")
+        raise ModelFailed(f"its text has facts that are in no result: {shown}")
 
 
-def _ways(number: str) -> set[str]:
-    """The ways to write a number: with and without thousands' marks and idle zeros."""
+def _spellings(number: str) -> set[str]:
+    """Returns the ways to write a number: with and without separators and trailing zeros."""
     plain = number.replace(",", "")
     ways = {number, plain, number.replace(",", ".")}
     for each in tuple(ways):
@@ -332,5 +334,5 @@ def _ways(number: str) -> set[str]:
     return ways
 
 
-def _even(text: str) -> str:
+def _normalized(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -1,4 +1,4 @@
-"""Built-in tools that compute exactly and convert units; an expression is read, never run."""
+"""Built-in tools that compute exactly and convert units; expressions are parsed, never run."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from plansmith.adapters.tools.toolset import (
     ToolSet,
     fields,
     items,
+    string,
     whole,
-    words,
 )
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -46,7 +46,7 @@ COMPUTE: Final = ToolSpec(
     "ln log exp sin gcd and more, with named values from other steps.",
     input_schema=fields(
         {
-            "expression": words(
+            "expression": string(
                 "Such as (price * 3 + 4.50) * 1.25.",
                 format="arithmetic",
                 minLength=1,
@@ -76,8 +76,8 @@ CONVERT: Final = ToolSpec(
     input_schema=fields(
         {
             "value": _AMOUNT,
-            "from": words("The unit it is in, such as mile, kg, GiB, °F or m/s.", minLength=1),
-            "to": words("The unit wanted.", minLength=1),
+            "from": string("The unit it is in, such as mile, kg, GiB, °F or m/s.", minLength=1),
+            "to": string("The unit wanted.", minLength=1),
             "digits": _SHOWN,
         },
         *("value", "from", "to"),
@@ -93,7 +93,7 @@ CONVERT: Final = ToolSpec(
 
 
 class CalculatorTools(ToolSet):
-    """Both tools; they need nothing and keep nothing."""
+    """Both tools; they have no state."""
 
     def __init__(self) -> None:
         super().__init__([BuiltIn(COMPUTE, _compute), BuiltIn(CONVERT, _convert)])
@@ -142,7 +142,7 @@ def _value(given: object) -> Value:
 
 
 def _amount(given: object) -> Num:
-    """A number of JSON as it is written: 0.1 is a tenth."""
+    """Returns a JSON number exactly as it is written: 0.1 is one tenth."""
     text = repr(given) if isinstance(given, int | float) else str(given).strip()
     try:
         return numbers.literal(text)

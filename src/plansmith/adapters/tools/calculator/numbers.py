@@ -1,4 +1,4 @@
-"""Exact numbers for the calculator: bounded fractions, sure digits, functions and constants."""
+"""Exact numbers for the calculator: fractions within bounds, functions and constants."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _EXACT: Final = Context(prec=_SURE + 15, Emax=999_999, Emin=-999_999)
 
 
 class Num(NamedTuple):
-    """A number; `sure` is how many of its digits count, None when all of them do."""
+    """A number; `sure` is how many of its digits are certain, None for all."""
 
     value: Fraction
     sure: int | None = None
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is the number itself and not one near it."""
+        """Whether the number is exact."""
         return self.sure is None
 
 
 def literal(text: str) -> Num:
-    """The number a text says, exactly."""
+    """Parses a number exactly."""
     plain = text.replace("_", "")
     exponent = plain.lower().partition("e")[2]
     if len(plain) > _LONGEST_LITERAL or (exponent and abs(int(exponent)) > _LARGEST_EXPONENT):
@@ -42,7 +42,7 @@ def literal(text: str) -> Num:
 
 
 def kept(value: Fraction, *terms: Num) -> Num:
-    """A result of some numbers, as sure as the least sure of them, refused when it is too large."""
+    """Makes a result as precise as its least precise operand; refuses too large ones."""
     bits = max(value.numerator.bit_length(), value.denominator.bit_length())
     if bits > MOST_BITS:
         raise too_large()
@@ -50,28 +50,28 @@ def kept(value: Fraction, *terms: Num) -> Num:
 
 
 def too_large() -> ToolFailed:
-    """The error for numbers out of bounds."""
+    """Returns the error for numbers out of bounds."""
     return ToolFailed(
         f"the result has more than {MOST_DIGITS:,} digits", hint="use smaller numbers"
     )
 
 
 def divide(left: Num, right: Num) -> Num:
-    """A quotient."""
+    """Returns the quotient."""
     if not right.value:
         raise ToolFailed("something is divided by zero", hint="check the divisor")
     return kept(left.value / right.value, left, right)
 
 
 def modulo(left: Num, right: Num) -> Num:
-    """A remainder with the sign of the divisor."""
+    """Returns the remainder, with the sign of the divisor."""
     if not right.value:
         raise ToolFailed("something is divided by zero", hint="check the divisor")
     return kept(left.value % right.value, left, right)
 
 
 def power(base: Num, exponent: Num) -> Num:
-    """A power: exact for whole exponents and for roots that come out even."""
+    """Returns a power; exact for whole exponents and exact roots."""
     number, times = base.value, exponent.value
     if not number and times < 0:
         raise ToolFailed("zero to a negative power is a division by zero")
@@ -91,7 +91,7 @@ def power(base: Num, exponent: Num) -> Num:
 
 
 def root(number: Num, degree: int) -> Num:
-    """A square root and the like; an odd one of a negative number is negative."""
+    """Returns a root; odd roots of negative numbers are negative."""
     if number.value < 0 and degree % 2:
         positive = root(Num(-number.value, number.sure), degree)
         return Num(-positive.value, positive.sure)
@@ -99,7 +99,7 @@ def root(number: Num, degree: int) -> Num:
 
 
 def _root(number: Fraction, degree: int) -> Fraction | None:
-    """The exact root of a fraction, or None."""
+    """Returns the exact root of a fraction, or None."""
     if degree > 64:
         return None
     parts = [_whole_root(each, degree) for each in (number.numerator, number.denominator)]
@@ -119,13 +119,13 @@ def _whole_root(number: int, degree: int) -> int | None:
 
 
 def decimal(number: Num) -> Decimal:
-    """A number to the precision that inexact functions are computed with."""
+    """Returns a number with the precision that inexact functions use."""
     upper, lower = Decimal(number.value.numerator), Decimal(number.value.denominator)
     return _EXACT.divide(upper, lower)
 
 
 def near(function: Callable[[Decimal], Decimal], number: Num) -> Num:
-    """The result of a function that has no exact one, to 50 digits."""
+    """Returns the result of an inexact function, to 50 digits."""
     try:
         found = function(decimal(number))
     except (InvalidOperation, Overflow):
@@ -138,12 +138,12 @@ def near(function: Callable[[Decimal], Decimal], number: Num) -> Num:
 
 
 def exponential(number: Num) -> Num:
-    """The power of e."""
+    """Returns e to the power of a number."""
     return near(_EXACT.exp, number)
 
 
 def logarithm(number: Num, base: Num | None = None) -> Num:
-    """A logarithm; the natural one without a base."""
+    """Returns a logarithm; the natural one without a base."""
     if number.value <= 0 or (base is not None and (base.value <= 0 or base.value == 1)):
         raise ToolFailed("a logarithm needs positive numbers and a base other than 1")
     if base is None:
@@ -162,7 +162,7 @@ def _exact_logarithm(number: Num, base: Num) -> Num | None:
 
 
 def by_float(function: Callable[[float], float], number: Num) -> Num:
-    """The result of a function of the machine's own numbers, to 15 digits."""
+    """Returns the result of a floating point function, to 15 digits."""
     try:
         found = function(float(number.value))
     except (OverflowError, ValueError):
@@ -181,14 +181,14 @@ E: Final = Num(
 
 
 def rounded(number: Fraction, places: int) -> Fraction:
-    """To some decimal places, halves away from zero as people round."""
+    """Rounds to some decimal places, halves away from zero."""
     scale = Fraction(10) ** places
     up = math.floor(abs(number) * scale + Fraction(1, 2))
     return (up if number >= 0 else -up) / scale
 
 
 def written(number: Num, digits: int) -> tuple[str, bool]:
-    """A number as decimal text, and whether that is all of it."""
+    """Returns a number as decimal text, and whether the text is exact."""
     value = number.value
     if value.denominator == 1 and number.is_exact:
         return str(value.numerator), True
@@ -208,7 +208,7 @@ _WIDE: Final = Context(prec=MOST_BITS, Emax=999_999, Emin=-999_999)
 
 
 def _places(denominator: int) -> int | None:
-    """How many decimal places a fraction has, None when they never end."""
+    """Returns how many decimal places a fraction has; None if they never end."""
     twos = (denominator & -denominator).bit_length() - 1
     rest, fives = denominator >> twos, 0
     while rest % 5 == 0:
@@ -222,14 +222,14 @@ _MOST_PLACES: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One function; lists among its arguments count as their numbers."""
+    """A function; a list among its arguments counts as its numbers."""
 
     work: Callable[[list[Num]], Num]
     least: int = 1
     most: int | None = 1
 
     def apply(self, name: str, arguments: Sequence[Num | list[Num]]) -> Num:
-        """The function's value, or what is wrong with its arguments."""
+        """Returns the function's value; raises what is wrong with its arguments."""
         flat: list[Num] = []
         for each in arguments:
             flat += each if isinstance(each, list) else [each]
@@ -241,7 +241,7 @@ class Function:
 
 
 def factorial(number: Num) -> Num:
-    """The product of all whole numbers up to one."""
+    """Returns the product of all whole numbers up to one."""
     value = _whole(number, "a factorial")
     if not 0 <= value <= _LARGEST_FACTORIAL:
         raise ToolFailed(f"a factorial is of a number from 0 to {_LARGEST_FACTORIAL:,}")

@@ -1,4 +1,4 @@
-"""The calculator's own small language, read and computed in one go; nothing is ever evaluated."""
+"""Parses and computes the calculator's expressions; no Python code is ever evaluated."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class _Operand(NamedTuple):
 
 
 def compute(text: str, values: Mapping[str, Value]) -> Num:
-    """The number an expression is, exactly where that is possible."""
+    """Returns the value of an expression, exact where possible."""
     return _Reader(text, values).result()
 
 
 class _Reader:
-    """From the loosest operator to the tightest, one method each."""
+    """A recursive parser: one method per level, from the weakest operator to the strongest."""
 
     def __init__(self, text: str, values: Mapping[str, Value]) -> None:
         self._text = text.translate(_SIGNS)
@@ -75,7 +75,7 @@ class _Reader:
         return self._tokens[self._at]
 
     def _take(self, *texts: str) -> str:
-        """The next operator if it is one of these, moved past; else nothing."""
+        """Consumes the next token if it is one of these operators; else returns an empty text."""
         token = self._token
         text = _OPERATORS.get(token.text, token.text)
         if token.kind == "number" or token.text in self._values or text not in texts:
@@ -239,7 +239,7 @@ def _tokens(text: str) -> list[_Token]:
 
 def _single(value: Value) -> Num:
     if isinstance(value, list):
-        raise ToolFailed("a list stands where a number is needed", hint="sum(…) or mean(…) of it")
+        raise ToolFailed("a list is given where a number is needed", hint="sum(…) or mean(…) of it")
     return value
 
 

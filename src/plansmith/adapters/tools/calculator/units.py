@@ -1,4 +1,4 @@
-"""Units of measure with exact factors, and products and powers of them such as km/h or m^2."""
+"""Units of measure with exact factors, and combinations such as km/h or m^2."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ _LONGEST: Final = 100
 
 
 class Unit(NamedTuple):
-    """What one of it is in metres, kilograms, seconds, bytes and kelvins."""
+    """A unit as a factor of metres, kilograms, seconds, bytes and kelvins."""
 
     factor: Fraction
     dimension: Dimension
@@ -131,12 +131,12 @@ class Unit(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What it measures, in a word."""
+        """What the unit measures, in one word."""
         return _NAMES.get(self.dimension, "a quantity without a name")
 
 
 def unit(text: str) -> Unit:
-    """A unit by its name or as a product of some, such as `km`, `kg*m/s^2` or `square feet`."""
+    """Parses a unit such as `km`, `kg*m/s^2` or `square feet`."""
     if len(text) > _LONGEST:
         raise ToolFailed("the unit is too long", hint="such as km, kg or m/s")
     plain = text.strip().translate(_SIGNS)
@@ -208,7 +208,7 @@ def _times(several: list[Unit]) -> Unit:
 
 @cache
 def _known() -> dict[str, Unit]:
-    """All names that are known, with their prefixes and plurals."""
+    """Returns all known unit names, with prefixes and plurals."""
     found: dict[str, Unit] = {}
     for line in _TABLE.strip().splitlines():
         left, _, right = line.partition(" = ")
@@ -236,7 +236,7 @@ def _spelt(name: str, one: Unit, *, prefixed: bool) -> Iterator[tuple[str, Unit]
 
 
 def _scales(name: str, *, is_data: bool) -> Iterator[tuple[str, Fraction]]:
-    """The prefixes that go with a name: signs with short ones, words with long ones."""
+    """Returns the prefixes for a name: symbols get short ones, words get long ones."""
     signs = _DATA_PREFIXES if is_data else _PREFIXES
     powers = (signs if len(name) <= 3 else {}) | (_PREFIX_WORDS if len(name) >= 3 else {})
     yield from ((prefix, Fraction(10) ** power) for prefix, power in powers.items())

@@ -27,8 +27,8 @@ from plansmith.adapters.tools.toolset import (
     ToolSet,
     fields,
     noted,
+    string,
     whole,
-    words,
 )
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -37,8 +37,8 @@ from plansmith.ports import Clock
 
 _WHOLE: Final = {"type": "integer"}
 _TIME: Final = "ISO 8601, such as 2026-03-29, 2026-03-29T14:30 or 2026-03-29T14:30:00+02:00."
-_ZONE: Final = words("IANA name such as Europe/Oslo, UTC, or +02:00.", minLength=1, maxLength=80)
-_LOCAL: Final = words(
+_ZONE: Final = string("IANA name such as Europe/Oslo, UTC, or +02:00.", minLength=1, maxLength=80)
+_LOCAL: Final = string(
     "Zone of times that have none of their own, as an IANA name such as Europe/Oslo.",
     minLength=1,
     maxLength=80,
@@ -46,15 +46,15 @@ _LOCAL: Final = words(
 _MOST: Final = {"years": 10_000, "months": 120_000, "weeks": 600_000, "days": 4_000_000}
 _MOMENT: Final = fields(
     {
-        "iso": words("The time with its offset; only the date if only that was given."),
+        "iso": string("The time with its offset; only the date if only that was given."),
         "date": TEXT,
-        "time": words("Hours, minutes and seconds on the clocks of the zone."),
+        "time": string("Hours, minutes and seconds on the clocks of the zone."),
         "zone": TEXT,
-        "offset": words("Distance from UTC, such as +02:00."),
+        "offset": string("Distance from UTC, such as +02:00."),
         "utc": TEXT,
         "epoch": {"type": "number", "description": "Seconds since 1970-01-01 in UTC."},
         "weekday": TEXT,
-        "week": words("ISO week, such as 2026-W13."),
+        "week": string("ISO week, such as 2026-W13."),
         "day_of_year": _WHOLE,
         "quarter": _WHOLE,
         "leap_year": {"type": "boolean"},
@@ -101,13 +101,13 @@ NOW: Final = _spec(
 DESCRIBE: Final = _spec(
     "time.describe",
     "What a date or time is: weekday, ISO week, quarter, day of the year, offset, summer time.",
-    {"time": words(_TIME), "zone": _LOCAL},
+    {"time": string(_TIME), "zone": _LOCAL},
     "time",
 )
 CONVERT: Final = _spec(
     "time.convert",
     "Convert a date and time from one time zone to another.",
-    {"time": words(_TIME), "zone": _LOCAL, "to": _ZONE},
+    {"time": string(_TIME), "zone": _LOCAL, "to": _ZONE},
     *("time", "to"),
 )
 ADD: Final = _spec(
@@ -115,7 +115,7 @@ ADD: Final = _spec(
     "Add years, months, weeks, days, weekdays, hours, minutes and seconds to a date or time; "
     "negative numbers go back. Calendar units keep the wall clock over clock changes.",
     {
-        "time": words(_TIME),
+        "time": string(_TIME),
         "zone": _LOCAL,
         **{
             unit: whole(f"How many {unit}.", -_MOST.get(unit, 10**12), _MOST.get(unit, 10**12))
@@ -129,13 +129,13 @@ DIFFERENCE: Final = _spec(
     "time.difference",
     "How long it is from one date or time to another: in all seconds and days, and in years, "
     "months, days, hours, minutes and seconds; also the weekdays between.",
-    {"from": words(_TIME), "to": words(_TIME), "zone": _LOCAL},
+    {"from": string(_TIME), "to": string(_TIME), "zone": _LOCAL},
     *("from", "to"),
 )
 
 
 class CalendarTools(ToolSet):
-    """The five tools; `zone` is that of times which have none of their own."""
+    """The five tools; `zone` is used for times without a zone."""
 
     def __init__(self, *, zone: str = "UTC", clock: Clock | None = None) -> None:
         try:
@@ -156,14 +156,14 @@ class CalendarTools(ToolSet):
 
     def _now(self, given: Arguments, job: Job) -> Json:
         del job
-        return _told(in_zone(self._clock.now(), given.get("zone", self._zone)))
+        return _result(in_zone(self._clock.now(), given.get("zone", self._zone)))
 
     def _read(self, given: Arguments, name: str = "time") -> Moment:
         return moment(given[name], given.get("zone", self._zone))
 
     def _describe(self, given: Arguments, job: Job) -> Json:
         del job
-        return _told(self._read(given))
+        return _result(self._read(given))
 
     def _convert(self, given: Arguments, job: Job) -> Json:
         del job
@@ -172,14 +172,14 @@ class CalendarTools(ToolSet):
         notes = source.notes
         if source.is_day:
             notes = (*notes, f"only a date was given: midnight in {source.zone} is taken")
-        return _told(Moment(found.at, found.zone, notes=notes))
+        return _result(Moment(found.at, found.zone, notes=notes))
 
     def _add(self, given: Arguments, job: Job) -> Json:
         del job
         amounts = {unit: int(given[unit]) for unit in (*CALENDAR, *CLOCK) if unit in given}
         if not amounts:
             raise ToolFailed("nothing is added", hint="give days, hours or another unit")
-        return _told(plus(self._read(given), amounts))
+        return _result(plus(self._read(given), amounts))
 
     def _difference(self, given: Arguments, job: Job) -> Json:
         del job
@@ -199,13 +199,13 @@ class CalendarTools(ToolSet):
         return noted(found, [*start.notes, *end.notes])
 
 
-def _told(found: Moment) -> Json:
+def _result(found: Moment) -> Json:
     at = found.at
     offset = at.isoformat()[-6:] if at.utcoffset() else "+00:00"
     utc = at.astimezone(UTC)
     year, week, _ = at.isocalendar()
     whole_seconds = "auto" if at.microsecond else "seconds"
-    told: dict[str, Json] = {
+    result: dict[str, Json] = {
         "iso": str(at.date()) if found.is_day else at.isoformat(timespec=whole_seconds),
         "date": str(at.date()),
         "time": at.strftime("%H:%M:%S"),
@@ -220,7 +220,7 @@ def _told(found: Moment) -> Json:
         "leap_year": date(at.year, 12, 31).timetuple().tm_yday == 366,
         "summer_time": bool(at.dst()),
     }
-    return noted(told, found.notes)
+    return noted(result, found.notes)
 
 
 def _number(value: float) -> int | float:
@@ -228,7 +228,7 @@ def _number(value: float) -> int | float:
 
 
 def _worded(parts: dict[str, int]) -> str:
-    said = [
+    texts = [
         f"{count} {unit if count != 1 else unit[:-1]}" for unit, count in parts.items() if count
     ]
-    return ", ".join(said) or "0 seconds"
+    return ", ".join(texts) or "0 seconds"

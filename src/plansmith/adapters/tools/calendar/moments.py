@@ -1,4 +1,4 @@
-"""Moments in zones: ISO texts read, clock changes said plainly, calendars added to and compared."""
+"""Reads, adds and compares times in zones; notes skipped and repeated clock times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DAY: Final = re.compile(r"\d{4}-?\d{2}-?\d{2}|\d{4}-?W\d{2}(?:-?\d)?|\d{4}-?\d{
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A point in time in a zone; `is_day` when only a date was said."""
+    """A point in time in a zone; `is_day` if only a date was given."""
 
     at: datetime
     zone: str
@@ -31,7 +31,7 @@ class Moment:
 
 
 def zone_of(name: str) -> tzinfo:
-    """A zone by its IANA name, or a fixed distance from UTC such as +02:00."""
+    """Returns a zone by its IANA name, or a fixed offset from UTC such as +02:00."""
     if name.upper() in ("UTC", "Z", "GMT"):
         return UTC
     fixed = _OFFSET.fullmatch(name)
@@ -58,7 +58,7 @@ def _no_zone(name: str) -> ToolFailed:
 
 
 def moment(text: str, zone: str) -> Moment:
-    """What an ISO text says; without an offset or a zone of its own it is local in `zone`."""
+    """Parses an ISO text; without an offset it is local time in `zone`."""
     text = text.strip()
     inner = _BRACKET.fullmatch(text)
     if inner is not None:
@@ -88,7 +88,7 @@ _MIDNIGHT: Final = datetime.min.time()
 
 
 def _day(text: str) -> date | None:
-    """The date, where a text is one and no more; 2026-088 counts days of the year."""
+    """Parses a text that is only a date; 2026-088 counts days of the year."""
     if not _DAY.fullmatch(text):
         return None
     digits = text.replace("-", "")
@@ -101,7 +101,7 @@ def _day(text: str) -> date | None:
 
 
 def placed(naive: datetime, zone: str, *, is_day: bool = False) -> Moment:
-    """A wall-clock time in a zone; one that is skipped or comes twice is decided and told."""
+    """Puts a clock time into a zone; resolves and notes skipped and repeated times."""
     where = zone_of(zone)
     try:
         first, second = (naive.replace(tzinfo=where, fold=fold) for fold in (0, 1))
@@ -131,7 +131,7 @@ def _gap(naive: datetime, zone: str, real: datetime, step: timedelta) -> str:
 
 
 def in_zone(at: datetime, zone: str) -> Moment:
-    """The same moment on the clocks of a zone."""
+    """Returns the same moment in another zone."""
     try:
         return Moment(at.astimezone(zone_of(zone)), zone)
     except OverflowError:
@@ -139,12 +139,12 @@ def in_zone(at: datetime, zone: str) -> Moment:
 
 
 def out_of_range() -> ToolFailed:
-    """The error for times before the year 1 and after the year 9999."""
+    """Returns the error for times before the year 1 and after the year 9999."""
     return ToolFailed("that is outside the years 1 to 9999", hint="use smaller numbers")
 
 
 def plus(start: Moment, amounts: Mapping[str, int]) -> Moment:
-    """A moment later: years to days on the calendar, hours to seconds on the clock."""
+    """Adds years to days on the calendar, and hours to seconds on the clock."""
     try:
         naive, notes = _plus_calendar(start.at.replace(tzinfo=None, fold=0), amounts)
         clock = timedelta(**{unit: amounts.get(unit, 0) for unit in CLOCK})
@@ -179,7 +179,7 @@ def _plus_calendar(start: datetime, amounts: Mapping[str, int]) -> tuple[datetim
 
 
 def _plus_weekdays(start: datetime, count: int) -> datetime:
-    """So many days from Monday to Friday later; a start at the weekend counts from there."""
+    """Adds days from Monday to Friday; a start at the weekend counts from there."""
     step = 1 if count > 0 else -1
     weeks, rest = divmod(abs(count), 5)
     moved = start
@@ -196,7 +196,7 @@ def _plus_weekdays(start: datetime, count: int) -> datetime:
 
 
 def weekdays_between(start: date, end: date) -> int:
-    """Days from Monday to Friday, the first day counted and the last one not; may be negative."""
+    """Counts days from Monday to Friday, without the last day; may be negative."""
     if end < start:
         return -weekdays_between(end, start)
     weeks, rest = divmod((end - start).days, 7)
@@ -204,7 +204,7 @@ def weekdays_between(start: date, end: date) -> int:
 
 
 def elapsed(start: Moment, end: Moment) -> timedelta:
-    """The time that passes; from date to date in whole days, whatever the clocks do."""
+    """Returns the time that passes; from date to date in whole days."""
     if start.is_day and end.is_day and start.zone == end.zone:
         return end.at.date() - start.at.date()
     # In UTC: two times in one zone would be compared by their wall clocks.
@@ -212,7 +212,7 @@ def elapsed(start: Moment, end: Moment) -> timedelta:
 
 
 def parts_between(start: Moment, end: Moment) -> dict[str, int]:
-    """Years, months, days, hours, minutes and seconds from one moment to a later one."""
+    """Returns years, months, days, hours, minutes and seconds between two moments."""
     # On one wall clock, so that a day is a day also when the clocks change in it.
     first = start.at.replace(tzinfo=None, fold=0)
     last = end.at.astimezone(start.at.tzinfo).replace(tzinfo=None, fold=0)

@@ -16,23 +16,23 @@ from plansmith.adapters.tools.toolset import (
     BuiltIn,
     Job,
     ToolSet,
-    clip,
     fields,
     flag,
     items,
     known,
     noted,
-    words,
+    string,
 )
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.text import clip
 
 _KINDS: Final = ("bar", "line", "scatter", "pie", "donut")
 _MOST_BARS: Final = 300
 _MOST_SLICES: Final = 12
 _MOST_BYTES: Final = 20_000_000
-_COLUMN: Final = words("A column of the rows.", minLength=1)
+_COLUMN: Final = string("A column of the rows.", minLength=1)
 
 SPEC: Final = ToolSpec(
     name="charts.draw",
@@ -50,8 +50,8 @@ SPEC: Final = ToolSpec(
                 "anyOf": [_COLUMN, {**items(_COLUMN, most=len(COLOURS)), "minItems": 1}],
                 "description": "Column of values, or several; all numbers if left out.",
             },
-            "title": words("What is shown; the columns if left out.", minLength=1, maxLength=200),
-            "path": words("File to write, ending in .svg or .png.", minLength=1),
+            "title": string("What is shown; the columns if left out.", minLength=1, maxLength=200),
+            "path": string("File to write, ending in .svg or .png.", minLength=1),
             "overwrite": flag("Replace a file that is there."),
         },
         *("rows", "path"),
@@ -60,7 +60,7 @@ SPEC: Final = ToolSpec(
         {
             "path": TEXT,
             "bytes": {"type": "integer"},
-            "description": words("The chart in words."),
+            "description": string("The chart in words."),
             "created": {"type": "boolean"},
             "changed": {"type": "boolean"},
             "notes": NOTES,
@@ -75,7 +75,7 @@ SPEC: Final = ToolSpec(
 
 
 class ChartTools(ToolSet):
-    """The tool, which writes into one folder."""
+    """The tool that writes charts into one folder."""
 
     def __init__(self, root: Path) -> None:
         self._folder = Folder(root)
@@ -86,7 +86,7 @@ class ChartTools(ToolSet):
         path: str = given["path"]
         ending = path.lower().rpartition(".")[2]
         if ending not in ("svg", "png"):
-            raise ToolFailed(f"{path} does not say its kind", hint="end it with .svg or .png")
+            raise ToolFailed(f"{path} has no known extension", hint="end it with .svg or .png")
         notes: list[str] = []
         chart = _chart(given, notes)
         svg = draw(chart)
@@ -134,7 +134,7 @@ def _chart(given: Arguments, notes: list[str]) -> Chart:
 
 
 def _complete(given: Arguments, notes: list[str]) -> Arguments:
-    """What was left out, by what the rows are; a column that is not there, if only one can be."""
+    """Fills in missing arguments from the rows; corrects a column if only one is possible."""
     rows: Sequence[Mapping[str, Any]] = given["rows"]
     names = list(dict.fromkeys(key for row in rows for key in row))
     numbers = [name for name in names if _is_numeric([row.get(name) for row in rows])]
@@ -187,7 +187,7 @@ def _numeric(values: Sequence[Any]) -> tuple[float, ...] | None:
 def _slices(
     labels: tuple[str, ...], series: list[Series], notes: list[str]
 ) -> tuple[tuple[str, ...], list[Series]]:
-    """Shares of one column, the small ones together where there are too many to be told apart."""
+    """Returns the shares of one column; joins small ones if there are too many."""
     if len(series) > 1:
         raise ToolFailed("a pie shows one column", hint="give one column for y, or draw bars")
     pairs = [(name, value or 0.0) for name, value in zip(labels, series[0].values, strict=True)]

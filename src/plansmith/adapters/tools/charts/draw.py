@@ -1,4 +1,4 @@
-"""The kinds of charts: bars, lines, points and shares, each from the same series."""
+"""Draws charts as SVG: bars, lines, points and shares."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from plansmith.adapters.tools.toolset import clip
 from plansmith.errors import ToolFailed
+from plansmith.text import clip
 
 # Told apart also by people who do not see all colours, in this order.
 COLOURS: Final = (
@@ -24,30 +24,30 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 
 
 def element(name: str, *children: str, **attributes: str | float) -> str:
-    """One element; `_` in the name of an attribute is `-` in SVG."""
-    said = "".join(
+    """Returns an SVG element; `_` in attribute names becomes `-`."""
+    written = "".join(
         f' {key.replace("_", "-")}="{escape(_shown(value))}"' for key, value in attributes.items()
     )
-    return f"<{name}{said}>{''.join(children)}</{name}>" if children else f"<{name}{said}/>"
+    return f"<{name}{written}>{''.join(children)}</{name}>" if children else f"<{name}{written}/>"
 
 
 def plain(text: str) -> str:
-    """A text as part of a drawing, whatever is in it."""
+    """Escapes a text for SVG."""
     return escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
 def label(text: str, x: float, y: float, **attributes: str | float) -> str:
-    """A text at a place."""
+    """Returns a text at a position."""
     return element("text", plain(text), x=x, y=y, **({"fill": INK} | attributes))
 
 
 def tip(text: str) -> str:
-    """What is shown when one points at a mark, and read out instead of it."""
+    """Returns the tooltip of a mark, which screen readers read."""
     return element("title", plain(text))
 
 
 def marker(kind: int, x: float, y: float, colour: str, *children: str) -> str:
-    """A mark for a point; each series has its own form beside its own colour."""
+    """Returns a mark for a point; each series has its own shape and colour."""
     size = 4.0
     if kind % 4 == 0:
         return element("circle", *children, cx=x, cy=y, r=size, fill=colour)
@@ -61,7 +61,7 @@ def marker(kind: int, x: float, y: float, colour: str, *children: str) -> str:
 
 
 def page(width: int, height: int, title: str, about: str, parts: Sequence[str]) -> str:
-    """The whole drawing, with a title and a description for those who do not see it."""
+    """Returns the whole drawing, with a title and a description for screen readers."""
     body = [
         element("title", plain(title), id="title"),
         element("desc", plain(about), id="about"),
@@ -99,7 +99,7 @@ _STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A range of values on a range of places."""
+    """Maps a range of values to a range of positions."""
 
     low: float
     high: float
@@ -108,13 +108,13 @@ class Scale:
     ticks: tuple[float, ...]
 
     def place(self, value: float) -> float:
-        """Where a value is."""
+        """Returns the position of a value."""
         share = (value - self.low) / (self.high - self.low)
         return self.start + share * (self.end - self.start)
 
 
 def scale(values: Sequence[float], start: float, end: float, *, zero: bool) -> Scale:
-    """A scale that has room for all values; with zero where sizes are compared."""
+    """Returns a scale with room for all values, and with zero if `zero`."""
     low, high = min(values), max(values)
     if max(abs(low), abs(high)) > _LARGEST:
         raise ToolFailed("the values are too large to be drawn", hint="use a larger unit")
@@ -136,7 +136,7 @@ def _step(rough: float) -> float:
 
 
 def number(value: float) -> str:
-    """A number as it is read: thousands apart, no digits that say nothing."""
+    """Formats a number: with thousands separators, without needless digits."""
     if value == 0:
         return "0"
     if abs(value) >= 1e15 or abs(value) < 1e-4:
@@ -150,13 +150,13 @@ HEIGHT: Final = 460
 _TOP: Final = 64
 _BOTTOM: Final = 84
 _RIGHT: Final = 24
-_LETTER: Final = 7.2  # how wide a letter is, near enough to leave room for words
+_LETTER: Final = 7.2  # approximate width of a letter
 _MOST_LABELS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Values under one name; None where there is none."""
+    """Named values; None where one is missing."""
 
     name: str
     values: tuple[float | None, ...]
@@ -164,7 +164,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What is drawn: a kind, labels along x (numbers where `numeric`), series along y."""
+    """What is drawn: a kind, labels along x (numbers if `numeric`), series along y."""
 
     kind: str
     title: str
@@ -174,7 +174,7 @@ class Chart:
     numeric: tuple[float, ...] | None = None
 
     def about(self) -> str:
-        """The chart in words."""
+        """Describes the chart in words."""
         values = [v for each in self.series for v in each.values if v is not None]
         names = ", ".join(each.name for each in self.series)
         return (
@@ -184,7 +184,7 @@ class Chart:
 
 
 def draw(chart: Chart) -> str:
-    """The chart as SVG."""
+    """Returns the chart as SVG."""
     parts = [label(clip(chart.title, 90), 24, 30, font_size=18, font_weight="600")]
     if chart.kind in ("pie", "donut"):
         parts += _shares(chart)
@@ -227,7 +227,7 @@ _MIDDLE: Final = {"text_anchor": "middle"}
 
 
 def _across(chart: Chart, left: float) -> Scale:
-    """The scale along x: of numbers, or of places in a row with half a place at both ends."""
+    """Returns the scale along x: of numbers, or of labels with half a step at both ends."""
     if chart.numeric is not None and chart.kind != "bar":
         return scale(chart.numeric, left + 10, WIDTH - _RIGHT - 10, zero=False)
     return Scale(-0.5, len(chart.labels) - 0.5, left, WIDTH - _RIGHT, ())
@@ -250,9 +250,9 @@ def _x_axis(chart: Chart, x: Scale, left: float) -> Iterator[str]:
             yield label(number(tick), place, base + 20, **_MIDDLE, fill=SOFT, font_size=12)
         return
     every = math.ceil(len(chart.labels) / _MOST_LABELS)
-    room = (WIDTH - _RIGHT - left) / max(1, math.ceil(len(chart.labels) / every))
+    space = (WIDTH - _RIGHT - left) / max(1, math.ceil(len(chart.labels) / every))
     longest = max(len(each) for each in chart.labels)
-    tilted = longest * _LETTER > room
+    tilted = longest * _LETTER > space
     for place, text in enumerate(chart.labels):
         if place % every:
             continue
@@ -266,8 +266,8 @@ def _x_axis(chart: Chart, x: Scale, left: float) -> Iterator[str]:
 
 
 def _bars(chart: Chart, x: Scale, y: Scale) -> Iterator[str]:
-    room = (x.end - x.start) / len(chart.labels) * 0.8
-    width = room / len(chart.series)
+    space = (x.end - x.start) / len(chart.labels) * 0.8
+    width = space / len(chart.series)
     zero = y.place(0)
     for place, each in enumerate(chart.series):
         for at, value in enumerate(each.values):
@@ -277,7 +277,7 @@ def _bars(chart: Chart, x: Scale, y: Scale) -> Iterator[str]:
             yield element(
                 "rect",
                 tip(f"{chart.labels[at]}, {each.name}: {number(value)}"),
-                x=x.place(at) - room / 2 + place * width,
+                x=x.place(at) - space / 2 + place * width,
                 y=min(top, zero),
                 width=max(0.5, width - 1),
                 height=abs(zero - top),
@@ -304,8 +304,8 @@ def _points(chart: Chart, x: Scale, y: Scale) -> Iterator[str]:
         for at, value in enumerate(each.values):
             if value is not None:
                 across = x.place(chart.numeric[at] if chart.numeric else at)
-                words = tip(f"{chart.labels[at]}, {each.name}: {number(value)}")
-                yield marker(place, across, y.place(value), COLOURS[place], words)
+                text = tip(f"{chart.labels[at]}, {each.name}: {number(value)}")
+                yield marker(place, across, y.place(value), COLOURS[place], text)
 
 
 def _shares(chart: Chart) -> Iterator[str]:
@@ -328,11 +328,11 @@ def _shares(chart: Chart) -> Iterator[str]:
 
 
 def _slice(
-    x: float, y: float, radius: float, part: tuple[float, float], colour: str, words: str
+    x: float, y: float, radius: float, part: tuple[float, float], colour: str, text: str
 ) -> str:
     start, share = part
     if share > 0.999_999:
-        return element("circle", words, cx=x, cy=y, r=radius, fill=colour)
+        return element("circle", text, cx=x, cy=y, r=radius, fill=colour)
     end = start + share * 2 * math.pi
     ends = [
         f"{x + radius * math.cos(angle):.2f} {y + radius * math.sin(angle):.2f}"
@@ -340,4 +340,4 @@ def _slice(
     ]
     large = int(share > 0.5)
     path = f"M{x:.1f} {y:.1f}L{ends[0]}A{radius:.1f} {radius:.1f} 0 {large} 1 {ends[1]}Z"
-    return element("path", words, d=path, fill=colour, stroke="#FFFFFF", stroke_width=1.5)
+    return element("path", text, d=path, fill=colour, stroke="#FFFFFF", stroke_width=1.5)

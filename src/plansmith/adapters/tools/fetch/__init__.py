@@ -1,4 +1,4 @@
-"""The built-in tool that fetches a page: from allowed hosts, to checked machines, within bounds."""
+"""The built-in tool that fetches a page: only from allowed hosts, within limits."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from plansmith.adapters.tools.toolset import (
     BuiltIn,
     Job,
     ToolSet,
-    clip,
     fields,
     items,
     noted,
+    string,
     watched,
     whole,
-    words,
 )
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
+from plansmith.text import clip
 
 _TEXTS: Final = ("json", "xml", "javascript", "x-ndjson", "yaml", "toml", "csv", "rtf")
 _PAGES: Final = ("text/html", "application/xhtml+xml")
@@ -47,14 +47,14 @@ SPEC: Final = ToolSpec(
     "text with headings, lists and links, JSON as data. Only hosts that are allowed.",
     input_schema=fields(
         {
-            "url": words("Address, beginning with http:// or https://.", minLength=1),
+            "url": string("Address, beginning with http:// or https://.", minLength=1),
             "letters": whole("Most letters of the text given.", 1, 200_000),
         },
         "url",
     ),
     output_schema=fields(
         {
-            "url": words("Where it was found in the end."),
+            "url": string("Where it was found in the end."),
             "status": {"type": "integer"},
             "type": TEXT,
             "title": TEXT,
@@ -75,7 +75,7 @@ SPEC: Final = ToolSpec(
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """How long a fetch may take, how much it may bring, and how often it may be sent on."""
+    """Limits of time, size and redirects of a fetch."""
 
     seconds: float = 30.0
     bytes_each: int = 3_000_000
@@ -93,7 +93,7 @@ class _Answer:
 
 
 class FetchTools(ToolSet):
-    """The tool for some hosts; none of them is on a private network unless `private` names it."""
+    """The tool for some hosts; one in a private network must be named in `private`."""
 
     def __init__(
         self,
@@ -109,55 +109,55 @@ class FetchTools(ToolSet):
         super().__init__([BuiltIn(SPEC, self._fetch)])
 
     def _fetch(self, given: Arguments, job: Job) -> Json:
-        answer = self._followed(address_of(given["url"]), job)
+        answer = self._follow_redirects(address_of(given["url"]), job)
         if answer.status in _AGAIN:
             raise ToolBusy(f"{answer.address.host} answers {answer.status}")
         if not 200 <= answer.status < 300:
             reason = http.client.responses.get(answer.status, "")
             raise ToolFailed(f"{answer.address.host} answers {answer.status} {reason}".rstrip())
-        return self._told(answer, given.get("letters", self._limits.letters))
+        return self._result(answer, given.get("letters", self._limits.letters))
 
-    def _followed(self, address: Address, job: Job) -> _Answer:
-        """The last answer of a chain, every address of it checked like the first."""
+    def _follow_redirects(self, address: Address, job: Job) -> _Answer:
+        """Returns the last answer of a chain of redirects; checks every address."""
         end = time.monotonic() + self._limits.seconds
         for _ in range(self._limits.redirects + 1):
             self._hosts.check(address)
-            answer = self._asked(address, end, job)
+            answer = self._request(address, end, job)
             target = answer.headers.get("Location")
             if answer.status not in (301, 302, 303, 307, 308) or not target:
                 return answer
             following = address_of(urljoin(address.url, str(target).strip()))
             if address.scheme == "https" and following.scheme == "http":
                 hint = "fetch the http address itself if that is wanted"
-                raise ToolFailed("a secure page leads to one that is not", hint=hint)
+                raise ToolFailed("a secure page redirects to one that is not", hint=hint)
             address = following
-        raise ToolFailed(f"it leads on more than {self._limits.redirects} times")
+        raise ToolFailed(f"it redirects more than {self._limits.redirects} times")
 
-    def _asked(self, address: Address, end: float, job: Job) -> _Answer:
-        """One request to a machine whose address was checked, and to no other."""
+    def _request(self, address: Address, end: float, job: Job) -> _Answer:
+        """Makes one request to a checked address."""
         connection = _Checked(address, self._hosts.reachable(address), end, self._tls)
         left = max(0.0, end - time.monotonic())
         try:
             # Time-outs of sockets begin anew with every byte: this one does not.
             with watched(connection.cut, job=job, seconds=left):
                 connection.request("GET", address.target, headers=_HEADERS)
-                answer = self._heard(address, connection)
+                answer = self._read_answer(address, connection)
             connection.left()
         except TimeoutError:
-            raise self._late(address) from None
+            raise self._timeout(address) from None
         except ssl.SSLError as error:
-            message = f"{address.host} has no certificate to be trusted: {error.reason}"
+            message = f"{address.host} has no trusted certificate: {error.reason}"
             raise ToolFailed(message) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             if time.monotonic() >= end:
-                raise self._late(address) from None
-            said = clip(str(error)) or type(error).__name__
-            raise ToolBusy(f"{address.host} gives no proper answer: {said}") from None
+                raise self._timeout(address) from None
+            why = clip(str(error)) or type(error).__name__
+            raise ToolBusy(f"{address.host} sent an invalid answer: {why}") from None
         finally:
             connection.close()
         return answer
 
-    def _heard(self, address: Address, connection: http.client.HTTPConnection) -> _Answer:
+    def _read_answer(self, address: Address, connection: http.client.HTTPConnection) -> _Answer:
         found = connection.getresponse()
         if found.status // 100 != 2:
             return _Answer(address, found.status, found.headers, b"", complete=True)
@@ -168,10 +168,10 @@ class FetchTools(ToolSet):
             raise http.client.IncompleteRead(body, found.length)
         return _Answer(address, found.status, found.headers, body, complete)
 
-    def _late(self, address: Address) -> ToolBusy:
+    def _timeout(self, address: Address) -> ToolBusy:
         return ToolBusy(f"{address.host} took longer than {self._limits.seconds:g} s")
 
-    def _told(self, answer: _Answer, letters: int) -> Json:
+    def _result(self, answer: _Answer, letters: int) -> Json:
         kind = answer.headers.get_content_type().lower()
         if not (kind.startswith("text/") or any(word in kind for word in _TEXTS)):
             hint = "only text, HTML, JSON and XML are fetched"
@@ -184,7 +184,7 @@ class FetchTools(ToolSet):
         if not answer.complete:
             notes.append(f"only the first {self._limits.bytes_each:,} bytes were read")
         if not page.complete:
-            notes.append("the page is built so that reading all of it takes too long")
+            notes.append("reading all of the page takes too long")
         if len(page.text) > letters:
             notes.append(f"cut after {letters:,} of {len(page.text):,} letters")
         result: dict[str, Json] = {
@@ -197,16 +197,16 @@ class FetchTools(ToolSet):
         if page.title:
             result["title"] = page.title[:500]
         if page.links:
-            some = {url: words for words, url in reversed(page.links[:_MOST_LINKS])}
+            some = {url: label for label, url in reversed(page.links[:_MOST_LINKS])}
             listed = reversed(some.items())
-            result["links"] = [{"text": words[:200], "url": url} for url, words in listed]
+            result["links"] = [{"text": label[:200], "url": url} for url, label in listed]
         if "json" in kind and answer.complete:
             result |= _data(text, notes)
         return noted(result, notes)
 
 
 class _Checked(http.client.HTTPConnection):
-    """A connection to one of the checked numeric addresses; the name is used for nothing else."""
+    """A connection to one of the checked numeric addresses; never resolves the name again."""
 
     def __init__(
         self, address: Address, numbers: Sequence[str], end: float, tls: ssl.SSLContext | None
@@ -220,7 +220,7 @@ class _Checked(http.client.HTTPConnection):
         self._wire: socket.socket | None = None
 
     def connect(self) -> None:
-        """Try the addresses in turn; nothing is looked up again."""
+        """Tries the addresses in turn, without another lookup."""
         failure: OSError = OSError("no address")
         for number in self._numbers:
             try:
@@ -239,14 +239,14 @@ class _Checked(http.client.HTTPConnection):
         raise failure
 
     def left(self) -> float:
-        """The seconds that are left; late is a time-out."""
+        """Returns the seconds left; raises a time-out if there are none."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise TimeoutError
         return left
 
     def cut(self) -> None:
-        """End whatever waits for the other side."""
+        """Closes the connection, which ends any wait for it."""
         if self._wire is not None:
             with suppress(OSError):
                 self._wire.shutdown(socket.SHUT_RDWR)
@@ -256,7 +256,7 @@ def _data(text: str, notes: list[str]) -> dict[str, Json]:
     try:
         value: Json = json.loads(text)
     except (ValueError, RecursionError):
-        notes.append("it says that it is JSON and is not")
+        notes.append("it claims to be JSON and is not")
         return {}
     flaw = next(flaws(value), None)
     if flaw is not None:

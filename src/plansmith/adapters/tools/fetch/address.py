@@ -1,4 +1,4 @@
-"""Addresses of the web: which hosts may be asked, and which machines they may lead to."""
+"""Checks web addresses: which hosts are allowed, and that they do not lead to private networks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TUNNELS: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A page's address in parts; `host` is in ASCII and lower case."""
+    """An address in parts; `host` is ASCII in lower case."""
 
     scheme: str
     host: str
@@ -32,14 +32,14 @@ class Address:
 
     @property
     def url(self) -> str:
-        """The address as a text."""
+        """The address as text."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
         return f"{self.scheme}://{host}{port}{self.target}"
 
 
 def address_of(url: str) -> Address:
-    """The parts of an address, refused where they could mislead."""
+    """Parses an address; refuses misleading ones."""
     if len(url) > _LONGEST or any(ord(char) < 33 for char in url):
         raise ToolFailed("the address has spaces or is too long", hint=_HINT)
     try:
@@ -60,7 +60,7 @@ def address_of(url: str) -> Address:
 
 
 def ascii_host(name: str) -> str:
-    """A host's name as the network knows it."""
+    """Returns a host name in ASCII (IDNA)."""
     plain = name.rstrip(".").lower()
     try:
         return plain if ":" in plain else plain.encode("idna").decode()
@@ -69,9 +69,9 @@ def ascii_host(name: str) -> str:
 
 
 class Hosts:
-    """Which hosts may be asked: `example.com`, `*.example.com`, `host:8080`, or `*` for all.
+    """The allowed hosts: `example.com`, `*.example.com`, `host:8080`, or `*` for all.
 
-    Private machines, this one included, are only reached where `private` names them.
+    Private machines, including this one, are reached only if `private` names them.
     """
 
     def __init__(self, allowed: Sequence[str], private: Sequence[str] = ()) -> None:
@@ -82,14 +82,14 @@ class Hosts:
             raise Misconfigured("all private hosts cannot be allowed at once", hint=hint)
 
     def check(self, address: Address) -> None:
-        """Refuse a host that is not allowed."""
+        """Refuses a host that is not allowed."""
         if not _fits(address, self._allowed):
             known = ", ".join(host for host, _ in self._allowed) or "none"
             hint = f"allowed are: {known[:300]}"
             raise ToolFailed(f"{address.host}:{address.port} is not allowed", hint=hint)
 
     def reachable(self, address: Address) -> list[str]:
-        """The numeric addresses of a host that may be connected to."""
+        """Returns the numeric addresses of a host that may be connected to."""
         try:
             found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
@@ -101,13 +101,13 @@ class Hosts:
         if refused:
             # One is enough: a name that leads here and there is not to be trusted with either.
             hint = "private hosts have to be allowed by name"
-            message = f"{address.host} leads to {refused[0]}, which is not a public address"
+            message = f"{address.host} resolves to {refused[0]}, which is not a public address"
             raise ToolFailed(message, hint=hint)
         return numbers
 
 
 def is_public(number: str) -> bool:
-    """Whether a numeric address is one of the open internet."""
+    """Whether a numeric address is on the public internet."""
     found = ipaddress.ip_address(number.partition("%")[0])
     if isinstance(found, ipaddress.IPv6Address):
         if found.ipv4_mapped is not None:

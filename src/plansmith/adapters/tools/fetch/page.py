@@ -1,4 +1,4 @@
-"""What came over the wire as text: unpacked within bounds, decoded, and HTML made readable."""
+"""Converts a response to text: decompresses within limits, decodes, and makes HTML readable."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _STRANGE: Final = "idna punycode unicode_escape raw_unicode_escape utf-7 undefin
 
 
 def unpacked(pieces: Iterator[bytes], encoding: str, *, most: int) -> tuple[bytes, bool]:
-    """The body of an answer, and whether it is all of it; never more than `most` bytes."""
+    """Returns at most `most` bytes of the body, and whether that is all of it."""
     if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        raise ToolFailed(f"the answer is packed as {encoding[:40]!r}, which was not asked for")
+        raise ToolFailed(f"the answer is compressed as {encoding[:40]!r}, which was not requested")
     if encoding in ("", "identity"):
         return _joined(pieces, most)
     machine = zlib.decompressobj(wbits=47)  # finds out by itself whether it is gzip or zlib
@@ -38,9 +38,9 @@ def unpacked(pieces: Iterator[bytes], encoding: str, *, most: int) -> tuple[byte
             if len(found) > most:
                 return bytes(found[:most]), False
     except zlib.error as error:
-        raise ToolFailed(f"the answer cannot be unpacked: {error}") from None
+        raise ToolFailed(f"the answer cannot be decompressed: {error}") from None
     if not machine.eof:
-        raise ToolBusy("the answer ends before what is packed in it does")
+        raise ToolBusy("the compressed answer is incomplete")
     return bytes(found), True
 
 
@@ -54,14 +54,14 @@ def _joined(pieces: Iterator[bytes], most: int) -> tuple[bytes, bool]:
 
 
 def text_of(body: bytes, charset: str, *, html: bool) -> tuple[str, str, list[str]]:
-    """A body as text, the charset it was read in, and notes on what was guessed."""
+    """Decodes a body; returns the text, its charset, and notes on guesses."""
     notes: list[str] = []
     marked = next((name for mark, name in _BOMS if body.startswith(mark)), "")
-    said = [marked, charset]
+    charsets = [marked, charset]
     if html:
         meta = _META.search(body[:4096])
-        said.append(meta[1].decode("ascii", "replace") if meta else "")
-    for name in filter(None, said):
+        charsets.append(meta[1].decode("ascii", "replace") if meta else "")
+    for name in filter(None, charsets):
         known = _codec(name)
         if known is None:
             notes.append(f"the charset {name[:40]!r} is not known")
@@ -74,7 +74,7 @@ def text_of(body: bytes, charset: str, *, html: bool) -> tuple[str, str, list[st
     try:
         return body.decode("utf-8"), "utf-8", notes
     except UnicodeDecodeError:
-        notes.append("no charset was said and it is not UTF-8: read as windows-1252")
+        notes.append("no charset was given and it is not UTF-8: read as windows-1252")
         return body.decode("windows-1252", "replace"), "windows-1252", notes
 
 
@@ -118,7 +118,7 @@ _HIDDEN: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IG
 
 @dataclass(slots=True)
 class Page:
-    """What is to read on a page."""
+    """The readable content of a page."""
 
     title: str = ""
     text: str = ""
@@ -127,7 +127,7 @@ class Page:
 
 
 def page_of(html: str, address: str, *, seconds: float) -> Page:
-    """The readable part of a page; where it takes too long, what was read until then."""
+    """Returns the readable part of a page; only its start if that takes too long."""
     reader = _Reader(address, time.monotonic() + seconds)
     try:
         # In pieces: the parser goes over an unfinished piece again and again.
@@ -141,7 +141,7 @@ def page_of(html: str, address: str, *, seconds: float) -> Page:
 
 
 class _Reader(HTMLParser):
-    """Collects text, and breaks lines where a browser would."""
+    """Collects text, with line breaks where a browser makes them."""
 
     def __init__(self, address: str, end: float) -> None:
         super().__init__(convert_charrefs=True)
@@ -157,12 +157,12 @@ class _Reader(HTMLParser):
         self._ticks = 0
 
     def check(self) -> None:
-        """Stop where the time is over."""
+        """Stops when the time is up."""
         if time.monotonic() > self._end:
             raise TimeoutError
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """An element begins."""
+        """Handles the start of an element."""
         self._tick()
         found = {name: value or "" for name, value in attrs}
         if self._dropped:
@@ -206,7 +206,7 @@ class _Reader(HTMLParser):
             self._out.append(f"\n{depth}- ")
 
     def handle_endtag(self, tag: str) -> None:
-        """An element ends; one that never began is nothing."""
+        """Handles the end of an element; ignores one that never started."""
         self._tick()
         if tag in self._dropped:
             while self._dropped.pop() != tag:
@@ -229,14 +229,14 @@ class _Reader(HTMLParser):
     def _close_link(self) -> None:
         target, start = self._link or ("", 0)
         self._link = None
-        words = " ".join("".join(self._out[start:]).split())
-        if words:
+        text = " ".join("".join(self._out[start:]).split())
+        if text:
             # Within the text, so that the links are where they were.
-            self._out[start:] = [f"[{words}]({target})"]
-            self.page.links.append((words, target))
+            self._out[start:] = [f"[{text}]({target})"]
+            self.page.links.append((text, target))
 
     def handle_data(self, data: str) -> None:
-        """Some text."""
+        """Handles text."""
         self._tick()
         if self._dropped:
             return
@@ -253,7 +253,7 @@ class _Reader(HTMLParser):
             self.check()
 
     def finished(self) -> Page:
-        """The page with its text tidied up."""
+        """Returns the page with tidied text."""
         lines = [_line(line) for line in "".join(self._out).split("\n")]
         self.page.text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
         return self.page
@@ -275,7 +275,7 @@ def _is_hidden(found: dict[str, str]) -> bool:
 
 
 def _absolute(base: str, target: str) -> str:
-    """Where a link leads, if that is a page; nothing for scripts, data and places on the page."""
+    """Returns the full address of a link; empty for scripts, data and anchors."""
     target = target.strip()
     if not target or target.startswith("#"):
         return ""

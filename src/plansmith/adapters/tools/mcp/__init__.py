@@ -1,1 +1,1 @@
-"""MCP servers as tools: each approved by a person before it starts, each tool pinned by content."""
+"""Tools of MCP servers: a person approves each server before it starts, and each tool."""

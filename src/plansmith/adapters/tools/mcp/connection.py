@@ -1,4 +1,4 @@
-"""Connection: one client of one server, opened and closed by a task of its own."""
+"""One connection to an MCP server, opened and closed by its own task."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Ask = Callable[[ElicitRequestParams], Awaitable[ElicitResult | ErrorData]]
 _REPLY: Final[TypeAdapter[Any]] = TypeAdapter(CallToolResult | InputRequiredResult)
 _MOST_PAGES: Final = 200
 _MOST_NAMED: Final = 5
-_MOST_WORDS: Final = 400
+_MOST_OUTPUT: Final = 400
 
 # What a server sends must not reach the terminal by way of the library's log.
 for _name in ("mcp", "client"):
@@ -48,9 +48,9 @@ for _name in ("mcp", "client"):
 
 
 class Connection:
-    """Open from when it is made until `close`, or until the server is gone.
+    """A connection that is open until `close`, or until the server ends.
 
-    The library's contexts have to be left by the task that entered them: that is `_keep`.
+    The library's contexts must be left by the task that entered them: that is `_run`.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Connection:
     ) -> None:
         self._target, self._limits, self._mode = target, limits, mode
         self._ask, self._changed = ask, changed
-        self._words = ServerOutput(limits.stderr_bytes)
+        self._output = ServerOutput(limits.stderr_bytes)
         self._tap = Tap(
             most_requests=limits.requests,
             most_tools=limits.tools,
@@ -75,11 +75,11 @@ class Connection:
         self._client: Client | None = None
         self._failure: ToolFailed | None = None
         self._loop = asyncio.get_running_loop()
-        self._task = self._loop.create_task(self._keep())
+        self._task = self._loop.create_task(self._run())
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing can be asked any more; so after a change of event loop."""
+        """Whether the connection can no longer be used, also after a change of event loop."""
         return self._task.done() or self._stop.is_set() or not self._is_here()
 
     def _is_here(self) -> bool:
@@ -90,22 +90,22 @@ class Connection:
 
     @property
     def fault(self) -> str:
-        """What the server did that ended the connection, if it did something."""
-        return self._words.fault
+        """What the server did to end the connection; empty if nothing."""
+        return self._output.fault
 
     @property
     def protocol(self) -> str:
-        """The revision of the protocol that is spoken."""
+        """The protocol revision in use."""
         return self._client.protocol_version if self._client is not None else ""
 
     async def ready(self) -> None:
-        """Wait until the server can be used, or say why it cannot."""
+        """Waits until the server can be used; raises why it cannot."""
         await self._open.wait()
         if self._failure is not None:
             raise self._failure
 
     async def close(self) -> None:
-        """Let the server go."""
+        """Closes the connection."""
         self._stop.set()
         if not self._open.is_set():
             self._task.cancel()
@@ -113,7 +113,7 @@ class Connection:
             await asyncio.wait({self._task})
 
     async def tools(self) -> tuple[list[Json], list[str]]:
-        """The raw definitions of the tools, and notes on those that are left out."""
+        """Returns the raw tool definitions, and notes on those left out."""
         client = self._used()
         if client.server_capabilities.tools is None:
             return [], ["it offers no tools"]
@@ -142,7 +142,7 @@ class Connection:
         responses: dict[str, Any] | None = None,
         state: str | None = None,
     ) -> CallToolResult | InputRequiredResult:
-        """Make one request; cancelling the caller cancels it on the wire as well."""
+        """Makes one request; cancelling the caller also cancels it at the server."""
         params = CallToolRequestParams(
             name=tool, arguments=arguments, input_responses=responses, request_state=state
         )
@@ -153,18 +153,18 @@ class Connection:
         return reply
 
     def last_words(self) -> str:
-        """What the server said last outside the protocol, for a message."""
-        said = safe(self._target.hush(self._words.last))
-        return f"; it said: {clip(said[-_MOST_WORDS:], _MOST_WORDS)}" if said else ""
+        """Returns the server's last output outside the protocol, for an error message."""
+        text = safe(self._target.hush(self._output.last))
+        return f"; it said: {clip(text[-_MOST_OUTPUT:], _MOST_OUTPUT)}" if text else ""
 
     def _used(self) -> Client:
         if self._client is None:
             raise ToolBusy("the server is not connected")
         return self._client
 
-    async def _keep(self) -> None:
+    async def _run(self) -> None:
         try:
-            async with asyncio.timeout(self._limits.start_s) as limit, self._made() as client:
+            async with asyncio.timeout(self._limits.start_s) as limit, self._connect() as client:
                 limit.reschedule(None)
                 self._client = client
                 self._open.set()
@@ -172,18 +172,18 @@ class Connection:
         except TimeoutError:
             late = f"it did not start within {self._limits.start_s:g} s{self.last_words()}"
             self._failure = ToolBusy(late)
-        except Exception as error:  # noqa: BLE001 - whatever went wrong is told to whoever waits
+        except Exception as error:  # noqa: BLE001 - any failure goes to the waiting caller
             self._failure = self._as_failure(error)
         finally:
             self._failure = self._failure or ToolBusy("the connection is over")
             self._stop.set()
             self._open.set()
 
-    def _made(self) -> Client:
+    def _connect(self) -> Client:
         transport: AbstractAsyncContextManager[Any] = (
             web_transport(self._target, limits=self._limits)
             if self._target.url
-            else stdio_transport(self._target, limits=self._limits, words=self._words)
+            else stdio_transport(self._target, limits=self._limits, output=self._output)
         )
         return Client(
             cast("Any", tapped(transport, self._tap)),
@@ -191,7 +191,7 @@ class Connection:
             cache=None,
             client_info=Implementation(name="plansmith", version=version("plansmith")),
             elicitation_callback=self._elicit,
-            message_handler=self._hear,
+            message_handler=self._on_message,
         )
 
     async def _until_over(self, client: Client) -> None:
@@ -207,7 +207,7 @@ class Connection:
             await asyncio.wait({news})
 
     async def _follow(self, client: Client) -> None:
-        """Notice changes of the tool list, where they have to be asked for."""
+        """Subscribes to changes of the tool list, where the protocol requires it."""
         try:
             async with listen(client.session, tools_list_changed=True) as events:
                 async for _ in events:
@@ -222,23 +222,23 @@ class Connection:
         del context
         return await self._ask(params)
 
-    async def _hear(self, message: object) -> None:
+    async def _on_message(self, message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._changed()
 
     def _has_ended(self, why: str) -> None:
-        self._words.fault = self._words.fault or why
+        self._output.fault = self._output.fault or why
         self._stop.set()
 
     def _as_failure(self, error: Exception) -> ToolFailed:
-        if self._words.fault:
-            return ToolFailed(self._words.fault)
+        if self._output.fault:
+            return ToolFailed(self._output.fault)
         cause = next(_leaves(error))
         why = f"{self._target.hush(safe(str(cause)))}{self.last_words()}"
         if isinstance(cause, (FileNotFoundError, PermissionError)):
             return ToolFailed(f"its command cannot be started: {why}")
         if isinstance(cause, ValidationError):
-            return ToolFailed("it does not speak the protocol as it should")
+            return ToolFailed("it does not follow the protocol")
         passing = isinstance(cause, (MCPError, OSError))
         return ToolBusy(why) if passing else ToolFailed(f"{type(cause).__name__}: {why}")
 
@@ -247,7 +247,7 @@ def _unreadable(bad: list[Json]) -> list[str]:
     if not bad:
         return []
     names = ", ".join(clip(repr(_name_of(each)), 80) for each in bad[:_MOST_NAMED])
-    return [f"{len(bad)} of its tools are not as the protocol wants them: {names}"]
+    return [f"{len(bad)} of its tools do not follow the protocol: {names}"]
 
 
 def _name_of(raw: Json) -> Json:

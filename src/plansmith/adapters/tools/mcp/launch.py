@@ -1,4 +1,4 @@
-"""Launch: what of a server a person approves before it starts, and what it is started with."""
+"""What a person approves before an MCP server starts, and the command it starts with."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SHORTEST_SECRET: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server ready to be reached: every reference filled in, the environment complete."""
+    """A server ready to start or to reach: all references filled in, environment complete."""
 
     command: str = ""
     args: tuple[str, ...] = ()
@@ -43,14 +43,14 @@ class Target:
     secrets: tuple[str, ...] = ()
 
     def hush(self, text: str) -> str:
-        """A text without the values that were filled in for it."""
+        """Removes the filled-in secret values from a text."""
         for secret in self.secrets:
             text = text.replace(secret, "•••")
         return text
 
 
 def launch_definition(settings: ServerSettings, environment: Mapping[str, str]) -> dict[str, Json]:
-    """What is approved. Values that look secret are in it as a hash, references as written.
+    """Returns what is approved; secret values as hashes, references unfilled.
 
     Command and folder have their references filled in, since they decide what is started.
     """
@@ -80,7 +80,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def launch_lines(name: str, definition: Mapping[str, Json]) -> Iterator[str]:
-    """A launch as a person reads it before approving: the exact command, whole."""
+    """Returns a launch as a person reads it before approving, with the exact command."""
     if "url" in definition:
         yield f"MCP server {safe(name)}, reached at"
         yield f"    {safe(str(definition['url']))}"
@@ -88,22 +88,22 @@ def launch_lines(name: str, definition: Mapping[str, Json]) -> Iterator[str]:
         yield from _open_wire(str(definition["url"]))
     else:
         command, args = str(definition["command"]), definition["args"]
-        words = [command, *map(str, args if isinstance(args, list) else [])]
+        started = [command, *map(str, args if isinstance(args, list) else [])]
         yield f"MCP server {safe(name)}, started with the command"
-        yield f"    {safe(shlex.join(words))}"
-        yield f"    that is {safe(shutil.which(command) or 'not to be found here now')}"
+        yield f"    {safe(shlex.join(started))}"
+        yield f"    that is {safe(shutil.which(command) or 'not found on this machine')}"
         yield f"    in {safe(str(definition['cwd']) or 'the folder Plansmith runs in')}"
         yield from _values("environment", definition["env"])
         passed = definition["pass_env"]
         if isinstance(passed, list) and passed:
-            yield f"    sees of your environment: {safe(', '.join(map(str, passed)))}"
+            yield f"    gets from your environment: {safe(', '.join(map(str, passed)))}"
         if os.path.basename(command) in _FETCHERS:  # noqa: PTH119 - a command is no path
-            yield "    It fetches what it starts: name an exact version."
-    trusted = "believed" if definition["trusted"] else "not believed: every tool counts as a write"
+            yield "    It downloads what it starts: give an exact version."
+    trusted = "believed" if definition["trusted"] else "ignored: every tool counts as a write"
     yield f"    Its hints about its own tools are {trusted}."
     tools = definition["tools"]
-    for tool, said in tools.items() if isinstance(tools, dict) else ():
-        yield f"    You say of {safe(tool)}: {safe(str(said))}"
+    for tool, chosen in tools.items() if isinstance(tools, dict) else ():
+        yield f"    You say of {safe(tool)}: {safe(str(chosen))}"
 
 
 def _values(title: str, values: Json) -> Iterator[str]:
@@ -115,11 +115,11 @@ def _values(title: str, values: Json) -> Iterator[str]:
 def _open_wire(url: str) -> Iterator[str]:
     parts = urlsplit(url)
     if parts.scheme == "http" and parts.hostname not in _LOCAL:
-        yield "    The way there is not encrypted."
+        yield "    The connection is not encrypted."
 
 
 def target(settings: ServerSettings, environment: Mapping[str, str]) -> Target:
-    """The server as it is started or reached, with an environment that is an allow-list."""
+    """Returns the server to start or reach; its environment is an allow-list."""
     secrets = tuple(_secrets(settings, environment))
     if settings.url:
         headers = {key: expand(each, environment) for key, each in settings.headers.items()}
@@ -138,7 +138,7 @@ def target(settings: ServerSettings, environment: Mapping[str, str]) -> Target:
 
 
 def _secrets(settings: ServerSettings, environment: Mapping[str, str]) -> Iterator[str]:
-    """Values that must not come back in a message."""
+    """Returns the values that must not appear in messages."""
     texts = (*settings.args, settings.url, *settings.env.values(), *settings.headers.values())
     named = [found[1] for text in texts for found in _REFERENCE.finditer(text)]
     values = [environment.get(name, "") for name in (*named, *settings.pass_env)]
@@ -151,7 +151,7 @@ def _secrets(settings: ServerSettings, environment: Mapping[str, str]) -> Iterat
 
 
 def expand(text: str, environment: Mapping[str, str]) -> str:
-    """A text with each `${NAME}` and `${NAME:-default}` filled in from the environment."""
+    """Fills in `${NAME}` and `${NAME:-default}` from the environment."""
 
     def value(found: re.Match[str]) -> str:
         name, default = found[1], found[2]

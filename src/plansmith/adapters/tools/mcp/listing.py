@@ -1,4 +1,4 @@
-"""Tools of a server: names in plans (`server.tool`), raw definitions and specs made of them."""
+"""Reads the tool list of an MCP server: names in plans (`server.tool`), definitions and specs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _DRAFTS: Final = ("http://json-schema.org/", "https://json-schema.org/")
 
 
 def full_name(server: str, tool: str) -> str:
-    """The name of a server's tool in plans; two different pairs never share one."""
+    """Returns the name of a server's tool in plans, unique for each pair."""
     return f"{server_name(server)}.{_ODD_IN_TOOL.sub(_mark, tool)}"
 
 
 def server_name(server: str) -> str:
-    """The name of a server in plans: no dot, so that the first dot ends it."""
+    """Returns the name of a server in plans; it has no dot, so the first dot ends it."""
     return _ODD_IN_SERVER.sub(_mark, server)
 
 
 def wire_names(name: str) -> tuple[str, str]:
-    """The server and the tool that a full name stands for, as they call themselves."""
+    """Returns the server and the tool of a full name, as they call themselves."""
     server, _, tool = name.partition(".")
     return _plain(server), _plain(tool)
 
@@ -53,7 +53,7 @@ def _letter(digits: str, marked: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One tool: its name on the wire, its definition as it came, and the spec made of that."""
+    """A tool: its name at the server, its raw definition, and its spec."""
 
     wire: str
     definition: Mapping[str, Json]
@@ -62,14 +62,14 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The tools of a server by their full names, and why others of it are not among them."""
+    """The tools of a server by full name, and notes on those left out."""
 
     tools: Mapping[str, Listed]
     notes: tuple[str, ...] = ()
 
 
 def read_listing(server: str, settings: ServerSettings, raw: Sequence[Json]) -> Listing:
-    """The usable tools of a server. What is not usable is noted, and hides no other tool."""
+    """Returns the usable tools of a server; notes the others."""
     tools, notes = dict[str, Listed](), list[str]()
     counted = Counter(_wire_name(each) for each in raw)
     for wire, count in counted.items():
@@ -95,13 +95,13 @@ def _wire_name(raw: Json) -> str:
 
 
 def _listed(server: str, settings: ServerSettings, raw: Json) -> Listed | str:
-    """The tool, or why it is not usable."""
+    """Returns the tool, or why it cannot be used."""
     wire = _wire_name(raw)
     name = full_name(server, wire)
     if not isinstance(raw, dict) or not wire:
         return "it has no name"
     if next(flaws(raw), None) is not None:
-        return "its definition is not JSON that can be kept"
+        return "its definition cannot be stored as JSON"
     if len(canonical_json(raw)) > settings.limits.definition_bytes:
         return f"its definition is longer than {settings.limits.definition_bytes:,} bytes"
     if len(name) > MOST_LETTERS:
@@ -110,18 +110,18 @@ def _listed(server: str, settings: ServerSettings, raw: Json) -> Listed | str:
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
         return "its arguments are not an object"
     if output is not None and not isinstance(output, dict):
-        return "its output schema is no schema"
-    said = settings.tools.get(wire, ToolSettings())
-    if not said.enabled:
+        return "its output schema is not a schema"
+    own = settings.tools.get(wire, ToolSettings())
+    if not own.enabled:
         return "your settings have it disabled"
     spec = ToolSpec(
         name=name,
         description=_description(raw),
         input_schema=schema,
         output_schema=output if output is not None and _is_usable(output) else None,
-        timeout_s=said.timeout_s or settings.limits.call_s,
-        search=said.search,
-        **_effects(raw, said, trusted=settings.trusted),
+        timeout_s=own.timeout_s or settings.limits.call_s,
+        search=own.search,
+        **_effects(raw, own, trusted=settings.trusted),
     )
     return Listed(wire, raw, spec)
 
@@ -131,8 +131,8 @@ def _description(raw: Mapping[str, Json]) -> str:
     return str(description or title or "")
 
 
-def _effects(raw: Mapping[str, Json], said: ToolSettings, *, trusted: bool) -> dict[str, Any]:
-    """What a call does: as the person says, else as a trusted server says, else the worst."""
+def _effects(raw: Mapping[str, Json], own: ToolSettings, *, trusted: bool) -> dict[str, Any]:
+    """Returns the effect: as the person says, else a trusted server, else the worst."""
     hints = raw.get("annotations") if trusted else None
     hints = hints if isinstance(hints, dict) else {}
     effect = Effect.WRITE
@@ -140,9 +140,9 @@ def _effects(raw: Mapping[str, Json], said: ToolSettings, *, trusted: bool) -> d
         effect = Effect.READ
     elif hints.get("destructiveHint") is True:
         effect = Effect.FINAL
-    open_world, idempotent = said.open_world, said.idempotent
+    open_world, idempotent = own.open_world, own.idempotent
     return {
-        "effect": said.effect or effect,
+        "effect": own.effect or effect,
         "open_world": hints.get("openWorldHint") is not False if open_world is None else open_world,
         "idempotent": hints.get("idempotentHint") is True if idempotent is None else idempotent,
     }
@@ -156,16 +156,16 @@ def _remarks(listed: Listed) -> Iterator[str]:
 def _unknown(server: str, settings: ServerSettings, counted: Mapping[str, int]) -> Iterator[str]:
     for name in settings.tools:
         if name not in counted:
-            yield f"{server} has no tool {name!r}, which your settings speak of"
+            yield f"{server} has no tool {name!r}, which your settings mention"
 
 
 def _is_usable(schema: dict[str, Json]) -> bool:
-    """Whether results can be checked with a schema; a link to elsewhere would be followed."""
+    """Whether results can be checked with a schema; one with outside links cannot be."""
     return not leads_outside(schema) and compiled(schema).validator is not None
 
 
 def leads_outside(schema: Json) -> bool:
-    """Whether a schema refers to a document other than itself."""
+    """Whether a schema refers to another document."""
     stack: list[Json] = [schema]
     while stack:
         node = stack.pop()
@@ -184,6 +184,6 @@ def _is_inside(key: str, link: Json) -> bool:
 
 
 def effect_words(spec: ToolSpec) -> str:
-    """What a call of a tool does, for a person."""
-    words = [spec.effect.value, "open world" if spec.open_world else "closed world"]
-    return ", ".join([*words, *(["may be repeated"] if spec.idempotent else [])])
+    """Describes the effect of a tool, for a person."""
+    parts = [spec.effect.value, "open world" if spec.open_world else "closed world"]
+    return ", ".join([*parts, *(["may be repeated"] if spec.idempotent else [])])

@@ -1,4 +1,4 @@
-"""Questions: what a server asks in the middle of a call becomes a question to the person."""
+"""Turns what an MCP server asks during a call into a question to the person."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ _MOST_STATE: Final = 64 * 1024
 
 
 def asked_of(params: ElicitRequestParams) -> Asked:
-    """What a server asks, as JSON that can be kept."""
+    """Returns a server's question as JSON."""
     return params.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta"})
 
 
 def need(server: str, asked: Asked, state: Json) -> InputNeeded:
-    """The question to the person; the server's words are quoted, and may always be declined."""
-    words = f"{safe(server)} asks: {clip(safe(str(asked.get('message', ''))), _MOST_LETTERS)}"
+    """Makes the question to the person; quotes the server and allows to decline."""
+    question = f"{safe(server)} asks: {clip(safe(str(asked.get('message', ''))), _MOST_LETTERS)}"
     if asked.get("mode") == "url":
         link = str(asked.get("url", ""))
         if urlsplit(link).scheme not in ("http", "https"):
-            raise ToolFailed(f"it wants a page to be opened that is none: {clip(safe(link))}")
-        return InputNeeded(words, options=(DONE, DECLINE), state=state, link=link)
+            raise ToolFailed(f"it wants to open a page with an invalid address: {clip(safe(link))}")
+        return InputNeeded(question, options=(DONE, DECLINE), state=state, link=link)
     schema = _schema(asked)
     if leads_outside(schema) or len(str(schema)) > _MOST_SCHEMA:
-        raise ToolFailed("it asks for an answer in a form that is not usable")
+        raise ToolFailed("it asks for an answer in an unusable form")
     if not schema.get("properties"):
-        return InputNeeded(words, options=(ACCEPT, DECLINE), state=state)
-    # One who is asked may say no: then the answer is the word, and not the form.
+        return InputNeeded(question, options=(ACCEPT, DECLINE), state=state)
+    # The person may decline: then the answer is a word and not the form.
     form = {"anyOf": [schema, {"const": DECLINE, "title": "Decline to answer"}]}
-    return InputNeeded(words, schema=form, state=state)
+    return InputNeeded(question, schema=form, state=state)
 
 
 def _schema(asked: Asked) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def _schema(asked: Asked) -> dict[str, Any]:
 
 
 def elicited(asked: Asked, answer: Json) -> ElicitResult:
-    """The person's answer as the server gets it; never anything the person did not say."""
+    """Returns the person's answer for the server; adds nothing to it."""
     if answer == DECLINE:
         return ElicitResult(action="decline")
     if asked.get("mode") == "url":
@@ -86,7 +86,7 @@ def elicited(asked: Asked, answer: Json) -> ElicitResult:
 
 
 class Question:
-    """One question of a server that waits, in the middle of a call, for its answer."""
+    """A question of a server that waits for its answer during a call."""
 
     def __init__(self, params: ElicitRequestParams) -> None:
         self.asked = asked_of(params)
@@ -95,13 +95,13 @@ class Question:
         )
 
     def settle(self, answer: ElicitResult | ErrorData) -> None:
-        """Give the answer, unless nobody waits for it any more."""
+        """Gives the answer, unless no one waits for it."""
         if not self.answer.done():
             self.answer.set_result(answer)
 
 
 class Exchange:
-    """One call in flight, with the questions that came up in it (protocols before 2026)."""
+    """A running call and the questions it raised (protocols before 2026)."""
 
     def __init__(self, progress: Callable[[str], None], *, most: int) -> None:
         self.progress = progress
@@ -113,7 +113,7 @@ class Exchange:
         self._news = asyncio.Event()
 
     async def ask(self, params: ElicitRequestParams) -> ElicitResult | ErrorData:
-        """Wait for the person's answer; past the limit the call itself is given up."""
+        """Waits for the person's answer; too many questions end the call."""
         self._asked += 1
         if self._asked > self._most:
             self.fault = f"it asked more than {self._most} questions in one call"
@@ -126,7 +126,7 @@ class Exchange:
         return await question.answer
 
     def answer(self, answer: Json) -> None:
-        """Answer the question that has been open longest."""
+        """Answers the oldest open question."""
         question = self.open[0]
         result = elicited(question.asked, answer)
         self.open.pop(0)
@@ -135,13 +135,13 @@ class Exchange:
         question.settle(result)
 
     def go_on(self, progress: Callable[[str], None]) -> None:
-        """Tell of progress where the call is made again; it no longer lapses."""
+        """Reports progress to a new caller; the call no longer expires."""
         self.progress = progress
         if self.expiry is not None:
             self.expiry.cancel()
 
     async def next(self, seconds: float) -> CallToolResult | InputRequiredResult | Question:
-        """The result, or a question that has to be answered first."""
+        """Returns the result, or a question that must be answered first."""
         if self.task is None:
             raise ToolFailed("the call was never made")
         news = asyncio.ensure_future(self._news.wait())
@@ -161,7 +161,7 @@ class Exchange:
         return self.open[0]
 
     async def drop(self) -> None:
-        """Let the call go, on the wire too if it is not over; nothing is told of it any more."""
+        """Cancels the call, also at the server; reports nothing more."""
         self.go_on(lambda _: None)
         self._refuse_rest()
         if self.task is not None and not self.task.done():
@@ -177,12 +177,12 @@ class Exchange:
 
 
 def refusal(why: str) -> ErrorData:
-    """No answer: the server learns that, and nothing is chosen for the person."""
+    """Returns a refusal to answer: the server learns that no one answered."""
     return ErrorData(code=INVALID_REQUEST, message=why)
 
 
 class Again(NamedTuple):
-    """What the next try of a call takes along."""
+    """What the next try of a call must send."""
 
     responses: dict[str, Any] | None
     state: str | None
@@ -192,17 +192,17 @@ class Again(NamedTuple):
 def questions_of(
     server: str, result: InputRequiredResult, *, rounds: int, most: int
 ) -> InputNeeded:
-    """The first question of a server that wants answers before it works."""
+    """Makes the first question of a server that needs answers before it works."""
     asked = dict[str, Any]()
     for key, each in (result.input_requests or {}).items():
         if not isinstance(each, ElicitRequest):
-            raise ToolFailed(f"it asks for {each.method}, which is not given here")
+            raise ToolFailed(f"it asks for {each.method}, which is not supported here")
         asked[key] = asked_of(each.params)
     return _ask(server, asked, rounds=rounds, most=most, more={"state": result.request_state})
 
 
 def pages_of(server: str, error: MCPError, *, rounds: int, most: int) -> InputNeeded:
-    """The first page of a server (2025) that refuses a call until pages have been opened."""
+    """Makes the first question of a server (2025) that needs pages opened before a call."""
     try:
         pages = UrlElicitationRequiredError.from_error(error.error).elicitations
     except (ValidationError, AttributeError):
@@ -218,12 +218,12 @@ def _ask(
 ) -> InputNeeded:
     state = {"asked": asked, "answers": {}, "rounds": rounds, **more}
     if len(asked) > most or len(str(state)) > _MOST_STATE:
-        raise ToolFailed("it asks for more than can be kept")
+        raise ToolFailed("its question is too large to be stored")
     return need(server, next(iter(asked.values())), state)
 
 
 def take_answer(server: str, state: Json, answer: Json) -> Again:
-    """Take one answer in; another question is raised, or the call can be made again."""
+    """Adds an answer; raises the next question or returns what to call again with."""
     try:
         held = cast("dict[str, Any]", state)
         left = [key for key in held["asked"] if key not in held["answers"]]
@@ -237,7 +237,7 @@ def take_answer(server: str, state: Json, answer: Json) -> Again:
         responses = {key: ElicitResult.model_validate(each) for key, each in answers.items()}
         return Again(responses, held["state"], int(held["rounds"]))
     except (KeyError, IndexError, TypeError, ValidationError):
-        raise ToolFailed("the answer is to no question that was asked") from None
+        raise ToolFailed("the answer belongs to no open question") from None
 
 
 def _opened(answers: dict[str, Any], rounds: int) -> Again:

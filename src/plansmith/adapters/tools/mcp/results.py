@@ -1,4 +1,4 @@
-"""Results of a call as JSON, and failures: what an error means, so that nothing is done twice."""
+"""Converts results of MCP calls to JSON, and errors to failures that say if a retry is safe."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ _MOST_WORDS = 2000
 
 
 def lost(spec: ToolSpec, why: str) -> ToolFailed:
-    """A call whose end nobody saw: a read is worth another try, the runner decides the others."""
+    """Makes the failure of a call whose end no one saw: a read may be retried."""
     if spec.effect is Effect.READ:
         return ToolBusy(f"{spec.name} gave no result: {why}")
-    unknown = f"{spec.name} gave no result, and may have done its work: {why}"
+    unknown = f"{spec.name} gave no result, but may have taken effect: {why}"
     return OutcomeUnknown(unknown)
 
 
 def went_wrong(spec: ToolSpec, why: str, *, hint: str = "") -> ToolFailed:
-    """A call that was made and gave no result: what changes things may have changed them."""
+    """Makes the failure of a call without a result: it may have changed something."""
     failure = ToolFailed if spec.effect is Effect.READ else OutcomeUnknown
     return failure(why, hint=hint)
 
@@ -62,18 +62,18 @@ def is_repeatable(spec: ToolSpec) -> bool:
 
 
 def is_session_end(error: MCPError) -> bool:
-    """Whether a server has forgotten us, and has to be greeted again."""
+    """Whether the server has ended our session and needs a new one."""
     return error.code == INVALID_REQUEST and error.message == _SESSION_ENDED
 
 
-def call_failure(error: MCPError, spec: ToolSpec, *, words: str) -> ToolFailed:
-    """The failure that an error reply, or none at all, stands for."""
+def call_failure(error: MCPError, spec: ToolSpec, *, message: str) -> ToolFailed:
+    """Makes the failure for an error reply or a missing reply."""
     data: Any = error.data
     about = cast("dict[str, Any]", data if isinstance(data, dict) else {})
     http = about.get("http")
-    text = clip(safe(words), _MOST_LETTERS)
+    text = clip(safe(message), _MOST_LETTERS)
     if is_session_end(error) or error.code == HEADER_MISMATCH:
-        return ToolBusy(f"{spec.name} was not called: its server wants to be greeted again")
+        return ToolBusy(f"{spec.name} was not called: its server has ended the session")
     if error.code == CONNECTION_CLOSED:
         return lost(spec, text)
     if http is not None and (about.get("sent") is False or http in _TURNED_AWAY):
@@ -96,12 +96,12 @@ def result_json(
     binary_bytes: int,
     note: Callable[[str], None],
 ) -> Json:
-    """What a call gave: its structured content if there is some, else its text, else its parts.
+    """Returns the result of a call: structured content, else text, else its parts.
 
     Text alone is a text. With images, sounds or resources it is `{"text", "parts"}`.
     """
     if result.is_error:
-        raise ToolFailed(clip(safe(_text(result)), _MOST_WORDS) or "it failed without a word")
+        raise ToolFailed(clip(safe(_text(result)), _MOST_WORDS) or "it failed without a message")
     structured = cast("Json", result.structured_content)
     has_structured = structured is not None or "structured_content" in result.model_fields_set
     if schema is not None:
@@ -118,13 +118,13 @@ def result_json(
         value = _text(result)
     flaw = next(flaws(value), None)
     if flaw is not None:
-        raise ToolFailed(f"its result is not JSON that can be kept: {flaw.message}")
+        raise ToolFailed(f"its result cannot be stored as JSON: {flaw.message}")
     return value
 
 
 def _check(value: Json, schema: dict[str, Json], *, given: bool) -> None:
     if not given:
-        raise ToolFailed("it promises a structured result, and gave none")
+        raise ToolFailed("it declares a structured result and returned none")
     validator, _ = compiled(schema)
     error = next(validator.iter_errors(value), None) if validator is not None else None
     if error is not None:
@@ -165,7 +165,7 @@ def _known(**fields: str | None) -> Json:
 
 
 def _binary(data: str, mime_type: str, most: int) -> dict[str, Json]:
-    """Binary data in base64 if it is not too large, and always its size and hash."""
+    """Returns binary data with size and hash, and in base64 if it is not too large."""
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):

@@ -1,4 +1,4 @@
-"""Server: one MCP server, started when first needed, listed and called."""
+"""One MCP server: starts it when it is first needed, lists its tools and calls them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _MOST_PROGRESS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call of a tool as it is put on the wire, and how often its server asked so far."""
+    """A call of a tool at the server, and how often the server has asked so far."""
 
     listed: Listed
     arguments: dict[str, Any]
@@ -64,7 +64,7 @@ class Request:
 
 
 class McpServer:
-    """One server. Failures of starting and listing are remembered for a while."""
+    """One server. Remembers a failure to start or list for a while."""
 
     def __init__(self, name: str, settings: ServerSettings, target: Target) -> None:
         self.name = name
@@ -80,16 +80,16 @@ class McpServer:
 
     @property
     def is_running(self) -> bool:
-        """Whether the server is connected now."""
+        """Whether the server is connected."""
         return self._connection is not None and not self._connection.is_over
 
     @property
     def protocol(self) -> str:
-        """The revision of the protocol that is spoken."""
+        """The protocol revision in use."""
         return self._connection.protocol if self._connection is not None else ""
 
     async def close(self) -> None:
-        """Stop the server; calls in flight fail."""
+        """Stops the server; running calls fail."""
         parked, self._parked = self._parked, {}
         for exchange in parked.values():
             await self._drop(exchange)
@@ -97,9 +97,9 @@ class McpServer:
             await self._connection.close()
 
     async def listing(self, *, again: bool) -> Listing:
-        """The tools, read anew after a restart, a change, or a while.
+        """Returns the tools; reads them again after a restart, a change, or a while.
 
-        Without `again`, a server that failed a moment ago is not tried once more.
+        Without `again`, a server that failed a moment ago is not tried again.
         """
         if not again and self._failure is not None and not self.is_running:
             since, failure = self._failure
@@ -157,26 +157,26 @@ class McpServer:
         except ToolFailed as failure:
             raise type(failure)(f"{safe(self.name)}: {failure.message}") from None
         except MCPError as error:
-            why = self._words(connection, error.message)
+            why = self._reason(connection, error.message)
             raise ToolBusy(f"{safe(self.name)} did not list its tools: {why}") from None
         listing = read_listing(self.name, self._settings, raw)
-        told = (f"{self.name}: {note}" for note in notes)
-        return Listing(listing.tools, (*told, *listing.notes))
+        own_notes = (f"{self.name}: {note}" for note in notes)
+        return Listing(listing.tools, (*own_notes, *listing.notes))
 
-    def _words(self, connection: Connection, message: str) -> str:
-        """Why a call failed; a server that is gone is quoted with its last words."""
+    def _reason(self, connection: Connection, message: str) -> str:
+        """Returns why a call failed; quotes the last output of a server that has ended."""
         fault = connection.fault or self._target.hush(safe(message))
         return f"{fault}{connection.last_words() if connection.is_over else ''}"
 
     async def call(self, listed: Listed, arguments: Mapping[str, Json], call: Call) -> Json:
-        """The tool's result; with a reply, the call that asked goes on."""
+        """Returns the tool's result; with a reply, continues the call that asked."""
         try:
             return await self._made(listed, arguments, call)
         except ToolFailed as failure:
             if listed.spec.name in failure.message:
                 raise
-            words = f"{listed.spec.name}: {failure.message}"
-            raise type(failure)(words, hint=failure.hint) from None
+            message = f"{listed.spec.name}: {failure.message}"
+            raise type(failure)(message, hint=failure.hint) from None
 
     async def _made(self, listed: Listed, arguments: Mapping[str, Json], call: Call) -> Json:
         request = Request(listed, dict(arguments), call)
@@ -184,7 +184,7 @@ class McpServer:
             return await self._begin(request)
         state, answer = call.reply.state, call.reply.answer
         if isinstance(state, dict) and "token" in state:
-            return await self._go_on(request, str(state["token"]), answer)
+            return await self._continue(request, str(state["token"]), answer)
         responses, kept, rounds = take_answer(self.name, state, answer)
         return await self._begin(replace(request, responses=responses, state=kept, rounds=rounds))
 
@@ -195,7 +195,7 @@ class McpServer:
             connection.call(
                 request.listed.wire,
                 request.arguments,
-                progress=self._teller(exchange),
+                progress=self._progress_reporter(exchange),
                 responses=request.responses,
                 state=request.state,
             )
@@ -207,9 +207,9 @@ class McpServer:
         outcome = await self._next(request, exchange, connection)
         match outcome:
             case Question():
-                raise need(self.name, outcome.asked, {"token": self._park(exchange)})
+                raise need(self.name, outcome.asked, {"token": self._keep_waiting(exchange)})
             case InputRequiredResult():
-                return await self._asks(request, outcome)
+                return await self._handle_question(request, outcome)
             case CallToolResult():
                 return self._result(request, outcome)
 
@@ -222,9 +222,9 @@ class McpServer:
             outcome = await exchange.next(seconds)
             over = not isinstance(outcome, Question)
         except TimeoutError:
-            raise lost(spec, f"no word from its server for {seconds:g} s") from None
+            raise lost(spec, f"no answer from its server for {seconds:g} s") from None
         except ValidationError:
-            bad = f"{spec.name} was called, and its reply is not as the protocol wants it"
+            bad = f"{spec.name} was called, and its reply does not follow the protocol"
             raise went_wrong(spec, bad) from None
         except MCPError as error:
             raise await self._failed(request, connection, error) from None
@@ -264,7 +264,7 @@ class McpServer:
             await connection.close()
         self._forget_listing()
         failure = call_failure(
-            error, request.listed.spec, words=self._words(connection, str(error))
+            error, request.listed.spec, message=self._reason(connection, str(error))
         )
         if not connection.fault:
             return failure
@@ -277,7 +277,7 @@ class McpServer:
         free = [each for each in self._exchanges if not each.open] or [*self._exchanges]
         return await free[0].ask(params) if free else refusal("no call is being made")
 
-    def _park(self, exchange: Exchange) -> str:
+    def _keep_waiting(self, exchange: Exchange) -> str:
         token = secrets.token_hex(16)
         self._parked[token] = exchange
         expiry = asyncio.ensure_future(self._expire(token))
@@ -293,7 +293,7 @@ class McpServer:
             exchange.expiry = None
             await self._drop(exchange)
 
-    async def _go_on(self, request: Request, token: str, answer: Json) -> Json:
+    async def _continue(self, request: Request, token: str, answer: Json) -> Json:
         exchange = self._parked.get(token)
         connection = self._connection
         if exchange is None or connection is None or connection.is_over:
@@ -301,15 +301,15 @@ class McpServer:
             gone = "its server no longer waits for the answer"
             if not is_repeatable(request.listed.spec):
                 raise lost(request.listed.spec, gone)
-            request.call.progress(f"{gone}: the call is made anew")
+            request.call.progress(f"{gone}: the call is made again")
             return await self._begin(request)
         exchange.answer(answer)
         del self._parked[token]
         exchange.go_on(request.call.progress)
         return await self._finish(request, exchange, connection)
 
-    async def _asks(self, request: Request, result: InputRequiredResult) -> Json:
-        """A server of 2026 gave a question back: ask it, or come again a little later."""
+    async def _handle_question(self, request: Request, result: InputRequiredResult) -> Json:
+        """Handles a question of a server of 2026: raises it, or retries a little later."""
         rounds, most = request.rounds + 1, self._limits.questions
         if rounds > most:
             raise went_wrong(request.listed.spec, f"it asked more than {most} times")
@@ -319,17 +319,17 @@ class McpServer:
         again = replace(request, state=result.request_state, responses=None, rounds=rounds)
         return await self._begin(again)
 
-    def _teller(self, exchange: Exchange) -> ProgressFnT:
-        told = 0
+    def _progress_reporter(self, exchange: Exchange) -> ProgressFnT:
+        count = 0
 
-        async def tell(progress: float, total: float | None, message: str | None) -> None:
-            nonlocal told
-            told += 1
-            if told > self._limits.progress:
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            nonlocal count
+            count += 1
+            if count > self._limits.progress:
                 return
             share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
             text = clip(safe(self._target.hush(message)), _MOST_PROGRESS) if message else share
-            last = " (what follows is not shown)" if told == self._limits.progress else ""
+            last = " (what follows is not shown)" if count == self._limits.progress else ""
             exchange.progress(f"{text}{last}")
 
-        return tell
+        return report

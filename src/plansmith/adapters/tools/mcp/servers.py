@@ -1,4 +1,4 @@
-"""MCP servers as a tool source: what was approved is compared, shown, started and called."""
+"""MCP servers as a tool source: compares them with what was approved, starts and calls them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ State = Literal["unapproved", "stopped", "running", "failed", "disabled"]
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Something that waits for a person's approval: a server's start, or one tool of it."""
+    """Something that waits for approval: a server's start, or one of its tools."""
 
     name: str
     kind: Literal["server", "tool"]
@@ -48,12 +48,12 @@ class Pending:
 
 
 def pinned_hash(definition: Mapping[str, Json]) -> str:
-    """The hash that an approval is about."""
+    """Returns the hash that an approval names."""
     return content_hash(dict(definition))
 
 
 def is_approved(definition: Mapping[str, Json], approval: Approval | None) -> bool:
-    """Whether this very definition was approved."""
+    """Whether exactly this definition was approved."""
     return approval is not None and approval.hash == pinned_hash(definition)
 
 
@@ -64,7 +64,7 @@ def pending(
     lines: Iterator[str],
     approval: Approval | None,
 ) -> Pending | None:
-    """What waits for approval, with its text; nothing when it has been approved."""
+    """Returns what waits for approval; None if it is approved."""
     if is_approved(definition, approval):
         return None
     shown = [*lines]
@@ -76,7 +76,7 @@ def pending(
 
 
 def changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[str]:
-    """The difference of two definitions, line by line; only lines that differ."""
+    """Returns the lines that differ between two definitions."""
     compared = difflib.unified_diff(_lines(before), _lines(after), lineterm="", n=0)
     for number, line in enumerate(compared):
         if number >= 2 and not line.startswith("@@"):
@@ -88,10 +88,10 @@ def _lines(definition: Mapping[str, Json]) -> list[str]:
 
 
 def tool_lines(name: str, definition: Mapping[str, Json], effect: str) -> Iterator[str]:
-    """A tool as a person reads it before approving: its whole definition as it came."""
+    """Returns a tool as a person reads it before approving: its whole definition."""
     yield f"tool {safe(name)}, which counts as: {safe(effect)}"
     description = definition.get("description")
-    for line in str(description or "(it says nothing about itself)").split("\n"):
+    for line in str(description or "(no description)").split("\n"):
         yield f"    {safe(line)}"
     rest = {key: value for key, value in definition.items() if key != "description"}
     for line in _lines(rest):
@@ -100,7 +100,7 @@ def tool_lines(name: str, definition: Mapping[str, Json], effect: str) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """How a server is: what is known without asking it anything."""
+    """The state of a server, as far as it is known without asking it."""
 
     name: str
     state: State
@@ -110,9 +110,9 @@ class ServerStatus:
 
 
 class McpServers:
-    """A tool source of MCP servers, which start when first needed and only if approved.
+    """A tool source of MCP servers; each starts when first needed, and only if approved.
 
-    `environment` is where `${NAME}` is looked up; `tell` hears what a person should know.
+    `environment` is where `${NAME}` is looked up; `tell` is called with messages for the person.
     """
 
     def __init__(
@@ -127,11 +127,11 @@ class McpServers:
         self._settings = dict(servers)
         self._approvals = approvals
         self._environment = os.environ if environment is None else environment
-        self._tell, self._now = tell, now
+        self._report, self._now = tell, now
         self._servers: dict[str, McpServer] = {}
         self._listings: dict[str, Listing] = {}
         self._failures: dict[str, str] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -140,17 +140,19 @@ class McpServers:
         await self.close()
 
     async def close(self) -> None:
-        """Stop all servers; harmless when done twice."""
+        """Stops all servers; may be called twice."""
         await asyncio.gather(*(server.close() for server in self._servers.values()))
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """The approved tools of all approved servers; one that fails hides none of the others."""
+        """Returns the approved tools of all approved servers; skips servers that fail."""
         names = [name for name in self._enabled() if self._may_start(name)]
         found = await asyncio.gather(*(self._listing(name) for name in names))
         for name, listing in zip(names, found, strict=True):
             waiting = [each.name for each in self._tools_pending(listing)]
             if waiting:
-                self._say(f"tools of {safe(name)} wait for your approval: {', '.join(waiting)}")
+                self._report_once(
+                    f"tools of {safe(name)} wait for your approval: {', '.join(waiting)}"
+                )
         return [
             each.spec
             for listing in found
@@ -159,7 +161,7 @@ class McpServers:
         ]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Call a tool, if it and its server are as they were when they were approved."""
+        """Calls a tool if it and its server are unchanged since their approval."""
         server, _ = wire_names(tool)
         if server not in self._enabled():
             raise ToolFailed(f"there is no tool called {tool!r}")
@@ -176,7 +178,7 @@ class McpServers:
         return await running.call(listed, arguments, call)
 
     async def pending(self) -> list[Pending]:
-        """All that waits for approval; servers that are approved are started to see their tools."""
+        """Returns everything that waits for approval; starts approved servers for it."""
         found = await asyncio.gather(*(self._pending_of(name) for name in self._enabled()))
         return [each for some in found for each in some]
 
@@ -189,7 +191,7 @@ class McpServers:
         return [start] if start else [*self._tools_pending(await self._listing(name))]
 
     def approve(self, name: str, digest: str, *, by: str) -> None:
-        """Approve a server's start or a tool, as it was shown: the hash is of what was shown."""
+        """Approves a server's start or a tool; the hash must be that of what was shown."""
         if not by.strip():
             raise Refused("an approval needs the name of who gives it")
         waiting = self._waiting(name)
@@ -197,17 +199,17 @@ class McpServers:
             raise Refused(f"nothing called {name!r} waits for approval", hint="see what is pending")
         if waiting.hash != digest:
             hint = "look at it again and approve what is there now"
-            raise StaleDecision(f"{name} is not what was shown", hint=hint)
+            raise StaleDecision(f"{name} has changed since it was shown", hint=hint)
         definition = dict(waiting.definition)
         approval = Approval(hash=digest, definition=definition, by=by, at=self._now())
         self._approvals.put(name, approval)
 
     def revoke(self, name: str) -> None:
-        """Take an approval back; a server that runs is used no more."""
+        """Removes an approval; a running server is no longer used."""
         self._approvals.remove(name)
 
     def statuses(self) -> list[ServerStatus]:
-        """How each server is, without asking any."""
+        """Returns the state of each server, without asking any."""
         return [self._status(name) for name in self._settings]
 
     def _status(self, name: str) -> ServerStatus:
@@ -247,33 +249,33 @@ class McpServers:
         return listing
 
     def _may_start(self, name: str) -> bool:
-        """Whether a server is approved and its settings are complete; what is not is told."""
+        """Whether a server is approved and its settings are complete; reports what is not."""
         try:
             if self._is_launch_approved(name):
                 return True
         except Misconfigured as failure:
             self._fail(name, failure)
             return False
-        self._say(f"the MCP server {safe(name)} waits for your approval")
+        self._report_once(f"the MCP server {safe(name)} waits for your approval")
         return False
 
     def _fail(self, name: str, failure: PlansmithError) -> None:
         self._failures[name] = failure.message
-        self._say(f"the MCP server {safe(name)} is not usable now: {failure}")
+        self._report_once(f"the MCP server {safe(name)} is not usable now: {failure}")
 
     def _note(self, name: str, listing: Listing) -> None:
         self._failures.pop(name, None)
         self._listings[name] = listing
         for note in listing.notes:
-            self._say(safe(note))
+            self._report_once(safe(note))
 
-    def _say(self, text: str) -> None:
-        if text in self._told:
+    def _report_once(self, text: str) -> None:
+        if text in self._reported:
             return
-        if len(self._told) >= _MOST_REMEMBERED:
-            self._told.clear()
-        self._told.add(text)
-        self._tell(text)
+        if len(self._reported) >= _MOST_REMEMBERED:
+            self._reported.clear()
+        self._reported.add(text)
+        self._report(text)
 
     def _is_launch_approved(self, name: str) -> bool:
         definition = launch_definition(self._settings[name], self._environment)
@@ -314,7 +316,7 @@ class McpServers:
 
 
 def _load() -> Any:
-    """The part that needs the library, loaded when the first server is used."""
+    """Imports the part that needs the MCP library, when the first server is used."""
     try:
         return import_module("plansmith.adapters.tools.mcp.server")
     except ModuleNotFoundError as error:

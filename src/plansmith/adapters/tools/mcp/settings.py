@@ -1,4 +1,4 @@
-"""Settings of MCP servers: how each is reached, what a person says of its tools, its limits."""
+"""Settings of MCP servers: how to reach each, effects of its tools, limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KINDS: Final = ("stdio", "http", "streamable-http", "streamableHttp", "streamab
 
 
 class ToolSettings(Record):
-    """What a person says of one tool; it stands above what the server says."""
+    """A person's settings for a tool; they override what the server says."""
 
     effect: Effect | None = None
     open_world: Flag | None = None
@@ -31,7 +31,7 @@ class ToolSettings(Record):
 
 
 class ServerLimits(Record):
-    """How much of a server is borne: time, size and number. Nobody's server is above them."""
+    """Limits of time, size and number for one server; they hold for every server."""
 
     start_s: Number = Field(default=30.0, gt=0)
     list_s: Number = Field(default=30.0, gt=0)
@@ -51,7 +51,7 @@ class ServerLimits(Record):
 
 
 class ServerSettings(Record):
-    """One server: a command to start, or a URL. `${NAME}` stands for a value of the environment.
+    """One server: a command or a URL. `${NAME}` is filled in from the environment.
 
     `trusted` means that the server's own hints about its tools are believed.
     """
@@ -88,7 +88,7 @@ class ServerSettings(Record):
 
 
 class McpSettings(Record):
-    """The table `[mcp]`: servers by name, files of the `mcpServers` shape, where approvals are."""
+    """The table `[mcp]`: servers by name, `mcpServers` files, and the approvals file."""
 
     servers: dict[str, ServerSettings] = {}
     files: tuple[Path, ...] = ()
@@ -99,25 +99,27 @@ class McpSettings(Record):
     def _names(cls, servers: dict[str, ServerSettings]) -> dict[str, ServerSettings]:
         bad = [name for name in servers if not is_server_name(name)]
         if bad:
-            raise ValueError(f"{bad[0]!r} is no name for a server: 1 to 64 printable letters")
+            raise ValueError(
+                f"{bad[0]!r} is not a valid name for a server: use 1-64 printable letters"
+            )
         return servers
 
 
 def is_server_name(name: str) -> bool:
-    """Whether a server may be called so; odd letters are mapped, see `names`."""
+    """Whether a server may have this name; see `listing` for unusual characters."""
     return 0 < len(name) <= 64 and name.isprintable() and name.strip() == name
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The servers of the settings and their files, and what of those files was not taken."""
+    """The servers of the settings and their files, and notes on ignored entries."""
 
     servers: Mapping[str, ServerSettings]
     notes: tuple[str, ...] = ()
 
 
 def all_servers(settings: McpSettings) -> Found:
-    """The servers of the settings and of the files they name; no name may be there twice."""
+    """Returns the servers of the settings and of their files; names must be unique."""
     servers, notes = dict(settings.servers), list[str]()
     for path in settings.files:
         found = read_servers(path.expanduser())
@@ -131,19 +133,23 @@ def all_servers(settings: McpSettings) -> Found:
 
 
 def read_servers(path: Path) -> Found:
-    """The servers of one file; what our settings do not have is noted, never obeyed."""
+    """Reads the servers of one file; notes and ignores unknown settings."""
     try:
         return parse_servers(path.read_bytes(), path)
     except OSError as error:
-        raise Misconfigured(f"{path} cannot be read: {error}", hint="mend or remove it") from None
+        raise Misconfigured(
+            f"{path} cannot be read: {error}", hint="correct or remove it"
+        ) from None
 
 
 def parse_servers(data: bytes, path: Path) -> Found:
-    """The servers of a file that was read already."""
+    """Returns the servers of a parsed file."""
     try:
         value = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise Misconfigured(f"{path} cannot be read: {error}", hint="mend or remove it") from None
+        raise Misconfigured(
+            f"{path} cannot be read: {error}", hint="correct or remove it"
+        ) from None
     whole = cast("dict[str, object]", value if isinstance(value, dict) else {})
     table = whole.get("mcpServers", whole.get("servers"))
     if not isinstance(table, dict):
@@ -164,17 +170,17 @@ def _server(path: Path, name: str, entry: object, notes: list[str]) -> ServerSet
     given = cast("dict[str, object]", entry)
     kind = given.get("type", given.get("transport", "http" if "url" in given else "stdio"))
     if kind not in _KINDS:
-        notes.append(f"{where} is left out: its transport {kind!r} is not spoken here")
+        notes.append(f"{where} is left out: its transport {kind!r} is not supported")
         return None
     if given.get("disabled") is True:
         notes.append(f"{where} is left out: the file has it disabled")
         return None
     odd = sorted(set(given) - {*_KNOWN, "type", "transport", "disabled"})
     if odd:
-        notes.append(f"{where}: {', '.join(odd)} means nothing here and is not obeyed")
+        notes.append(f"{where}: {', '.join(odd)} is unknown here and ignored")
     try:
         return ServerSettings.model_validate({key: given[key] for key in _KNOWN if key in given})
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise Misconfigured(f"{where} is not right: {place} {first['msg']}".strip()) from None
+        raise Misconfigured(f"{where}: {place} {first['msg']}".strip()) from None

@@ -1,4 +1,4 @@
-"""Tap: looks at every message between client and server, keeps raw tool lists, and counts."""
+"""Observes all messages between client and server: keeps raw tool lists and counts requests."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from plansmith.plan.data import Json
 
 
 class Tap:
-    """What passes over one connection.
+    """Observes one connection.
 
-    The client's own models drop fields they do not know, so a definition is taken from here.
+    The client's own models drop unknown fields, so raw definitions are taken from here.
     """
 
     def __init__(
@@ -37,19 +37,19 @@ class Tap:
         self.page: list[Json] = []
 
     def on_send(self, each: SessionMessage) -> None:
-        """See a message of the client before it is sent."""
+        """Called with a message of the client before it is sent."""
         message = each.message
         if isinstance(message, JSONRPCRequest) and message.method == "tools/list":
             self._listing.add(message.id)
 
     def on_sent(self, each: SessionMessage) -> None:
-        """See a message of the client that the transport has taken."""
+        """Called with a message of the client after it was sent."""
         message = each.message
         if isinstance(message, (JSONRPCResponse, JSONRPCError)) and message.id is not None:
             self._unanswered.discard(message.id)
 
     def on_receive(self, each: SessionMessage | Exception) -> None:
-        """See a message of the server."""
+        """Called with a message of the server."""
         if isinstance(each, Exception):
             return
         message = each.message
@@ -63,7 +63,7 @@ class Tap:
                 raise anyio.EndOfStream
 
     def _keep_page(self, result: dict[str, Any]) -> None:
-        """Keep a page as it came; the client gets of it what it can read, and not too many."""
+        """Keeps a raw page of tools; passes only readable ones to the client, within the limit."""
         tools = result.get("tools")
         if isinstance(tools, list):
             self.page = cast("list[Json]", tools)[: self._most_tools + 1]
@@ -71,7 +71,7 @@ class Tap:
             result["tools"] = read
 
     def _is_readable(self, result: dict[str, Any]) -> bool:
-        """Whether a page with one tool alone is as the protocol wants it."""
+        """Whether a page with this one tool follows the protocol."""
         try:
             with suppress(KeyError):
                 validate_server_result("tools/list", self._version(), result)
@@ -98,7 +98,7 @@ class _Stream:
 
 
 class _Read(_Stream):
-    """The incoming stream, looked at."""
+    """The incoming stream, observed."""
 
     async def receive(self) -> SessionMessage | Exception:
         try:
@@ -120,7 +120,7 @@ class _Read(_Stream):
 
 
 class _Write(_Stream):
-    """The outgoing stream, looked at."""
+    """The outgoing stream, observed."""
 
     async def send(self, item: SessionMessage, /) -> None:
         self._tap.on_send(item)
@@ -132,6 +132,6 @@ class _Write(_Stream):
 async def tapped(
     transport: AbstractAsyncContextManager[Any], tap: Tap
 ) -> AsyncGenerator[tuple[_Read, _Write]]:
-    """The transport with everything on it looked at."""
+    """Returns the transport with both streams observed."""
     async with transport as (read, write):
         yield _Read(read, tap), _Write(write, tap)

@@ -1,4 +1,4 @@
-"""Bounded transports: a server as a process of this machine, and one at a URL."""
+"""Transports to MCP servers with size limits: a local process, or a URL."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BEYOND_CALL_S: Final = 60.0
 
 
 class ServerOutput:
-    """The last things a server said outside the protocol, and why it was given up."""
+    """The last output of a server outside the protocol, and why it was ended."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -47,13 +47,13 @@ class ServerOutput:
         self.fault = ""
 
     def hear(self, data: bytes) -> None:
-        """Keep the end of what is said."""
+        """Keeps the end of the output."""
         self._tail += data
         del self._tail[: max(0, len(self._tail) - self._most)]
 
     @property
     def last(self) -> str:
-        """What was said last, as text."""
+        """Returns the last output as text."""
         return self._tail.decode(errors="replace").strip()
 
 
@@ -62,14 +62,14 @@ class TooLong(Exception):
 
 
 class Lines:
-    """Bytes cut into lines, none of which may be longer than a limit."""
+    """Splits bytes into lines; refuses lines longer than a limit."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._held = bytearray()
 
     def add(self, data: bytes) -> Iterator[bytes]:
-        """The lines that are complete now."""
+        """Returns the lines that are now complete."""
         searched = len(self._held)
         self._held += data
         while (end := self._held.find(b"\n", searched)) >= 0:
@@ -85,9 +85,9 @@ class Lines:
 
 @asynccontextmanager
 async def stdio_transport(
-    target: Target, *, limits: ServerLimits, words: ServerOutput
+    target: Target, *, limits: ServerLimits, output: ServerOutput
 ) -> AsyncGenerator[Streams]:
-    """Start the command in a process group of its own; whatever happens, the group is ended."""
+    """Starts the command in its own process group, and ends the group in any case."""
     process = await asyncio.create_subprocess_exec(
         target.command,
         *target.args,
@@ -102,9 +102,9 @@ async def stdio_transport(
     write, from_session = anyio.create_memory_object_stream[SessionMessage](0)
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(_listen, process, to_session, limits, words)
-            group.start_soon(_speak, process, from_session)
-            group.start_soon(_overhear, process, words)
+            group.start_soon(_read_messages, process, to_session, limits, output)
+            group.start_soon(_write_messages, process, from_session)
+            group.start_soon(_read_stderr, process, output)
             try:
                 yield read, write
             finally:
@@ -116,13 +116,13 @@ async def stdio_transport(
             stream.close()
 
 
-async def _listen(
+async def _read_messages(
     process: asyncio.subprocess.Process,
     session: Incoming,
     limits: ServerLimits,
-    words: ServerOutput,
+    server_output: ServerOutput,
 ) -> None:
-    """Hand every message of the server on, until its output ends."""
+    """Passes on every message of the server until its output ends."""
     output = process.stdout
     lines = Lines(limits.message_bytes)
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -134,14 +134,16 @@ async def _listen(
                         if message is not None:
                             await session.send(message)
                         else:
-                            words.hear(line[:_CHUNK] + b"\n")
+                            server_output.hear(line[:_CHUNK] + b"\n")
                 except TooLong:
-                    words.fault = f"it sent a message of more than {limits.message_bytes:,} bytes"
+                    server_output.fault = (
+                        f"it sent a message of more than {limits.message_bytes:,} bytes"
+                    )
                     return
 
 
 def parse_line(line: bytes) -> SessionMessage | None:
-    """The message of a line; an unreadable reply fails its request; None for any other text."""
+    """Parses a message; an unreadable reply fails its request; None for other text."""
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
@@ -152,7 +154,7 @@ def parse_line(line: bytes) -> SessionMessage | None:
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
 
 
-async def _speak(
+async def _write_messages(
     process: asyncio.subprocess.Process, session: MemoryObjectReceiveStream[SessionMessage]
 ) -> None:
     # A server that is gone is noticed where it is listened to.
@@ -164,13 +166,13 @@ async def _speak(
                 await process.stdin.drain()
 
 
-async def _overhear(process: asyncio.subprocess.Process, words: ServerOutput) -> None:
+async def _read_stderr(process: asyncio.subprocess.Process, output: ServerOutput) -> None:
     while process.stderr is not None and (data := await process.stderr.read(_CHUNK)):
-        words.hear(data)
+        output.hear(data)
 
 
 async def end(process: asyncio.subprocess.Process, patience_s: float) -> None:
-    """Ask a server to go by closing its input, then tell it, then make it and all it started."""
+    """Ends a server: closes its input, then terminates it, then kills its process group."""
     if process.stdin is not None:
         process.stdin.close()
     if not await _is_gone(process, patience_s):
@@ -203,7 +205,7 @@ def _signal(process: asyncio.subprocess.Process, number: int) -> None:
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body that may not be longer than a limit."""
+    """A response body that may not be longer than a limit."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, most: int) -> None:
         self._inner = inner
@@ -223,7 +225,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 class BoundedClient(httpx2.AsyncClient):
-    """An HTTP client whose failures become JSON-RPC errors of the one request they concern."""
+    """An HTTP client that turns failures into JSON-RPC errors of the failed request."""
 
     def __init__(self, *, limits: ServerLimits, headers: dict[str, str]) -> None:
         read = limits.call_s + _BEYOND_CALL_S
@@ -231,7 +233,7 @@ class BoundedClient(httpx2.AsyncClient):
         self._most, self._farewell_s = limits.message_bytes, limits.stop_s
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send without offering compression, so that what is counted is what is held."""
+        """Sends without offering compression, so that size limits count what is received."""
         request.headers["accept-encoding"] = "identity"
         if request.method != "POST":
             # The stream of news may be silent for long; the farewell may not hold anybody up.
@@ -244,20 +246,22 @@ class BoundedClient(httpx2.AsyncClient):
             return _failure(request, 502, f"{type(error).__name__}: {error}", sent=sent)
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
-            return _failure(request, 502, "the reply is compressed, unasked", sent=True)
+            return _failure(
+                request, 502, "the reply is compressed, which was not requested", sent=True
+            )
         kind = response.headers.get("content-type", "").lower()
         if not kind.startswith(_EVENTS):
             stream = cast("httpx2.AsyncByteStream", response.stream)
             response.stream = _Bounded(stream, self._most)
         if _is_plain_failure(request, response.status_code, kind):
             await response.aclose()
-            words = f"HTTP {response.status_code} {_phrase(response.status_code)}".strip()
-            return _failure(request, response.status_code, words, sent=True)
+            text = f"HTTP {response.status_code} {_phrase(response.status_code)}".strip()
+            return _failure(request, response.status_code, text, sent=True)
         return response
 
 
 def _is_plain_failure(request: httpx2.Request, status: int, kind: str) -> bool:
-    """Whether a reply says nothing but its status; 404 means that a session has ended."""
+    """Whether a reply has only a status; 404 means that a session has ended."""
     return (
         request.method == "POST"
         and status >= HTTPStatus.BAD_REQUEST
@@ -282,7 +286,7 @@ def _failure(request: httpx2.Request, status: int, text: str, *, sent: bool) -> 
 
 @asynccontextmanager
 async def web_transport(target: Target, *, limits: ServerLimits) -> AsyncGenerator[Any]:
-    """The streams of a server at a URL."""
+    """Opens the streams of a server at a URL."""
     async with (
         BoundedClient(limits=limits, headers=dict(target.headers or {})) as client,
         streamable_http_client(

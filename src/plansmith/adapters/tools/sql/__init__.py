@@ -1,4 +1,4 @@
-"""Built-in tools for SQL on SQLite, PostgreSQL and DuckDB: look at a schema, query, and write."""
+"""Built-in tools for SQL on SQLite, PostgreSQL and DuckDB: show the schema, query, write."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from plansmith.adapters.tools.toolset import (
     fields,
     items,
     noted,
+    string,
     whole,
-    words,
 )
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -55,7 +55,7 @@ _PARAMETERS: Final[dict[str, Any]] = {
 
 
 class SqlTools(ToolSet):
-    """The tools for some databases by name; a write tool only for those named in `writable`.
+    """The tools for some databases by name; can write only to those in `writable`.
 
     It is a context source too: a planner sees the tables that fit a request.
     """
@@ -84,7 +84,7 @@ class SqlTools(ToolSet):
         super().__init__([*tools, *writing])
 
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        """The tables that fit a request, with their relations, as context for a planner."""
+        """Returns the tables that fit a request, with their relations, as context."""
         blocks: list[ContextBlock] = []
         share = token_limit // len(self._engines)
         for name, each in self._engines.items():
@@ -144,7 +144,7 @@ class SqlTools(ToolSet):
         return self._spec(
             "sql.describe",
             "The columns of a database table: types, keys, relations, some values (表的列).",
-            {"table": words("Name of the table.", minLength=1)},
+            {"table": string("Name of the table.", minLength=1)},
             gives=fields(
                 {"table": TEXT, "kind": TEXT, "columns": items(_COLUMN), "keys": items(_KEY)},
                 *("table", "kind", "columns", "keys"),
@@ -158,7 +158,7 @@ class SqlTools(ToolSet):
             f"Answer a question from a database with one SELECT ({kinds}): find, count, sum, join "
             "(用 SQL 查询数据库).",
             {
-                "query": words("One SELECT.", minLength=1, maxLength=100_000, format="sql"),
+                "query": string("One SELECT.", minLength=1, maxLength=100_000, format="sql"),
                 "parameters": _PARAMETERS,
                 "limit": whole("Most rows given.", 1, self._limits.most_rows),
             },
@@ -167,7 +167,7 @@ class SqlTools(ToolSet):
         )
 
     def _spec_execute(self) -> ToolSpec:
-        statement = words("One statement that writes.", minLength=1, maxLength=100_000)
+        statement = string("One statement that writes.", minLength=1, maxLength=100_000)
         return self._spec(
             "sql.execute",
             "Change a database with one INSERT, UPDATE, DELETE, CREATE or other statement.",
@@ -187,9 +187,9 @@ class SqlTools(ToolSet):
         needs: Sequence[str] = ("table",),
         among: Sequence[str] = (),
     ) -> ToolSpec:
-        """A spec; which database is asked for only where there are several."""
+        """Makes a spec; has an argument for the database only if there are several."""
         names = list(among or self._engines)
-        choice = {"database": words("Which database.", enum=names)} if len(names) > 1 else {}
+        choice = {"database": string("Which database.", enum=names)} if len(names) > 1 else {}
         required = [each for each in (*choice, *needs) if each in {**choice, **takes}]
         return ToolSpec(
             name=name,

@@ -1,4 +1,4 @@
-"""Databases by their address; every statement runs in a child process with a memory limit."""
+"""Databases by URL; every statement runs in a child process with a memory limit."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol, cast
 from urllib.parse import quote, unquote, urlsplit
 
 from plansmith.adapters.context.schema import Column, ForeignKey, Table, read_schema
-from plansmith.adapters.tools.sql.guard import exact_aggregates, guard, said, select
+from plansmith.adapters.tools.sql.guard import converting_errors, exact_aggregates, guard, select
 from plansmith.adapters.tools.sql.postgres import PostgresEngine
-from plansmith.adapters.tools.sql.rows import Found, Parameters, RowLimits, shortened, told
+from plansmith.adapters.tools.sql.rows import Found, Parameters, RowLimits, as_result, shortened
 from plansmith.adapters.tools.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith.adapters.tools.toolset import Job, watched
 from plansmith.errors import Misconfigured, PlansmithError, ToolBusy, ToolFailed
@@ -33,12 +33,12 @@ class SqliteEngine:
         self._limits = limits
 
     def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Found:
-        """The rows of one statement that reads."""
+        """Returns the rows of one reading statement."""
         with self._opened("ro", job) as database:
             return select(database, sql, parameters, rows)
 
     def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
-        """Do one statement that writes, whole or not at all; how many rows it changed."""
+        """Runs one writing statement atomically; returns how many rows it changed."""
         with self._opened("rw", job) as database:
             cursor = database.execute(sql, parameters)
             cursor.fetchall()
@@ -46,7 +46,7 @@ class SqliteEngine:
             return max(0, cursor.rowcount)
 
     def schema(self) -> list[Table]:
-        """The tables and views."""
+        """Returns the tables and views."""
         try:
             return read_schema(self._path)
         except PlansmithError as error:
@@ -57,7 +57,7 @@ class SqliteEngine:
         if not self._path.is_file():
             raise ToolFailed(f"there is no database {self._path.name}", hint="check its path")
         address = f"file:{quote(str(self._path.resolve()))}?mode={mode}"
-        with said(self._limits, writing=mode == "rw"):
+        with converting_errors(self._limits, writing=mode == "rw"):
             database = sqlite3.connect(address, uri=True, timeout=2.0, check_same_thread=False)
             try:
                 database.execute(f"PRAGMA query_only = {'ON' if mode == 'ro' else 'OFF'}")
@@ -99,9 +99,9 @@ class DuckEngine:
         self._limits = limits
 
     def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Found:
-        """The rows of one statement that reads."""
+        """Returns the rows of one reading statement."""
         with self._opened(job, read_only=True) as database:
-            found = database.execute(_one(database, sql, _READING), parameters)
+            found = database.execute(_single_statement(database, sql, _READING), parameters)
             some = islice(iter(found.fetchone, None), rows + 1)
             letters = self._limits.letters_each
             fetched: list[Sequence[Any]] = [[shortened(v, letters) for v in row] for row in some]
@@ -109,14 +109,14 @@ class DuckEngine:
             return Found(columns, fetched[:rows], more=len(fetched) > rows)
 
     def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
-        """Do one statement that writes, whole or not at all; how many rows it changed."""
+        """Runs one writing statement atomically; returns how many rows it changed."""
         with self._opened(job, read_only=False) as database:
-            found = database.execute(_one(database, sql, _WRITING), parameters)
+            found = database.execute(_single_statement(database, sql, _WRITING), parameters)
             first = found.fetchone()
             return int(first[0]) if first and isinstance(first[0], int) else 0
 
     def schema(self) -> list[Table]:
-        """The tables and views."""
+        """Returns the tables and views."""
         tables: dict[str, Table] = {}
         with self._opened(None, read_only=True) as database:
             rows = database.execute(_COLUMNS).fetchall()
@@ -132,7 +132,7 @@ class DuckEngine:
         duckdb = _driver()
         if not self._path.is_file():
             raise ToolFailed(f"there is no database {self._path.name}", hint="check its path")
-        with _said(duckdb, self._limits):
+        with _converting_errors(duckdb, self._limits):
             # The engine keeps to this as well as it can; the process it runs in has to.
             config = _CONFINED | {"memory_limit": f"{self._limits.memory_bytes}B"}
             database = duckdb.connect(str(self._path), read_only=read_only, config=config)
@@ -144,8 +144,8 @@ class DuckEngine:
                 database.close()
 
 
-def _one(database: Any, sql: str, allowed: frozenset[str]) -> Any:
-    """The one statement of a text, of a kind that is allowed."""
+def _single_statement(database: Any, sql: str, allowed: frozenset[str]) -> Any:
+    """Parses a text that must be one statement of an allowed kind."""
     statements = database.extract_statements(sql)
     if len(statements) != 1:
         raise ToolFailed(f"there are {len(statements)} statements", hint="give one at a time")
@@ -165,7 +165,7 @@ def _driver() -> Any:
 
 
 @contextmanager
-def _said(duckdb: Any, limits: RowLimits) -> Generator[None]:
+def _converting_errors(duckdb: Any, limits: RowLimits) -> Generator[None]:
     try:
         yield
     except duckdb.Error as error:
@@ -187,25 +187,25 @@ _HERE: Final = "plansmith.adapters.tools.sql.engines"
 
 
 class Engine(Protocol):
-    """One database, whatever its kind."""
+    """A database of any kind."""
 
     kind: str
 
     def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Found:
-        """The rows of one statement that reads."""
+        """Returns the rows of one reading statement."""
         ...
 
     def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
-        """Do one statement that writes; how many rows it changed."""
+        """Runs one writing statement; returns how many rows it changed."""
         ...
 
     def schema(self) -> list[Table]:
-        """The tables and views."""
+        """Returns the tables and views."""
         ...
 
 
 class Database:
-    """One database as the tools use it: what it is asked is done in a child process."""
+    """A database as the tools use it: runs every statement in a child process."""
 
     def __init__(self, url: str, limits: RowLimits) -> None:
         self._url = _absolute(url)
@@ -214,20 +214,20 @@ class Database:
         self.kind = engine(self._url, limits).kind
 
     def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> dict[str, Json]:
-        """The rows of one statement that reads, as a result."""
+        """Returns the rows of one reading statement, as a tool result."""
         given = {"sql": sql, "parameters": parameters, "rows": rows}
-        return cast("dict[str, Json]", self._do("query", given, job))
+        return cast("dict[str, Json]", self._in_child("query", given, job))
 
     def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
-        """Do one statement that writes; how many rows it changed."""
+        """Runs one writing statement; returns how many rows it changed."""
         given = {"sql": sql, "parameters": parameters}
-        return cast("int", self._do("execute", given, job, writes=True))
+        return cast("int", self._in_child("execute", given, job, writes=True))
 
     def schema(self) -> list[Table]:
-        """The tables and views."""
-        return [_table(each) for each in cast("list[Any]", self._do("schema", {}, None))]
+        """Returns the tables and views."""
+        return [_table(each) for each in cast("list[Any]", self._in_child("schema", {}, None))]
 
-    def _do(
+    def _in_child(
         self, act: str, given: Mapping[str, Any], job: Job | None, *, writes: bool = False
     ) -> Json:
         # A child starts without the environment; libpq is given its own part of it.
@@ -245,7 +245,7 @@ class Database:
 
 
 def engine(url: str, limits: RowLimits) -> Engine:
-    """The database at an address; nothing is opened before it is used."""
+    """Returns the database at a URL; opens nothing before its first use."""
     scheme = url.partition(":")[0]
     if scheme in ("postgresql", "postgres"):
         return PostgresEngine(url, limits=limits)
@@ -262,7 +262,7 @@ def _path(url: str) -> Path:
 
 
 def _absolute(url: str) -> str:
-    """The address with the whole path of its file: a child may stand in another folder."""
+    """Makes the path in a URL absolute: a child may run in another folder."""
     scheme = url.partition(":")[0]
     if scheme in ("postgresql", "postgres"):
         return url
@@ -272,19 +272,19 @@ def _absolute(url: str) -> str:
 def query_here(
     job: Job, *, place: Mapping[str, Any], sql: str, parameters: Parameters, rows: int
 ) -> Json:
-    """Query a database from this process; the child calls it."""
+    """Queries a database in this process; called in the child."""
     with _opened(place) as (database, limits):
-        return told(database.query(sql, parameters, rows, job), limits)
+        return as_result(database.query(sql, parameters, rows, job), limits)
 
 
 def execute_here(job: Job, *, place: Mapping[str, Any], sql: str, parameters: Parameters) -> Json:
-    """Write to a database from this process; the child calls it."""
+    """Writes to a database in this process; called in the child."""
     with _opened(place) as (database, _):
         return database.execute(sql, parameters, job)
 
 
 def schema_here(job: Job, *, place: Mapping[str, Any]) -> Json:
-    """The tables of a database, seen from this process; the child calls it."""
+    """Reads the tables of a database in this process; called in the child."""
     del job
     with _opened(place) as (database, _):
         return cast("Json", [asdict(each) for each in database.schema()])
@@ -301,10 +301,10 @@ def _opened(place: Mapping[str, Any]) -> Generator[tuple[Engine, RowLimits]]:
             del os.environ[name]
 
 
-def _table(told: Mapping[str, Any]) -> Table:
+def _table(given: Mapping[str, Any]) -> Table:
     keys = (
         ForeignKey(tuple(key["columns"]), key["table"], tuple(key["targets"]))
-        for key in told["foreign_keys"]
+        for key in given["foreign_keys"]
     )
-    columns = (Column(**each | {"samples": tuple(each["samples"])}) for each in told["columns"])
-    return Table(told["name"], tuple(columns), tuple(keys), told["kind"], told["comment"])
+    columns = (Column(**each | {"samples": tuple(each["samples"])}) for each in given["columns"])
+    return Table(given["name"], tuple(columns), tuple(keys), given["kind"], given["comment"])

@@ -1,4 +1,4 @@
-"""What SQLite may do for a tool: each act authorized, time bounded, decimals added exactly."""
+"""Restricts SQLite for the tools: allowed actions, memory and time; sums decimals exactly."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _LIMITS: Final = {
 def guard(
     database: sqlite3.Connection, job: Job, limits: RowLimits, *, writing: bool = False
 ) -> None:
-    """Confine a connection: what it may do, how much it may hold, how long it may take."""
+    """Restricts a connection: allowed actions, memory and time."""
     for limit, most in _LIMITS.items():
         database.setlimit(limit, most)
     allowed = _READS | _WRITES if writing else _READS
@@ -85,7 +85,7 @@ def _text(data: bytes) -> str:
 
 
 def select(database: sqlite3.Connection, sql: str, parameters: Parameters, rows: int) -> Found:
-    """Some rows of a statement, with the types of the values that are in them."""
+    """Returns rows of a statement, with the types of their values."""
     if "printf" in sql.lower() or "format" in sql.lower():
         # SQLite's own writes a billion letters before it looks at the limit or the time.
         for name in ("printf", "format"):
@@ -100,7 +100,7 @@ def select(database: sqlite3.Connection, sql: str, parameters: Parameters, rows:
 
 
 def _format(pattern: object = None, *values: object) -> str | None:
-    """What printf writes, for widths below 1000; nothing for what it does not know."""
+    """Does what printf does, for widths below 1000; None for unknown formats."""
     if pattern is None:
         return None
     text = str(pattern)
@@ -136,7 +136,7 @@ _SPEC: Final = re.compile(r"%([-+0, ]*)(\d{0,3})(\.\d{0,3})?([dixXofeEgGsc%])")
 
 
 def _kind(values: Sequence[Any]) -> str:
-    """SQLite has types by value: the one of a column is what its values have in common."""
+    """Returns the common type of a column's values: SQLite has types by value."""
     kinds = {_NAMES[type(value).__name__] for value in values if value is not None}
     if kinds == {"integer", "number"}:
         return "number"
@@ -147,14 +147,14 @@ _NAMES: Final = {"int": "integer", "float": "number", "str": "text", "bytes": "b
 
 
 @contextmanager
-def said(limits: RowLimits, *, writing: bool = False) -> Generator[None]:
-    """SQLite's errors in our words."""
+def converting_errors(limits: RowLimits, *, writing: bool = False) -> Generator[None]:
+    """Converts SQLite's errors to ours."""
     try:
         yield
     except (sqlite3.Error, sqlite3.Warning) as error:
         raise _worded(str(error), limits, writing=writing) from None
     except (OverflowError, ValueError) as error:
-        raise ToolFailed(f"the database cannot take that: {error}") from None
+        raise ToolFailed(f"the database does not accept that: {error}") from None
 
 
 def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
@@ -164,7 +164,7 @@ def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
     if any(each in text for each in ("not authorized", "denied", "prohibited", "readonly")):
         hint = "this tool only reads: give one SELECT over the tables"
         hint = "this tool changes tables and rows, and nothing else" if writing else hint
-        return ToolFailed(f"the statement does more than it may: {text}", hint=hint)
+        return ToolFailed(f"the statement is not allowed: {text}", hint=hint)
     if "one statement" in text:
         return ToolFailed("there is more than one statement", hint="give one at a time")
     if "locked" in text or "busy" in text:
@@ -184,14 +184,14 @@ _NUMBER: Final = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
 
 def exact_aggregates(database: sqlite3.Connection) -> None:
-    """Replace SQLite's own sum, total and avg, also as window functions."""
+    """Replaces SQLite's sum, total and avg, also as window functions."""
     named = ("sum", _Sum), ("exact_sum", _Sum), ("total", _Total), ("avg", _Mean)
     for name, made in named:
         database.create_window_function(name, 1, made)
 
 
 def exact(value: float) -> Decimal | Fraction:
-    """What a number means: the decimal it was written as, or else exactly itself."""
+    """Returns a number as the decimal it was written as, or else its exact value."""
     whole = Decimal(repr(value))
     if len(whole.as_tuple().digits) <= _SURE_DIGITS:
         return whole
@@ -202,7 +202,7 @@ def exact(value: float) -> Decimal | Fraction:
 
 
 def exact_cell(value: Any) -> Any:
-    """The result of arithmetic on decimals, without what binary numbers leave behind."""
+    """Rounds away binary residue of decimal arithmetic."""
     if not isinstance(value, float) or not math.isfinite(value):
         return value
     found = exact(value)
@@ -210,14 +210,14 @@ def exact_cell(value: Any) -> Any:
 
 
 def is_decimal(value: Any) -> bool:
-    """Whether a value is no number with more digits than a written decimal has."""
+    """Whether a value has no more digits than a written decimal has."""
     if not isinstance(value, float) or not math.isfinite(value):
         return True
     return len(Decimal(repr(value)).as_tuple().digits) <= _SURE_DIGITS
 
 
 def exact_mean(values: Sequence[float]) -> float:
-    """The mean of at least one number."""
+    """Returns the mean of at least one number."""
     found = _Mean()
     for value in values:
         found.step(value)
@@ -225,7 +225,7 @@ def exact_mean(values: Sequence[float]) -> float:
 
 
 class _Sum:
-    """Adds the numbers of a group, and takes them away again as a window moves on."""
+    """Sums the numbers of a group; a moving window also subtracts them."""
 
     def __init__(self) -> None:
         self._decimals = Decimal(0)
@@ -235,11 +235,11 @@ class _Sum:
         self._special: list[float] = []
 
     def step(self, value: Any) -> None:
-        """Take a value in; what is missing does not count."""
+        """Adds a value; ignores nulls."""
         self._add(value, 1)
 
     def inverse(self, value: Any) -> None:
-        """Take out a value that the window has left."""
+        """Subtracts a value that has left the window."""
         self._add(value, -1)
 
     def _add(self, value: Any, sign: int) -> None:
@@ -265,7 +265,7 @@ class _Sum:
         return Fraction(self._decimals) + self._others + self._wholes
 
     def value(self) -> int | float | None:
-        """The sum as it stands."""
+        """Returns the current sum."""
         if not self._count:
             return None
         if not self._broken and -_WHOLE <= self._wholes < _WHOLE:
@@ -273,7 +273,7 @@ class _Sum:
         return math.fsum(self._special) if self._special else _nearest(self._total)
 
     def finalize(self) -> int | float | None:
-        """The sum of all."""
+        """Returns the sum of all."""
         return self.value()
 
 
@@ -299,7 +299,7 @@ def _nearest(number: Fraction) -> float:
 
 
 def _number(value: object) -> float:
-    """A text as SQLite takes it for a number: what it begins with, else nothing."""
+    """Converts a text to a number as SQLite does: by how it begins."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     found = _NUMBER.match(text)
     return float(found[0]) if found else 0.0

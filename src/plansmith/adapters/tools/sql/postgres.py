@@ -1,4 +1,4 @@
-"""PostgreSQL for the SQL tools: an ordinary role, a read-only transaction that is never kept."""
+"""PostgreSQL for the SQL tools: requires an ordinary role; reads in a read-only transaction."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _KEYS: Final = """
 
 
 class PostgresEngine:
-    """One PostgreSQL database; a connection a statement."""
+    """A PostgreSQL database; opens a connection per statement."""
 
     kind = "postgresql"
 
@@ -93,16 +93,16 @@ class PostgresEngine:
         self._limits = limits
 
     def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Found:
-        """The rows of one statement that reads.
+        """Returns the rows of one reading statement.
 
-        The role has no rights beyond tables; the transaction writes nothing and is undone at the
-        end; a cursor takes nothing but a SELECT or VALUES, the extended protocol one statement.
+        The role has no rights beyond tables; the transaction is read-only and rolled back; a cursor
+        accepts only SELECT or VALUES, and the extended protocol only one statement.
         """
         _refuse(sql)
         first = _FIRST.match(sql)
         if first is not None and first[1].lower() not in _READING:
             hint = "this tool only reads: give one SELECT over the tables"
-            raise ToolFailed(f"{first[1].upper()} does more than it may", hint=hint)
+            raise ToolFailed(f"{first[1].upper()} is not allowed", hint=hint)
         text = sql.strip().removesuffix(";")
         with self._opened(job, read_only=True) as connection:
             cursor = connection.cursor()
@@ -113,7 +113,7 @@ class PostgresEngine:
             return Found(columns, fetched[:rows], more=len(fetched) > rows)
 
     def _fetched(self, cursor: Any, most: int) -> list[Sequence[Any]]:
-        """Rows, a few at a time where they are long: values are cut before more are fetched."""
+        """Fetches rows, few at a time if they are long; clips values before it fetches more."""
         found: list[Sequence[Any]] = []
         letters, wanted = self._limits.letters_each, 1
         while len(found) < most:
@@ -127,7 +127,7 @@ class PostgresEngine:
         return found
 
     def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
-        """Do one statement that writes, whole or not at all; how many rows it changed."""
+        """Runs one writing statement atomically; returns how many rows it changed."""
         _refuse(sql)
         first = _FIRST.match(sql)
         if first is None or first[1].lower() not in _WRITING:
@@ -140,7 +140,7 @@ class PostgresEngine:
             return max(0, int(cursor.rowcount))
 
     def schema(self) -> list[Table]:
-        """The tables and views that can be read, as far as the search path knows them."""
+        """Returns the readable tables and views in the search path."""
         with self._opened(None, read_only=True) as connection:
             keys = connection.execute(_KEYS).fetchall()
             columns = connection.execute(_COLUMNS).fetchall()
@@ -156,7 +156,7 @@ class PostgresEngine:
     @contextmanager
     def _opened(self, job: Job | None, *, read_only: bool) -> Generator[Any]:
         psycopg = _driver()
-        with _said(psycopg, self._limits):
+        with _converting_errors(psycopg, self._limits):
             connection = psycopg.connect(
                 self._url, connect_timeout=10, cursor_factory=psycopg.RawCursor
             )
@@ -179,7 +179,7 @@ class PostgresEngine:
         if rights:
             role = connection.info.user
             raise Misconfigured(
-                f"the role {role!r} may do too much: {', '.join(rights)}", hint=_ROLE
+                f"the role {role!r} has too many rights: {', '.join(rights)}", hint=_ROLE
             )
 
 
@@ -196,7 +196,7 @@ def _canceller(connection: Any, psycopg: Any) -> Callable[[], None]:
 
 
 def _late(limits: RowLimits) -> float:
-    """A little after the server's own time limit, should it not keep that."""
+    """Returns a limit slightly above the server's own, in case it does not keep that."""
     return limits.seconds + 5
 
 
@@ -241,7 +241,7 @@ def _keys(rows: Sequence[Sequence[Any]], space: str, name: str) -> tuple[Foreign
 
 
 @contextmanager
-def _said(psycopg: Any, limits: RowLimits) -> Generator[None]:
+def _converting_errors(psycopg: Any, limits: RowLimits) -> Generator[None]:
     try:
         yield
     except psycopg.Error as error:
@@ -255,7 +255,7 @@ def _worded(error: Any, psycopg: Any, limits: RowLimits) -> Exception:
         return ToolFailed(f"the statement took longer than {limits.seconds:g} s", hint=hint)
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
         hint = "this tool only reads: give one SELECT over the tables"
-        return ToolFailed(f"the statement does more than it may: {first}", hint=hint)
+        return ToolFailed(f"the statement is not allowed: {first}", hint=hint)
     if error.sqlstate is None and ("allocate memory" in first or "out of memory" in first):
         # Of this process and not of the server, whose errors have a number.
         return MemoryError()

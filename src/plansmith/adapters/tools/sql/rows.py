@@ -1,4 +1,4 @@
-"""Rows of any database as JSON: values made plain, columns named once, sizes within bounds."""
+"""Converts rows of any database to JSON within size limits, with unique column names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROWS: Final[dict[str, Any]] = fields(
 
 @dataclass(frozen=True, slots=True)
 class RowLimits:
-    """How many rows are given, how long one value and all may be, what a statement may take."""
+    """Limits: rows, length of one value and of all, time and memory of a statement."""
 
     rows: int = 100
     most_rows: int = 1_000
@@ -42,7 +42,7 @@ class RowLimits:
 
 @dataclass(slots=True)
 class Found:
-    """What a statement gave: columns as name and type, rows, and whether there are more."""
+    """The result of a statement: columns with types, rows, and whether there are more."""
 
     columns: list[tuple[str, str]]
     rows: list[Sequence[Any]]
@@ -50,8 +50,8 @@ class Found:
     notes: list[str] = field(default_factory=list[str])
 
 
-def told(found: Found, limits: RowLimits) -> dict[str, Json]:
-    """Rows as a result: objects by column name, clipped where they are too long."""
+def as_result(found: Found, limits: RowLimits) -> dict[str, Json]:
+    """Makes a tool result of rows: objects by column name; clips what is too long."""
     names = distinct([name[:_LONGEST_NAME] for name, _ in found.columns])
     notes = list(found.notes)
     if names != [name for name, _ in found.columns]:
@@ -77,7 +77,7 @@ def told(found: Found, limits: RowLimits) -> dict[str, Json]:
 
 
 class _Clips:
-    """Counts letters over rows, and values that were cut."""
+    """Counts characters over all rows, and clipped values."""
 
     def __init__(self, limits: RowLimits) -> None:
         self._limits = limits
@@ -85,7 +85,7 @@ class _Clips:
         self.cut = 0
 
     def row(self, names: Sequence[str], row: Sequence[Any]) -> dict[str, Json] | None:
-        """A row as an object; None when there is no room for it."""
+        """Returns a row as an object; None if it exceeds the limit."""
         made: dict[str, Json] = {}
         for name, value in zip(names, row, strict=True):
             plain = shortened(value, self._limits.letters_each)
@@ -100,7 +100,7 @@ class _Clips:
 
 
 def shortened(value: Any, letters: int) -> Json:
-    """A database's value as JSON, one letter longer than may be given where it has to be cut."""
+    """Converts a value to JSON; clips it to one letter above the limit."""
     plain = plain_value(value)
     if isinstance(plain, dict | list):
         written = json.dumps(plain, ensure_ascii=False)
@@ -109,7 +109,7 @@ def shortened(value: Any, letters: int) -> Json:
 
 
 def plain_value(value: Any) -> Json:
-    """A database's value as JSON; what has no JSON form is text."""
+    """Converts a value to JSON; what has no JSON form becomes text."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -129,7 +129,7 @@ def plain_value(value: Any) -> Json:
 
 
 def _number(value: Decimal) -> Json:
-    """A decimal as a number where that keeps every digit, else as text."""
+    """Returns a decimal as number if that keeps every digit, else as text."""
     if not value.is_finite() or abs(value.adjusted()) > 300:
         return str(value)
     if value == value.to_integral_value():
@@ -139,7 +139,7 @@ def _number(value: Decimal) -> Json:
 
 
 def distinct(names: Iterable[str]) -> list[str]:
-    """Names for columns, none of them empty and no two the same."""
+    """Makes column names unique and not empty."""
     found: dict[str, None] = {}
     for place, name in enumerate(names, start=1):
         wanted = name.strip() or f"column_{place}"
@@ -151,7 +151,7 @@ def distinct(names: Iterable[str]) -> list[str]:
 
 
 def parameters_of(given: Any) -> Parameters:
-    """The values for the placeholders of a statement: a list, or an object by name."""
+    """Returns the values for a statement's placeholders: a list, or an object by name."""
     values = list(cast("dict[str, Any]", given).values()) if isinstance(given, dict) else given
     for each in cast("list[object]", values):
         if isinstance(each, dict | list):

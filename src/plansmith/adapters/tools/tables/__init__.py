@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from plansmith.adapters.tools.folder import Folder
 from plansmith.adapters.tools.sql.guard import exact_cell, exact_mean, is_decimal, select
-from plansmith.adapters.tools.sql.rows import ROWS, Found, RowLimits, told
+from plansmith.adapters.tools.sql.rows import ROWS, Found, RowLimits, as_result
 from plansmith.adapters.tools.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith.adapters.tools.tables.memory import ENDINGS, meant_files, memory, named_files
 from plansmith.adapters.tools.tables.read import (
@@ -39,8 +39,8 @@ from plansmith.adapters.tools.toolset import (
     items,
     known,
     noted,
+    string,
     whole,
-    words,
 )
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -53,14 +53,14 @@ _TABLE: Final[dict[str, Any]] = {
     "objects from another step.",
 }
 _HOW: Final[dict[str, Any]] = {
-    "encoding": words("Encoding of the file, if it is not found out right.", enum=list(ENCODINGS)),
+    "encoding": string("Encoding of the file, if it is not found out right.", enum=list(ENCODINGS)),
     "header": {
         "type": "boolean",
         "default": True,
         "description": "Whether the first line of a CSV file names the columns.",
     },
 }
-_NAMES: Final = items(words("A column.", minLength=1), most=300)
+_NAMES: Final = items(string("A column.", minLength=1), most=300)
 _COUNT: Final = {"type": "integer", "minimum": 0}
 _ANY: Final[dict[str, Any]] = {"type": ["string", "number", "boolean", "null"]}
 _LIMIT: Final = whole("Most rows given; 100 if left out.", 1, 1_000)
@@ -103,7 +103,7 @@ SQL: Final = ToolSpec(
     "counts per group. sales.csv is the table sales (统计 CSV 表格：总额、平均、数量).",
     input_schema=fields(
         {
-            "query": words(
+            "query": string(
                 "One SELECT; also median(x), stdev(x), exact_sum(x).",
                 minLength=1,
                 maxLength=100_000,
@@ -133,7 +133,7 @@ WRITE: Final = ToolSpec(
     "(把行保存为表格文件).",
     input_schema=fields(
         {
-            "path": words("Path of the file, ending in .csv, .tsv or .json.", minLength=1),
+            "path": string("Path of the file, ending in .csv, .tsv or .json.", minLength=1),
             "rows": items({"type": "object"}, "The rows, such as those of tables.sql."),
             "columns": {**_NAMES, "description": "Columns in their order; all if left out."},
             "overwrite": flag("Replace a file that is there."),
@@ -160,7 +160,7 @@ WRITE: Final = ToolSpec(
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _TOP: Final = 3
 _MOST_FILES: Final = 500
-_MOST_TOLD: Final = 4
+_MOST_VALUES: Final = 4
 _MOST_COLUMNS: Final = 40
 _LOOKED_AT: Final = 500
 _FEW: Final = 8
@@ -171,7 +171,7 @@ _HERE: Final = "plansmith.adapters.tools.tables:read_here"
 class TableTools(ToolSet):
     """The tools for tables of one folder; `write=False` leaves out the one that writes.
 
-    What reads does so in a child process, since a small file can need very much memory.
+    Reading happens in a child process, since a small file can need very much memory.
     """
 
     def __init__(
@@ -192,18 +192,18 @@ class TableTools(ToolSet):
         super().__init__([*tools, *([BuiltIn(WRITE, self._write)] if write else [])])
 
     def files(self) -> list[str]:
-        """The tables that lie in the folder, by path; only so many are looked for."""
+        """Returns the tables in the folder by path, up to a limit."""
         found = (path for path, _ in self._folder.walk(".") if path.lower().endswith(ENDINGS))
         return sorted(islice(found, _MOST_FILES))
 
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        """The columns of the tables that a request names, as context for a planner."""
+        """Returns the columns of the tables that a request names, as context."""
         del token_limit  # a few lines
         return await asyncio.to_thread(self._known, query)
 
     def _known(self, query: str) -> list[ContextBlock]:
         lines: list[str] = []
-        for path in meant_files(query, self.files())[:_MOST_TOLD]:
+        for path in meant_files(query, self.files())[:_MOST_VALUES]:
             try:
                 columns = self._in_child("columns", {"table": path}, None)
             except ToolFailed:
@@ -224,13 +224,13 @@ class TableTools(ToolSet):
         return SUBPROCESSES.call(_HERE, arguments, limits=limits, job=job)
 
     def here(self, act: str, given: Arguments, job: Job) -> Json:
-        """Read tables in this process; the child calls it."""
+        """Reads tables in this process; called in the child."""
         acts = {"describe": self._describe, "sql": self._sql, "columns": self._columns}
         return acts[act](given, job)
 
     def _columns(self, given: Arguments, job: Job) -> Json:
         del job
-        return ", ".join(_told_columns(self._read(given["table"], given)))
+        return ", ".join(_column_texts(self._read(given["table"], given)))
 
     def _read(self, table: Any, given: Arguments, name: str = "table") -> Data:
         if not isinstance(table, str):
@@ -262,9 +262,9 @@ class TableTools(ToolSet):
             raise ToolFailed("the query names no file of this folder", hint=hint)
         with memory(tables, job, self._rows) as database:
             found = select(database, query, [], given.get("limit", self._rows.rows))
-        _without_dust(found, tables)
+        _rounded_decimals(found, tables)
         found.notes += [note for each in tables.values() for note in each.notes]
-        return told(found, self._rows)
+        return as_result(found, self._rows)
 
     def _write(self, given: Arguments, job: Job) -> Json:
         del job
@@ -286,7 +286,7 @@ class TableTools(ToolSet):
             text = _csv(names, rows, "\t" if path.lower().endswith(".tsv") else ",", notes)
         else:
             raise ToolFailed(
-                f"{path} does not say its kind", hint="end it with .csv, .tsv or .json"
+                f"{path} has no known extension", hint="end it with .csv, .tsv or .json"
             )
         most, over = self._limits.bytes_each, given.get("overwrite", False)
         done = self._folder.write(path, text.encode(), overwrite=over, most=most)
@@ -300,23 +300,23 @@ class TableTools(ToolSet):
 
 
 def read_here(job: Job, *, place: Mapping[str, Any], act: str, given: Arguments) -> Json:
-    """What a child does of the work of `TableTools`."""
+    """Does the reading work of `TableTools`; called in the child."""
     limits, rows = TableLimits(**place["limits"]), RowLimits(**place["rows"])
     return TableTools(Path(place["root"]), write=False, limits=limits, rows=rows).here(
         act, given, job
     )
 
 
-def _without_dust(found: Found, tables: Mapping[str, Data]) -> None:
-    """Arithmetic on columns of written decimals gives decimals; other numbers stay as they are."""
+def _rounded_decimals(found: Found, tables: Mapping[str, Data]) -> None:
+    """Rounds results of arithmetic on decimal columns to decimals."""
     if all(is_decimal(value) for row in found.rows for value in row):
         return
     if all(is_decimal(value) for data in tables.values() for row in data.rows for value in row):
         found.rows = [[exact_cell(value) for value in row] for row in found.rows]
 
 
-def _told_columns(data: Data) -> Iterator[str]:
-    """Columns with their types, and the values of those that hold a few words again and again."""
+def _column_texts(data: Data) -> Iterator[str]:
+    """Describes columns: types, and the values of those with only a few."""
     for place, (name, kind) in enumerate(data.columns[:_MOST_COLUMNS]):
         values = dict.fromkeys(row[place] for row in data.rows[:_LOOKED_AT] if row[place])
         plain = all(len(str(each)) < 25 and str(each).isprintable() for each in values)
@@ -339,7 +339,7 @@ def _csv(names: Sequence[str], rows: Sequence[Sequence[Any]], mark: str, notes: 
 
 
 def _safe(value: Any) -> Any:
-    """A text that a spreadsheet takes for a formula, made a text for it too."""
+    """Escapes a text that a spreadsheet would take for a formula."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str) or not value.startswith(_FORMULA) or is_number(value):
@@ -348,7 +348,7 @@ def _safe(value: Any) -> Any:
 
 
 def _column(name: str, kind: str, values: Sequence[Any]) -> Json:
-    """What is worth knowing of a column before anything is asked of it."""
+    """Describes a column: what is useful to know before a query."""
     present = [each for each in values if each is not None]
     counts = Counter(present)
     found: dict[str, Json] = {

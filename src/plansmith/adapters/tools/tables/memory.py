@@ -1,4 +1,4 @@
-"""Tables in an in-memory SQLite database that is only read, and the files that a query names."""
+"""Loads tables into a read-only in-memory SQLite database; finds the files a query names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from collections.abc import Container, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from plansmith.adapters.tools.sql.guard import exact_aggregates, exact_mean, guard, said
+from plansmith.adapters.tools.sql.guard import (
+    converting_errors,
+    exact_aggregates,
+    exact_mean,
+    guard,
+)
 from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.adapters.tools.tables.read import Data
 from plansmith.adapters.tools.toolset import Job, known
@@ -19,7 +24,7 @@ _AFFINITY: Final = {"integer": "INTEGER", "number": "REAL", "boolean": "INTEGER"
 
 
 class _Numbers:
-    """Collects the numbers of a group; texts among them are left out as SQL does."""
+    """Collects the numbers of a group; ignores texts."""
 
     def __init__(self) -> None:
         self._values: list[int | float] = []
@@ -53,8 +58,8 @@ class _Stdev(_Numbers):
 def memory(
     tables: Mapping[str, Data], job: Job, limits: RowLimits
 ) -> Generator[sqlite3.Connection]:
-    """A database in memory with these tables, that can only be read."""
-    with said(limits):
+    """Returns a read-only database in memory with these tables."""
+    with converting_errors(limits):
         database = sqlite3.connect(":memory:", check_same_thread=False)
         try:
             for name, data in tables.items():
@@ -88,7 +93,7 @@ def _fill(database: sqlite3.Connection, name: str, data: Data) -> None:
 
 
 def _quoted(name: str) -> str:
-    """A name as SQL takes any."""
+    """Quotes any name for SQL."""
     if "\0" in name:
         raise ToolFailed("a column's name has a zero byte", hint="rename it")
     return '"' + name.replace('"', '""') + '"'
@@ -105,9 +110,10 @@ _SHORTEST: Final = 3
 def named_files(
     query: str, files: Sequence[str], *, known: Container[str] = ()
 ) -> tuple[str, dict[str, str]]:
-    """The query with the files it reads as plain table names, and the files by these names.
+    """Replaces the files in a query by table names; returns query and files by name.
 
-    A file goes by its path or by its name without ending; names in `known` are tables already.
+    A file can be named by its path or by its name without extension; names in `known` are already
+    tables.
     """
     found: dict[str, str] = {}
 
@@ -123,7 +129,7 @@ def named_files(
 
 
 def _file(name: str, files: Sequence[str]) -> str | None:
-    """The one file that is called so; none where it could be several."""
+    """Returns the one file of this name; None if it could be several."""
     wanted = name.removeprefix("./").casefold()
     for called in (_path, _last, _stem):
         fitting = [path for path in files if called(path) == wanted]
@@ -145,15 +151,15 @@ def _stem(path: str) -> str:
 
 
 def meant_files(request: str, files: Sequence[str]) -> list[str]:
-    """The files that a request names; the only ones there are if it speaks of tables at all."""
-    said = request.casefold()
-    named = [path for path in files if _last(path) in said]
+    """Returns the files that a request names; all files if it only mentions tables."""
+    text = request.casefold()
+    named = [path for path in files if _last(path) in text]
     if not named:
-        named = [path for path in files if len(_stem(path)) >= _SHORTEST and _is_word(path, said)]
+        named = [path for path in files if len(_stem(path)) >= _SHORTEST and _is_word(path, text)]
     if not named and _TABLE_WORDS.search(request):
         named = [path for path in files if path.lower().endswith((".csv", ".tsv"))]
     return named
 
 
-def _is_word(path: str, said: str) -> bool:
-    return bool(re.search(rf"(?<![a-z0-9_]){re.escape(_stem(path))}(?![a-z0-9_])", said))
+def _is_word(path: str, text: str) -> bool:
+    return bool(re.search(rf"(?<![a-z0-9_]){re.escape(_stem(path))}(?![a-z0-9_])", text))

@@ -1,4 +1,4 @@
-"""Tables read from CSV, JSON and values: columns with types, a note for all that was guessed."""
+"""Reads tables from CSV, JSON and values; detects types and notes every guess."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from decimal import Decimal
 from typing import Any, Final, cast
 
 from plansmith.adapters.tools.sql.rows import distinct
-from plansmith.adapters.tools.toolset import clip
 from plansmith.errors import ToolFailed
+from plansmith.text import clip
 
 _INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})")
 _NUMBER: Final = re.compile(r"[+-]?(?:(?:0|[1-9]\d{0,300})(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?")
@@ -40,7 +40,7 @@ _SAMPLE: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class TableLimits:
-    """How large a file and a table may be."""
+    """Limits of the size of files and tables."""
 
     bytes_each: int = 20_000_000
     rows: int = 200_000
@@ -51,7 +51,7 @@ class TableLimits:
 
 @dataclass(slots=True)
 class Data:
-    """A table in memory: columns as name and type, rows of plain values."""
+    """A table in memory: columns with types, rows of plain values."""
 
     columns: list[tuple[str, str]]
     rows: list[list[Any]]
@@ -59,14 +59,14 @@ class Data:
 
     @property
     def names(self) -> list[str]:
-        """The names of its columns."""
+        """The names of the columns."""
         return [name for name, _ in self.columns]
 
 
 def read_table(
     data: bytes, name: str, *, limits: TableLimits, encoding: str | None, header: bool
 ) -> Data:
-    """The table of a file: JSON and JSON lines by their name, anything else as CSV."""
+    """Reads the table of a file: JSON and JSON lines by extension, anything else as CSV."""
     notes: list[str] = []
     text = decoded(data, name, encoding, notes)
     if name.lower().endswith((".json", ".jsonl", ".ndjson")):
@@ -78,7 +78,7 @@ def read_table(
 
 
 def decoded(data: bytes, name: str, encoding: str | None, notes: list[str]) -> str:
-    """A file's text: by its mark, as UTF-8, or as Windows-1252 with a note."""
+    """Decodes a file: by its byte order mark, as UTF-8, or as Windows-1252 with a note."""
     marked = next((known for mark, known in _BOMS if data.startswith(mark)), None)
     chosen = encoding or marked or "utf-8"
     try:
@@ -102,7 +102,7 @@ def _json(text: str, name: str) -> Any:
 
 
 def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
-    """The table of a JSON value: a list of objects, or an object that has one list of them."""
+    """Makes a table of a JSON value: a list of objects, or an object with one such list."""
     if isinstance(value, dict):
         table = cast("dict[str, object]", value)
         lists: list[object] = [each for each in table.values() if isinstance(each, list)]
@@ -142,14 +142,14 @@ def _csv(text: str, name: str, *, limits: TableLimits, header: bool) -> Data:
     notes: list[str] = []
     head = [str(each) for each in rows.pop(0)] if header else []
     _check_size(max([len(head), *map(len, rows)]), len(rows), limits)
-    names, rows = _even(head, rows, notes)
+    names, rows = _padded(head, rows, notes)
     found = _typed(names, rows, limits, texts=True)
     found.notes[:0] = notes
     return found
 
 
 def delimiter_of(sample: str) -> str:
-    """What separates the cells: the mark that comes equally often, and oftest, in every line."""
+    """Returns the delimiter: the most frequent mark that is equally often in every line."""
     plain = re.sub(r'"[^"]*"', "", sample)
     lines = [line for line in plain.splitlines()[:-1] or plain.splitlines() if line.strip()][:50]
 
@@ -162,10 +162,10 @@ def delimiter_of(sample: str) -> str:
     return max(_DELIMITERS, key=score)
 
 
-def _even(
+def _padded(
     head: list[str], rows: list[list[Any]], notes: list[str]
 ) -> tuple[list[str], list[list[Any]]]:
-    """Rows of one width; more cells than the header has get columns of their own."""
+    """Makes all rows equally wide; surplus cells get columns of their own."""
     width = max([len(head), *map(len, rows)])
     if head and width > len(head):
         many = sum(len(row) > len(head) for row in rows)
@@ -197,7 +197,7 @@ def _typed(
 
 
 def _check_size(columns: int, rows: int, limits: TableLimits) -> None:
-    """Refuse a table before it is filled up: few cells in many columns can make very many."""
+    """Refuses a table that would become too large when its rows are filled up."""
     if rows > limits.rows or rows * max(1, columns) > limits.cells:
         raise _too_large(limits)
     if columns > limits.columns:
@@ -213,7 +213,7 @@ Convert = Callable[[Any], Any]
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a plain number of which no digit is lost."""
+    """Whether a text is a plain number that loses no digit."""
     if _NUMBER.fullmatch(text) is None:
         return False
     return len(text) <= _SURE_DIGITS or Decimal(repr(float(text))) == Decimal(text)
@@ -229,7 +229,7 @@ _FORMS: Final[tuple[tuple[str, Callable[[str], object], Convert], ...]] = (
 
 
 def _kind_of_texts(rows: list[list[Any]], place: int) -> tuple[str, Convert]:
-    """What all cells of a column are; one that does not fit makes them texts. Empty is null."""
+    """Returns the type of a column: text unless all cells fit; empty cells are null."""
     for kind, form, convert in _FORMS:
         if all(form(cell) for cell in _cells(rows, place)):
             empty = not any(_cells(rows, place))

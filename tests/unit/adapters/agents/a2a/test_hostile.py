@@ -123,7 +123,7 @@ async def test_silence_and_trickle_end_in_time_and_say_that_nobody_knows(
             await behave(talk)
 
     async with Liar(answer, streaming=streaming).open() as liar:
-        with pytest.raises(InputNeeded, match=r"said nothing for 0\.2 s"):
+        with pytest.raises(InputNeeded, match=r"sent nothing for 0\.2 s"):
             await work(liar, limits={"answer_s": 0.2})
         assert liar.methods.count("SendStreamingMessage") + liar.methods.count("SendMessage") == 1
 
@@ -223,7 +223,7 @@ async def test_a_state_that_nobody_knows_is_said_to_be_one(state: Any) -> None:
         await talk.result(got if talk.method == "GetTask" else {"task": got})
 
     async with Liar(odd).open() as liar:
-        with pytest.raises(ToolFailed, match="a state that A2A does not know"):
+        with pytest.raises(ToolFailed, match="a task state that A2A does not define"):
             await work(liar)
 
 
@@ -279,7 +279,7 @@ async def test_a_list_of_other_peoples_tasks_is_not_taken_for_ours() -> None:
             await talk.result({"tasks": [task("TASK_STATE_COMPLETED")]})
 
     async with Liar(lend).open() as liar:
-        with pytest.raises(InputNeeded, match="Nobody knows"):
+        with pytest.raises(InputNeeded, match="It is unknown"):
             await work(liar)
 
 
@@ -292,7 +292,7 @@ async def test_a_packed_answer_is_not_unpacked() -> None:
         await talk.raw(bomb)
 
     async with Liar(packed).open() as liar:
-        with pytest.raises(ToolFailed, match="packed answer"):
+        with pytest.raises(ToolFailed, match="compressed answer"):
             await work(liar)
 
 
@@ -315,7 +315,7 @@ async def test_an_agent_that_cannot_be_asked_after_its_task_leaves_it_to_the_per
             await talk.answer(b"", status="403 Forbidden")
 
     async with Liar(shut).open() as liar:
-        with pytest.raises(InputNeeded, match="Its task t1 was under way") as caught:
+        with pytest.raises(InputNeeded, match="Its task t1 had started") as caught:
             await work(liar)
         assert caught.value.options == ("look again", "give up")
 
@@ -363,18 +363,18 @@ async def served(card: Any, **limits: float) -> Any:
         (says(b'{"name": NaN}'), "not a JSON number"),
         (says(b"[" * 9_000), "is not JSON: "),
         (says([1]), "not a JSON object"),
-        (says({"description": "nobody"}), "names no agent"),
-        (says(a_card("http://x"), "text/html"), "is said to be text/html"),
+        (says({"description": "nobody"}), "has no agent name"),
+        (says(a_card("http://x"), "text/html"), "has the type text/html"),
         (says(b"x" * 30_000), "more than 20000 bytes"),
         (says(b"", status="404 Not Found"), "HTTP 404"),
-        (says({"name": "x", "supportedInterfaces": []}), "offers no way to reach it"),
-        (says(a_card("http://evil.example")), "lies elsewhere than the card"),
-        (says(a_card("http://127.0.0.1:9")), "127.0.0.1:9/rpc lies elsewhere"),
-        (says(a_card("file:///etc/passwd")), "is no address"),
-        (says(a_card("http://[")), r"\[/rpc' is no address"),
+        (says({"name": "x", "supportedInterfaces": []}), "the card has no address"),
+        (says(a_card("http://evil.example")), "is on another host than the card"),
+        (says(a_card("http://127.0.0.1:9")), "127.0.0.1:9/rpc is on another host"),
+        (says(a_card("file:///etc/passwd")), "is not an address"),
+        (says(a_card("http://[")), r"\[/rpc' is not an address"),
         (
             says({"name": "x", "url": "http://x/", "preferredTransport": "GRPC"}),
-            "GRPC is not spoken here",
+            "GRPC is not supported",
         ),
     ],
 )
@@ -385,7 +385,7 @@ async def test_a_card_that_is_none_or_lies_is_refused_with_a_reason(card: Any, t
 
 @pytest.mark.parametrize("behave", [silence, trickle])
 async def test_a_card_that_does_not_come_is_not_waited_for_for_ever(behave: Any) -> None:
-    with pytest.raises(ToolBusy, match=r"did not come within 0\.2 s"):
+    with pytest.raises(ToolBusy, match=r"did not arrive within 0\.2 s"):
         await served(behave, request_s=0.2)
 
 
@@ -396,7 +396,7 @@ async def test_a_redirect_of_the_card_is_followed_on_its_own_host_only() -> None
             there = f"{other.url}/.well-known/agent-card.json"
             await talk.start("text/plain", "302 Found", f"Location: {there}\r\n")
 
-        with pytest.raises(ToolFailed, match="redirects to another place"):
+        with pytest.raises(ToolFailed, match="redirects to another address"):
             await served(away)
 
         async def within(talk: Talk) -> None:
@@ -426,7 +426,7 @@ async def test_further_hosts_are_reached_only_when_a_person_names_them() -> None
         liar = Liar(silence)
         liar.card = a_card(other.url)
         async with liar.open():
-            with pytest.raises(ToolFailed, match="lies elsewhere"):
+            with pytest.raises(ToolFailed, match="is on another host"):
                 await connect("liar", liar.url)
             agent = await connect("liar", liar.url, hosts=[f"127.0.0.1:{other.port}"])
             result = await agent.work("x", {}, Call(key="k"))

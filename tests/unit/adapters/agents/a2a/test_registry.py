@@ -57,7 +57,7 @@ async def test_a_card_that_changes_blocks_the_agent_until_it_is_approved_again_w
         await registry(tmp_path).approve("liar", shown.hash, by="ada")
         liar.card = liar.card | {"description": "mails everybody", "odd": {"new": [1]}}
         [agent] = registry(tmp_path).agents()
-        with pytest.raises(ToolFailed, match="not the approved one any more"):
+        with pytest.raises(ToolFailed, match="has changed since it was approved"):
             await agent.work("x", {}, Call(key="k"))
         assert liar.methods == []
         now = await registry(tmp_path).look("liar")
@@ -100,7 +100,7 @@ async def test_a_name_is_never_taken_by_another_agent(tmp_path: Path) -> None:
         added = await registry(tmp_path).add(other.url, name="second")
         assert added.name == "second"
         both = registry(tmp_path, liar={"url": other.url})
-        with pytest.raises(Misconfigured, match="stands in the settings and was added"):
+        with pytest.raises(Misconfigured, match="is in the settings and was also added"):
             both.agents()
         both.remove("liar")
         assert [each.spec.name for each in both.agents()] == ["a2a.liar", "a2a.second"]
@@ -124,9 +124,9 @@ async def test_what_a_person_says_of_an_agent_is_kept(tmp_path: Path) -> None:
 
 async def test_an_agent_of_the_settings_is_changed_there_only(tmp_path: Path) -> None:
     own = registry(tmp_path, desk={"url": "http://127.0.0.1:9"})
-    with pytest.raises(Refused, match="stands in the settings"):
+    with pytest.raises(Refused, match="is defined in the settings"):
         own.change("desk", Choices(hidden=True))
-    with pytest.raises(Refused, match="stands in the settings"):
+    with pytest.raises(Refused, match="is defined in the settings"):
         own.remove("desk")
     with pytest.raises(Refused, match="there is no agent 'nobody'") as caught:
         await own.look("nobody")
@@ -145,7 +145,7 @@ async def test_an_agent_that_is_away_is_said_to_be_and_cannot_be_approved(tmp_pa
 async def test_an_agent_that_cannot_be_used_is_not_added(tmp_path: Path) -> None:
     async with Liar(hello).open() as liar:
         liar.card = liar.card | {"supportedInterfaces": []}
-        with pytest.raises(ToolFailed, match="no way to reach it"):
+        with pytest.raises(ToolFailed, match="has no address"):
             await registry(tmp_path).add(liar.url)
         assert registry(tmp_path).entries() == {}
 
@@ -160,7 +160,7 @@ def test_the_book_is_its_owners_alone_and_a_broken_page_is_said(tmp_path: Path) 
     with pytest.raises(Misconfigured, match=r"desk\.json cannot be read"):
         book.agents()
     for name in ("../x", "", "A", "x" * 65):
-        with pytest.raises(Misconfigured, match="no name for an agent"):
+        with pytest.raises(Misconfigured, match="not a valid name for an agent"):
             book.put(name, AgentSettings(url="https://a.example"))
 
 
