@@ -74,7 +74,7 @@ def main() -> None:
         raise SystemExit("\n".join([*lines, f"the command ended with {code}: no picture"]))
     end = next((at for at, line in enumerate(lines) if line.startswith(args.until)), len(lines))
     lines = [*lines[:end], "…"] if end < len(lines) else lines
-    shown = args.shown or " ".join(args.command)
+    shown = args.shown or " ".join(f'"{word}"' if " " in word else word for word in args.command)
     args.out.write_text(picture([f"$ {shown}", *lines], args.columns), encoding="utf-8")
 
 
