@@ -53,10 +53,15 @@ def in_language(text: str, locale: str) -> str:
 
 def joined(parts: Sequence[str], code: str = "text.both") -> str:
     """Several texts as one, two at a time by the sentence of the code; nothing where none is."""
-    text = ""
-    for each in parts:
-        text = Sentence(code, first=text, then=each) if text and each else text or each
-    return text
+    texts = [each for each in parts if each]
+    # Halves in halves: one in the other a thousand times would be too deep to show.
+    while len(texts) > 2:  # noqa: PLR2004 - a pair
+        texts = [joined(texts[at : at + 2], code) for at in range(0, len(texts), 2)]
+    match texts:
+        case [first, then]:
+            return Sentence(code, first=first, then=then)
+        case _:
+            return texts[0] if texts else ""
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str) -> str:
