@@ -55,7 +55,7 @@ def joined(parts: Sequence[str], code: str = "text.both") -> str:
     """Several texts as one, two at a time by the sentence of the code; nothing where none is."""
     texts = [each for each in parts if each]
     # Halves in halves: one in the other a thousand times would be too deep to show.
-    while len(texts) > 2:  # noqa: PLR2004 - a pair
+    while len(texts) > 2:
         texts = [joined(texts[at : at + 2], code) for at in range(0, len(texts), 2)]
     match texts:
         case [first, then]:
