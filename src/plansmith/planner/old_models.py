@@ -51,10 +51,12 @@ class _TakesPrompt:
 def takes_prompt(model: ChatModel | OldChatModel) -> ChatModel:
     """The model as it is, or behind an adapter when its `stream` has the old parameters."""
     try:
-        names = list(inspect.signature(cast("Any", model).stream).parameters)
+        parts = inspect.signature(cast("Any", model).stream).parameters
     except (AttributeError, TypeError, ValueError):
-        names = []
-    is_old = not _OLD_NAMES.isdisjoint(names)
+        parts = {}
+    # Whoever takes any keyword expects a schema and tools among them.
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parts.values())
+    is_old = not _OLD_NAMES.isdisjoint(parts) or (takes_any and "prompt" not in parts)
     return _TakesPrompt(cast("OldChatModel", model)) if is_old else cast("ChatModel", model)
 
 
