@@ -20,6 +20,7 @@ from pydantic import (
 
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 LANGUAGES: Final = ("en", "zh")
+_DEEPEST: Final = 50
 _COMMA: Final = {"en": ", ", "zh": "、"}
 
 
@@ -132,15 +133,18 @@ def _read(value: object, handler: ValidatorFunctionWrapHandler) -> str:
     return _read_field(value) if isinstance(value, dict) else str(handler(value))
 
 
-def _read_field(value: Any) -> Any:
+def _read_field(value: Any, depth: int = 0) -> Any:
+    if depth > _DEEPEST:
+        raise ValueError("sentences are too deep in one another")
     match value:
         case [*items]:
-            return [_read_field(each) for each in items]
+            return [_read_field(each, depth + 1) for each in items]
         case {"code": str(code), **rest} if rest.keys() <= {"fields"}:
             fields = rest.get("fields", {})
             if isinstance(fields, dict):
                 given = cast("dict[str, Any]", fields)
-                return Sentence(code, **{name: _read_field(each) for name, each in given.items()})
+                read = {name: _read_field(each, depth + 1) for name, each in given.items()}
+                return Sentence(code, **read)
         case str() | int() | float() | None:
             return value
         case _:

@@ -189,3 +189,11 @@ def test_a_problem_is_told_in_the_language_of_the_reader() -> None:
 )
 def test_a_locale_without_texts_reads_english(locale: str, language: str) -> None:
     assert language_of(locale) == language
+
+
+def test_sentences_that_are_very_deep_in_one_another_are_refused() -> None:
+    reason: dict[str, object] = {"code": "end.same_plan"}
+    for _ in range(500):
+        reason = {"code": "text.both", "fields": {"first": reason, "then": "x"}}
+    with pytest.raises(ValidationError, match="too deep"):
+        RunFinished.model_validate({"status": "failed", "reason": reason})
