@@ -23,6 +23,7 @@ from plansmith.errors import (
     RunBusy,
     ToolFailed,
 )
+from plansmith.text import visible
 from plansmith.wiring import load
 
 
@@ -66,9 +67,9 @@ class Output:
     def failed(self, error: PlansmithError, code: Exit) -> Exit:
         """Tell of a failure that was foreseen."""
         if isinstance(error, WrongUsage):
-            sys.stderr.write(f"{error.usage}{error.message}\n")
+            sys.stderr.write(visible(f"{error.usage}{error.message}\n"))
         else:
-            sys.stderr.write(f"plansmith: {error}\n")
+            sys.stderr.write(visible(f"plansmith: {error}\n"))
         problems: Sequence[Any] = getattr(error, "problems", ())
         listed = [each.shown_json() for each in problems]
         more = {"problems": listed} if listed else {}
@@ -77,7 +78,7 @@ class Output:
 
     def crashed(self, error: Exception) -> Exit:
         """Tell of a failure that nobody foresaw, with all that helps to find it."""
-        sys.stderr.write("".join(traceback.format_exception(error)))
+        sys.stderr.write(visible("".join(traceback.format_exception(error))))
         hint = "this is a mistake in Plansmith: please report it with what stderr says"
         self.owed(Exit.FAILED, f"{type(error).__name__}: {error}", hint=hint, kind="Crash")
         return Exit.FAILED

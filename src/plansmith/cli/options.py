@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from plansmith.config import Settings, load_settings
 from plansmith.errors import Misconfigured
+from plansmith.text import visible
 
 # Flags that a further command about the same run needs again, to find the same things.
 _CARRIED: Final = ("store", "tools", "model", "base_url", "docs", "profile")
@@ -65,7 +66,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
 
 def warn(text: str) -> None:
     """A word to the person that is not part of the outcome."""
-    sys.stderr.write(f"plansmith: {text}\n")
+    sys.stderr.write(visible(f"plansmith: {text}\n"))
 
 
 def settings_of(args: argparse.Namespace, tell: Callable[[str], None] = warn) -> Settings:

@@ -50,10 +50,11 @@ class _TakesPrompt:
 
 def takes_prompt(model: ChatModel | OldChatModel) -> ChatModel:
     """The model as it is, or behind an adapter when its `stream` has the old parameters."""
+    parts: Mapping[str, inspect.Parameter] = {}
     try:
         parts = inspect.signature(cast("Any", model).stream).parameters
     except (AttributeError, TypeError, ValueError):
-        parts = {}
+        pass  # whatever it is, it is asked like any other
     # Whoever takes any keyword expects a schema and tools among them.
     takes_any = any(each.kind is each.VAR_KEYWORD for each in parts.values())
     is_old = not _OLD_NAMES.isdisjoint(parts) or (takes_any and "prompt" not in parts)
