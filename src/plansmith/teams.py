@@ -157,10 +157,18 @@ def rebuild(
 def without_password(database: str) -> str:
     """Returns the address of a database without its password."""
     parts = urlsplit(database)
-    if parts.password is None:
-        return database
-    user, host = parts.netloc.rpartition("@")[::2]
-    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}@{host}"))
+    if parts.password is not None:
+        user, host = parts.netloc.rpartition("@")[::2]
+        parts = parts._replace(netloc=f"{user.partition(':')[0]}@{host}")
+    settings = parts.query.split("&")
+    kept = [each for each in settings if not _is_password(each.partition("=")[0])]
+    # Written anew only where something is left out: `sqlite:///` would lose a slash.
+    parts = parts._replace(query="&".join(kept)) if kept != settings else parts
+    return urlunsplit(parts) if parts != urlsplit(database) else database
+
+
+def _is_password(setting: str) -> bool:
+    return unquote(setting).lower() in ("password", "sslpassword")
 
 
 def _with_password(team: Team, settings: Settings) -> str:

@@ -8,6 +8,7 @@ schedules, and four runs that were damaged by hand. `store-0.1.json` is what tha
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import logging
@@ -301,4 +302,57 @@ async def test_a_database_whose_text_is_not_utf8_is_refused(postgres_server: Ser
     store = PostgresStore(postgres_server.dsn_of(name))
     with pytest.raises(Misconfigured, match="LATIN1"):
         await store.runs()
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("table", "sound"), [("event", 9), ("place", 0), ("value", 11), ("template", 11), ("gone", 11)]
+)
+async def test_a_broken_page_of_an_earlier_file_costs_only_what_was_on_it(
+    table: str, sound: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "runs.db"
+    shutil.copy(HERE / "store-0.1.db", path)
+    _break_page(path, table)
+    store = SqliteStore(path)
+    assert set(await store.runs()) == set(TOLD["hashes"])
+    found = 0
+    for run, hashes in TOLD["hashes"].items():
+        with contextlib.suppress(JournalDamaged):
+            assert [each.hash for each in await store.events(run)] == hashes
+            found += 1
+    assert found == sound
+    assert [each.to_json() for each in await store.schedules()] == TOLD["schedules"]
+    await store.close()
+    assert "has broken pages" in caplog.text
+    errors = {each.subject for each in await diagnose(f"sqlite:///{path}") if each.level == "error"}
+    assert "integrity" in errors
+
+
+def _break_page(path: Path, table: str) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        pages = "SELECT min(pageno) FROM dbstat WHERE name = ? AND pagetype = 'leaf'"
+        [page] = file.execute(pages, (table,)).fetchone()
+    with path.open("r+b") as raw:
+        raw.seek((page - 1) * 4096)
+        raw.write(b"\xff" * 4096)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE event SET data = CAST(x'22ff22' AS text) WHERE id = 1",
+        "UPDATE value SET data = CAST(x'22ff22' AS text)",
+        "UPDATE place SET event = 1 WHERE number = 2",
+    ],
+)
+async def test_nonsense_in_one_row_of_an_earlier_file_does_not_stop_its_migration(
+    change: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "runs.db"
+    shutil.copy(HERE / "store-0.1.db", path)
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        file.execute(change)
+    store = SqliteStore(path)
+    assert set(await store.runs()) == set(TOLD["hashes"])
     await store.close()

@@ -178,3 +178,17 @@ def test_a_file_with_a_wrong_limit_names_file_place_rule_and_value(tmp_path: Pat
     (tmp_path / "plansmith.toml").write_text("[run]\nwidth = 0\n")
     with pytest.raises(Misconfigured, match=r"toml: run\.width must be at least 1 \(got 0\)"):
         load_settings(folder=tmp_path, environment={"HOME": str(tmp_path)})
+
+
+async def test_a_wrong_budget_is_told_in_the_same_words_through_every_door(tmp_path: Path) -> None:
+    rule = "must be at least 1"
+    (tmp_path / "plansmith.toml").write_text("[budget]\nsteps = 0\n", encoding="utf-8")
+    with pytest.raises(Misconfigured, match=f"budget.steps {rule}"):
+        load_settings(folder=tmp_path, environment={"HOME": str(tmp_path)})
+    with pytest.raises(Misconfigured, match=f"budget.steps {rule}"):
+        await Plansmith().plan("r", budget={"steps": 0})
+    async with serving(tmp_path) as house:
+        body = {"request": "r", "budget": {"steps": 0}}
+        told = (await house.client.post("/v1/runs", json=body)).json()
+    assert told["detail"] == f"the body (budget.steps): {rule}"
+    assert told["problems"] == [{"path": ["budget", "steps"], "message": rule}]

@@ -24,6 +24,7 @@ from plansmith.errors import (
     RunBusy,
     ToolFailed,
 )
+from plansmith.text import visible
 
 
 class WrongUsage(PlansmithError):
@@ -66,9 +67,9 @@ class Output:
     def failed(self, error: PlansmithError, code: Exit) -> Exit:
         """Prints an expected error; returns its exit code."""
         if isinstance(error, WrongUsage):
-            sys.stderr.write(f"{error.usage}{error.message}\n")
+            sys.stderr.write(visible(f"{error.usage}{error.message}\n"))
         else:
-            sys.stderr.write(f"plansmith: {error}\n")
+            sys.stderr.write(visible(f"plansmith: {error}\n"))
         problems: Sequence[Any] = getattr(error, "problems", ())
         listed = [each.shown_json() for each in problems]
         more = {"problems": listed} if listed else {}
@@ -77,7 +78,7 @@ class Output:
 
     def crashed(self, error: Exception) -> Exit:
         """Prints an unexpected error with its traceback."""
-        sys.stderr.write("".join(traceback.format_exception(error)))
+        sys.stderr.write(visible("".join(traceback.format_exception(error))))
         hint = "this is a bug in Plansmith: please report it with the text on stderr"
         self.print_json(Exit.FAILED, f"{type(error).__name__}: {error}", hint=hint, kind="Crash")
         return Exit.FAILED

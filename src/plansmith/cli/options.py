@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from plansmith.config import Settings, load_settings
 from plansmith.errors import Misconfigured
+from plansmith.text import visible
 
 # Flags that the next command about the same run has to repeat.
 _REPEATED: Final = ("store", "tools", "model", "base_url", "docs", "profile")
@@ -65,7 +66,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
 
 def warn(text: str) -> None:
     """Writes a warning to stderr."""
-    sys.stderr.write(f"plansmith: {text}\n")
+    sys.stderr.write(visible(f"plansmith: {text}\n"))
 
 
 def settings_of(args: argparse.Namespace, tell: Callable[[str], None] = warn) -> Settings:

@@ -76,10 +76,11 @@ def why_invalid(error: ValidationError) -> str:
     """Describes the first error, such as `run.width must be at least 1 (got 0)`."""
     first: Mapping[str, Any] = error.errors()[0]
     place = ".".join(map(str, first["loc"]))
-    return f"{place} {_rule(first)}{_given(first)}".strip()
+    return f"{place} {broken_rule(first)}{_given(first)}".strip()
 
 
-def _rule(first: Mapping[str, Any]) -> str:
+def broken_rule(first: Mapping[str, Any]) -> str:
+    """The rule that an entry of a validation error breaks, such as `must be at least 1`."""
     kind = str(first["type"])
     if kind in _RULES:
         return _RULES[kind].format(**first.get("ctx", {}))

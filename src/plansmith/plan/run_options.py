@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, ValidationError
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Flag, Number, Record, Whole
+from plansmith.plan.limits import BudgetLimits, why_invalid
 from plansmith.plan.steps import Text
 
 # `review`: a person sees every plan first; `read_only`: a plan that only reads runs at once.
@@ -100,10 +101,15 @@ class RunOptions(Record):
 
 def read_options(fields: Mapping[str, object]) -> RunOptions:
     """Reads the options a program gave; the error names the wrong one."""
+    budget = fields.get("budget")
     try:
+        # A journal may keep a budget that was taken by an earlier release; a new one is checked.
+        if isinstance(budget, Mapping):
+            _NewBudget.model_validate({"budget": budget})
         return RunOptions.model_validate(fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        hint = str(first["msg"]).removeprefix("Value error, ")
-        raise Misconfigured(f"the option {place} is not valid", hint=hint) from None
+        raise Misconfigured(f"the option {why_invalid(error)}") from None
+
+
+class _NewBudget(Record):
+    budget: BudgetLimits

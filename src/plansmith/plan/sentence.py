@@ -20,6 +20,7 @@ from pydantic import (
 
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 LANGUAGES: Final = ("en", "zh")
+_DEEPEST: Final = 50
 _COMMA: Final = {"en": ", ", "zh": "、"}
 
 
@@ -53,10 +54,15 @@ def in_language(text: str, locale: str) -> str:
 
 def joined(parts: Sequence[str], code: str = "text.both") -> str:
     """Joins texts two at a time with the sentence of the code; empty when there are no texts."""
-    text = ""
-    for each in parts:
-        text = Sentence(code, first=text, then=each) if text and each else text or each
-    return text
+    texts = [each for each in parts if each]
+    # Halves in halves: one in the other a thousand times would be too deep to show.
+    while len(texts) > 2:
+        texts = [joined(texts[at : at + 2], code) for at in range(0, len(texts), 2)]
+    match texts:
+        case [first, then]:
+            return Sentence(code, first=first, then=then)
+        case _:
+            return texts[0] if texts else ""
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str) -> str:
@@ -127,15 +133,18 @@ def _read(value: object, handler: ValidatorFunctionWrapHandler) -> str:
     return _read_field(value) if isinstance(value, dict) else str(handler(value))
 
 
-def _read_field(value: Any) -> Any:
+def _read_field(value: Any, depth: int = 0) -> Any:
+    if depth > _DEEPEST:
+        raise ValueError("sentences are too deep in one another")
     match value:
         case [*items]:
-            return [_read_field(each) for each in items]
+            return [_read_field(each, depth + 1) for each in items]
         case {"code": str(code), **rest} if rest.keys() <= {"fields"}:
             fields = rest.get("fields", {})
             if isinstance(fields, dict):
                 given = cast("dict[str, Any]", fields)
-                return Sentence(code, **{name: _read_field(each) for name, each in given.items()})
+                read = {name: _read_field(each, depth + 1) for name, each in given.items()}
+                return Sentence(code, **read)
         case str() | int() | float() | None:
             return value
         case _:

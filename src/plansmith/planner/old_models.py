@@ -50,11 +50,14 @@ class _TakesPrompt:
 
 def takes_prompt(model: ChatModel | OldChatModel) -> ChatModel:
     """Returns the model, behind an adapter if its `stream` has the old parameters."""
+    parts: Mapping[str, inspect.Parameter] = {}
     try:
-        names = list(inspect.signature(cast("Any", model).stream).parameters)
+        parts = inspect.signature(cast("Any", model).stream).parameters
     except (AttributeError, TypeError, ValueError):
-        names = []
-    is_old = not _OLD_NAMES.isdisjoint(names)
+        pass  # whatever it is, it is asked like any other
+    # Whoever takes any keyword expects a schema and tools among them.
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parts.values())
+    is_old = not _OLD_NAMES.isdisjoint(parts) or (takes_any and "prompt" not in parts)
     return _TakesPrompt(cast("OldChatModel", model)) if is_old else cast("ChatModel", model)
 
 

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse
 
 from plansmith import errors as err
 from plansmith.plan.data import Json
+from plansmith.plan.limits import broken_rule
 from plansmith.plan.problem import Problem
 from plansmith.plan.sentence import LANGUAGES, in_language, language_of
 
@@ -155,13 +156,14 @@ def of_error(error: err.PlansmithError) -> HttpProblem:
 
 def of_validation(error: ValidationError, where: str) -> HttpProblem:
     """Turns a validation error of a body or a query into an HTTP error."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)
-    problems: list[dict[str, Json]] = [
-        {"path": [str(part) for part in each["loc"]], "message": each["msg"]} for each in first[:20]
+    first = error.errors(include_url=False, include_input=False)[:20]
+    told: list[dict[str, Json]] = [
+        {"path": [str(part) for part in each["loc"]], "message": broken_rule(each)}
+        for each in first
     ]
     place = ".".join(map(str, first[0]["loc"]))
-    detail = f"{where}{f' ({place})' if place else ''}: {first[0]['msg']}"
-    return HttpProblem(422, "invalid_input", detail, hint="see /openapi.json", problems=problems)
+    detail = f"{where}{f' ({place})' if place else ''}: {broken_rule(first[0])}"
+    return HttpProblem(422, "invalid_input", detail, hint="see /openapi.json", problems=told)
 
 
 def problem_json(found: Problem) -> dict[str, Json]:

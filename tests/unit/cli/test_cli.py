@@ -257,3 +257,15 @@ def test_prompts_are_listed_shown_and_exported_to_be_changed(
     assert main(["prompts", "list"]) == 0
     assert "draft  yours" in capsys.readouterr().out
     assert main(["prompts", "show", "nope"]) == 2
+
+
+def test_a_failure_that_names_hostile_text_does_not_steer_the_terminal(
+    write: Write, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    steps = [{"id": "a", "tool": "no\x1b[31m\u202esuch"}]
+    plan = write("plan.json", {"goal": "g", "steps": steps})
+    assert main(["run", plan, "--store", "memory", "--no-input"]) != 0
+    told = capsys.readouterr().err
+    assert "no\\u001b[31m\\u202esuch" in told
+    assert "\x1b" not in told

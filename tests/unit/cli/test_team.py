@@ -227,8 +227,15 @@ async def _events(store: str, run: str) -> str:
     return json.dumps(found)
 
 
-def test_the_password_of_a_database_is_in_no_journal(cli: Cli, intake: Path) -> None:
-    url = "postgresql://ada:s3cret@127.0.0.1:1/shop"
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ada:s3cret@127.0.0.1:1/shop",
+        "postgresql://ada@127.0.0.1:1/shop?password=s3cret",
+        "postgresql://ada@127.0.0.1:1/shop?pass%77ord=s3cret&sslpassword=s3cret",
+    ],
+)
+def test_the_password_of_a_database_is_in_no_journal(cli: Cli, intake: Path, url: str) -> None:
     cli("data", "Customers by city?", "--db", url, "--no-input")
     run = json.loads(cli("runs", "--json")[1])[0]["id"]
     events = asyncio.run(_events(f"sqlite:///{intake.parent / 'store' / 'runs.db'}", run))

@@ -79,6 +79,11 @@ def test_a_request_comes_back_from_its_options_as_it_was() -> None:
     assert PlanRequest.of("r", stored) == wanted
 
 
+def test_a_budget_that_an_earlier_release_took_is_still_read() -> None:
+    stored = RunOptions.model_validate({"budget": {"tokens": 0}})
+    assert PlanRequest.of("r", stored).options() == stored
+
+
 def test_money_is_exact() -> None:
     assert RunBudget(money="0.10").dollars == Decimal("0.10")
     assert RunBudget(money=2).dollars == Decimal(2)
@@ -92,6 +97,9 @@ def test_money_is_exact() -> None:
         ({"budget": {"mony": 1}}, "budget.mony"),
         ({"budget": {"money": "much"}}, "budget.money"),
         ({"budget": {"money": "NaN"}}, "budget.money"),
+        ({"budget": {"tokens": -5}}, r"budget.tokens must be at least 1 \(got -5\)"),
+        ({"budget": {"money": 0}}, r"budget.money must be more than 0 \(got 0\)"),
+        ({"budget": {"seconds": 0}}, "budget.seconds must be more than 0"),
         ({"history": [["user"]]}, "history"),
         ({"top_k": "3"}, "top_k"),
         ({"colour": "red"}, "colour"),

@@ -96,6 +96,15 @@ def test_sentences_are_made_of_sentences() -> None:
     assert said == "a step asks for another plan; planning again gave the same plan"
     assert in_language(said, "zh") == "有步骤要求换一个计划；重新计划得到同样的计划"
     assert joined([]) == ""
+    assert joined([why]) is why
+
+
+def test_very_many_texts_become_one_that_can_be_shown_and_stored() -> None:
+    parts = [Sentence("end.failed", steps=[str(number)]) for number in range(3_000)]
+    ended = RunFinished(status="failed", reason=joined(parts))
+    assert ended.reason == "; ".join(parts)
+    assert RunFinished.model_validate_json(ended.model_dump_json()) == ended
+    assert in_language(ended.reason, "zh").count("；") == 2_999
 
 
 def test_numbers_are_grouped_and_braces_in_a_value_stay_as_they_are() -> None:
@@ -180,3 +189,11 @@ def test_a_problem_is_told_in_the_language_of_the_reader() -> None:
 )
 def test_a_locale_without_texts_reads_english(locale: str, language: str) -> None:
     assert language_of(locale) == language
+
+
+def test_sentences_that_are_very_deep_in_one_another_are_refused() -> None:
+    reason: dict[str, object] = {"code": "end.same_plan"}
+    for _ in range(500):
+        reason = {"code": "text.both", "fields": {"first": reason, "then": "x"}}
+    with pytest.raises(ValidationError, match="too deep"):
+        RunFinished.model_validate({"status": "failed", "reason": reason})

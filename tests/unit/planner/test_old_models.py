@@ -175,3 +175,25 @@ def test_what_neither_way_knows_is_refused() -> None:
         cast("Any", ScriptedModel("x")).stream([], colour="red")
     with pytest.raises(TypeError):
         cast("Any", ScriptedModel("x")).stream(ASKED, schema={})
+
+
+class Passing:
+    """A wrapper of the first release that hands on whatever it is given."""
+
+    name = "passing"
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def stream(self, *given: Any, **more: Any) -> AsyncIterator[Delta]:
+        return cast("AsyncIterator[Delta]", self.model.stream(*given, **more))
+
+
+async def test_a_wrapper_of_any_arguments_gives_an_old_model_its_messages() -> None:
+    old = OldModel("well")
+    heard = await read_answer(takes_prompt(cast("ChatModel", Passing(old))).stream(ASKED))
+    assert heard.text == "well"
+    assert old.heard == [(ASKED.messages, ASKED.schema, ASKED.tools)]
+    new = Passing(ScriptedModel("fine"))
+    heard = await read_answer(takes_prompt(cast("ChatModel", new)).stream(ASKED))
+    assert heard.text == "fine"

@@ -78,7 +78,7 @@ def plain_rows(run: str, rows: Iterable[tuple[int, object]]) -> list[Row]:
 
 def _plain(run: str, number: int, data: object, before: str | None) -> Row:
     if not isinstance(data, bytes):
-        return Row(number, "", "", "", "", str(data))
+        return Row(number, "", "", "", "", _shown(data))
     length = _HASH_BYTES if number % _WHOLE_HASH_EVERY == 0 else _MARK_BYTES
     mark = data[:length].hex()
     try:
@@ -115,9 +115,14 @@ def _decoded(run: str, data: bytes) -> _Decoded:
 def plain_value(data: object) -> str:
     """Returns the text of a stored value, which may be compressed."""
     if not isinstance(data, bytes):
-        return str(data)
+        return _shown(data)
     try:
         # No JSON text starts with the first byte of a zlib stream.
         return (zlib.decompress(data) if data[:1] == b"x" else data).decode()
     except (zlib.error, UnicodeDecodeError):
         return data.hex()
+
+
+def _shown(data: object) -> str:
+    """What a hand put in the place of bytes, as text that can be stored again."""
+    return str(data).encode(errors="surrogateescape").decode(errors="replace")

@@ -12,12 +12,14 @@ import logging
 import sqlite3
 import time
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
 from plansmith.adapters.stores import schemas
+from plansmith.adapters.stores.broken_pages import SoundRows, or_without_removing
 from plansmith.adapters.stores.deflated_rows import plain_rows, plain_value
 from plansmith.adapters.stores.rows import COLUMNS
 from plansmith.errors import Misconfigured
@@ -76,7 +78,8 @@ def _values(rows: Iterable[Sequence[Any]]) -> list[tuple[str, str, str]]:
     moved: list[tuple[str, str, str]] = []
     for key, day, data in rows:
         text = plain_value(data)
-        digest, half = hashlib.sha256(text.encode()).hexdigest(), bytes(key).hex()
+        half = key.hex() if isinstance(key, bytes) else str(key)
+        digest = hashlib.sha256(text.encode()).hexdigest()
         found = digest if digest.startswith(half) else half
         moved.append((found, (date(1970, 1, 1) + timedelta(days=day)).isoformat(), text))
     return moved
@@ -111,10 +114,7 @@ _INSERTS: Final = {
     "aside": (f"INSERT INTO set_aside (run, {COLUMNS}) VALUES ", 7),  # noqa: S608 - constants
 }
 _RECORDS: Final = {
-    "template": (
-        "SELECT name, version, removed, hash, data FROM old_template ORDER BY name, version",
-        _records,
-    ),
+    "template": ("SELECT name, version, removed, hash, data FROM old_template", _records),
     "schedule": ("SELECT id, version, hash, data FROM old_schedule", _records),
     "fire": ("SELECT schedule, due, version, open, hash, data FROM old_fire", _fires),
     "aside": ("SELECT run, number, data FROM old_aside ORDER BY {}", _set_aside),
@@ -123,7 +123,8 @@ _RECORDS: Final = {
 
 def _insert(table: str, mark: str) -> str:
     into, cells = _INSERTS[table]
-    return f"{into}({', '.join([mark] * cells)})"
+    # A row that is there already was moved before, or is a second one in the place of another.
+    return f"{into}({', '.join([mark] * cells)}) ON CONFLICT DO NOTHING"
 
 
 # SQLite.
@@ -143,67 +144,107 @@ def migrate_sqlite(connection: sqlite3.Connection, name: str) -> None:
             _run(connection, schemas.SQLITE)
             connection.execute(f"PRAGMA user_version = {VERSION}")
         elif done < _MOVING:
-            _run(connection, *schemas.EARLIER_SQLITE[done:], schemas.SQLITE_FROM_7)
+            _begin_sqlite(connection, done)
             connection.execute(f"PRAGMA user_version = {_MOVING}")
     if 0 < done < VERSION:
         _move_sqlite(connection, name)
 
 
+def _begin_sqlite(connection: sqlite3.Connection, done: int) -> None:
+    with closing(SoundRows(connection)) as old:
+        last = max((int(old.rows(query)[0][0] or 0) for query in _given(old)), default=0)
+    _run(connection, *schemas.EARLIER_SQLITE[done:], schemas.SQLITE_FROM_7)
+    connection.execute("UPDATE counter SET position = ?", (last,))
+
+
+def _given(old: SoundRows) -> Iterable[str]:
+    """Queries that tell of the last position that was given."""
+    tables = {"event": "id", "place": "event", "gone": "position"}
+    there = old.tables()
+    for table, column in tables.items():
+        query = f"SELECT max({column}) FROM {table}"  # noqa: S608 - constants
+        if table in there and old.rows(query):
+            yield query
+
+
 def _move_sqlite(connection: sqlite3.Connection, name: str) -> None:
-    with _transaction(connection):
-        if _number(connection, "user_version") != _MOVING:
+    with closing(SoundRows(connection)) as old:
+        move = _MoveSqlite(connection, old)
+        if not move.is_due:
             return
-        progress = _Progress(name, _count(connection, "place") + _count(connection, "value"))
-    after = 0
-    while runs := connection.execute(
-        "SELECT id, name FROM runs WHERE id > ? ORDER BY id LIMIT ?", (after, _SOME_RUNS)
-    ).fetchall():
-        with _transaction(connection):
-            moved = sum(_move_run(connection, key, str(run)) for key, run in runs)
-        progress.add(moved)
-        after = runs[-1][0]
-    moved = 1
-    while moved:
-        with _transaction(connection):
-            moved = _move_values(connection)
-        progress.add(moved)
-    with _transaction(connection):
-        _finish_sqlite(connection)
+        counts = (old.rows(f"SELECT count(*) FROM old_{each}") for each in ("place", "value"))  # noqa: S608 - constants
+        progress = _Progress(name, sum(row[0] for rows in counts for row in rows))
+        for count in move.parts():
+            progress.add(count)
+        left = sorted(each for each in old.tables() if each.startswith("old_"))
+        if left:
+            words = "%s has broken pages: what could not be read is left in %s"
+            _log.warning(words, name, ", ".join(left))
 
 
-def _move_run(connection: sqlite3.Connection, key: int, run: str) -> int:
-    if _number(connection, "user_version") != _MOVING:
-        return 0
-    rows = connection.execute(
-        "SELECT event, number, data FROM old_place JOIN old_event ON id = event"
-        " WHERE run = ? ORDER BY number",
-        (key,),
-    ).fetchall()
-    connection.executemany(_insert("event", "?"), _events(run, key, rows))
-    connection.execute("DELETE FROM old_place WHERE run = ?", (key,))
-    return len(rows)
+class _MoveSqlite:
+    """Moves rows, some in each transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, old: SoundRows) -> None:
+        self._connection, self._old = connection, old
+
+    @property
+    def is_due(self) -> bool:
+        return _number(self._connection, "user_version") == _MOVING
+
+    def parts(self) -> Generator[int]:
+        """Move everything; after each part the number of its rows."""
+        after = 0
+        while runs := self._old.rows(_SOME, after, _SOME_RUNS):
+            yield or_without_removing(partial(self._runs, runs))
+            after = runs[-1][0]
+        # From both ends: a broken page in the middle hides what is behind it.
+        for query, last in ((_VALUES_UP, b""), (_VALUES_DOWN, b"\xff" * _KEY_BYTES)):
+            key: bytes | None = last
+            while key is not None:
+                count, key = or_without_removing(partial(self._values, query, key))
+                yield count
+        or_without_removing(self._finish)
+
+    def _runs(self, runs: Sequence[tuple[int, object]], *, removing: bool) -> int:
+        moved = 0
+        with _transaction(self._connection):
+            for key, run in runs if self.is_due else ():
+                rows = self._old.of_run(key)
+                cells = _events(str(run), key, rows)
+                self._connection.executemany(_insert("event", "?"), cells)
+                if removing:
+                    self._connection.execute("DELETE FROM old_place WHERE run = ?", (key,))
+                moved += len(rows)
+        return moved
+
+    def _values(self, query: str, last: bytes, *, removing: bool) -> tuple[int, bytes | None]:
+        with _transaction(self._connection):
+            rows = self._old.rows(query, last, _SOME_VALUES) if self.is_due else []
+            self._connection.executemany(_insert("value", "?"), _values(rows))
+            if removing:
+                keys = [row[:1] for row in rows]
+                self._connection.executemany("DELETE FROM old_value WHERE key = ?", keys)
+        return len(rows), rows[-1][0] if rows else None
+
+    def _finish(self, *, removing: bool) -> None:
+        with _transaction(self._connection):
+            if not self.is_due:
+                return
+            for table, (query, plain) in _RECORDS.items():
+                rows = self._old.rows(query.format("rowid"))
+                self._connection.executemany(_insert(table, "?"), plain(rows))
+            for table in ("place", "gone", *_OLD_TABLES) if removing else ():
+                self._connection.execute(f"DROP TABLE old_{table}")
+            self._connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def _move_values(connection: sqlite3.Connection) -> int:
-    if _number(connection, "user_version") != _MOVING:
-        return 0
-    rows = connection.execute(
-        "SELECT key, day, data FROM old_value LIMIT ?", (_SOME_VALUES,)
-    ).fetchall()
-    connection.executemany(_insert("value", "?"), _values(rows))
-    connection.executemany("DELETE FROM old_value WHERE key = ?", [row[:1] for row in rows])
-    return len(rows)
-
-
-def _finish_sqlite(connection: sqlite3.Connection) -> None:
-    if _number(connection, "user_version") != _MOVING:
-        return
-    for table, (query, plain) in _RECORDS.items():
-        rows = connection.execute(query.format("rowid"))
-        connection.executemany(_insert(table, "?"), plain(rows))
-    for table in ("place", *_OLD_TABLES):
-        connection.execute(f"DROP TABLE old_{table}")
-    connection.execute(f"PRAGMA user_version = {VERSION}")
+_SOME: Final = "SELECT id, name FROM runs WHERE id > ? ORDER BY id LIMIT ?"
+_KEY_BYTES: Final = 33
+_VALUES_UP: Final = "SELECT key, day, data FROM old_value WHERE key > ? ORDER BY key LIMIT ?"
+_VALUES_DOWN: Final = """
+    SELECT key, day, data FROM old_value WHERE key < ? ORDER BY key DESC LIMIT ?
+"""
 
 
 @contextmanager
@@ -221,11 +262,6 @@ def _run(connection: sqlite3.Connection, *scripts: str) -> None:
     for script in scripts:
         for statement in filter(str.strip, script.split(";")):
             connection.execute(statement)
-
-
-def _count(connection: sqlite3.Connection, table: str) -> int:
-    query = f"SELECT count(*) FROM old_{table}"  # noqa: S608 - a constant
-    return int(connection.execute(query).fetchone()[0])
 
 
 def _refuse_foreign(connection: sqlite3.Connection, name: str) -> None:

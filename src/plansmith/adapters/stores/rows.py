@@ -134,7 +134,11 @@ def _checked(run: str, row: Row, before: str) -> Event:
         raise altered from None
     if hashlib.sha256(text).hexdigest() != row.hash:
         raise altered
-    event = read_event(cast("dict[str, Json]", json.loads(text)) | {"hash": row.hash})
+    try:
+        event = read_event(cast("dict[str, Json]", json.loads(text)) | {"hash": row.hash})
+    except (ValueError, RecursionError) as error:  # no JSON, or far too deep: not by this release
+        words = f"event {row.number} of run {run} cannot be read: {error}"
+        raise JournalDamaged(words, hint=DOCTOR) from None
     if event.body.type != row.type:
         raise altered
     return event

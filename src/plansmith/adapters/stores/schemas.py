@@ -85,10 +85,7 @@ POSTGRES: Final = (_COUNTS + _COUNTER + _TABLES).format(**_IN_POSTGRES)
 _SQLITE_RENAMES: Final = """
     ALTER TABLE run RENAME TO runs;
     ALTER TABLE owner RENAME TO owners;
-    UPDATE counter SET position = max(
-        (SELECT coalesce(max(id), 0) FROM event), (SELECT coalesce(max(position), 0) FROM gone)
-    );
-    DROP TABLE gone;
+    ALTER TABLE gone RENAME TO old_gone;
     ALTER TABLE event RENAME TO old_event;
     ALTER TABLE place RENAME TO old_place;
     ALTER TABLE value RENAME TO old_value;
