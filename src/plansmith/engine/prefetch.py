@@ -81,7 +81,7 @@ class _HeldProgress:
 
 
 @dataclass(slots=True)
-class _EarlyCall:
+class _PrefetchedCall:
     """An early call."""
 
     call: str
@@ -121,8 +121,8 @@ class Prefetch:
         self._max_calls = max_calls
         self._lock = asyncio.Lock()
         self._closed = False
-        self._calls: dict[str, _EarlyCall] = {}
-        self._promised: dict[str, _EarlyCall] = {}
+        self._calls: dict[str, _PrefetchedCall] = {}
+        self._promised: dict[str, _PrefetchedCall] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, step: AnyStep) -> None:
@@ -135,51 +135,54 @@ class Prefetch:
         name = _call_hash(step.tool, step.inputs)
         given = not list(step.found()) and not secret_names(step.inputs)
         if name not in self._calls and given and not self._closed:
-            early = self._calls[name] = _EarlyCall(name)
-            task = asyncio.create_task(self._make(step, early))
+            prefetched = self._calls[name] = _PrefetchedCall(name)
+            task = asyncio.create_task(self._make(step, prefetched))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _make(self, step: ToolStep, early: _EarlyCall) -> None:
+    async def _make(self, step: ToolStep, prefetched: _PrefetchedCall) -> None:
         """Records that a call starts, makes it, and records how it ended."""
         inputs = content_of(step.inputs)
         async with self._lock:
             if self._closed:
                 return
-            early.key = f"{self._journal.id}/early/{len(self._journal.run.prefetches) + 1}"
-            intent = PrefetchStarted(key=early.key, tool=step.tool, inputs=inputs.digest)
+            prefetched.key = f"{self._journal.id}/early/{len(self._journal.run.prefetches) + 1}"
+            intent = PrefetchStarted(key=prefetched.key, tool=step.tool, inputs=inputs.digest)
             try:
                 await self._journal.append(intent, values=[inputs])
             except JournalError:
-                early.key = ""  # another process writes to this run now: no early reads
+                prefetched.key = ""  # another process writes to this run now: no early reads
                 self._closed = True
                 return
         self._tell(f"early read: {step.tool} {value_line(step.inputs, 200)}")
         clock = self._callees.clock
-        early.started = clock.monotonic()
+        prefetched.started = clock.monotonic()
         call = self._callees.call(
-            Unit(step.id, step), step.inputs, early.progress.as_call(early.key)
+            Unit(step.id, step), step.inputs, prefetched.progress.as_call(prefetched.key)
         )
-        early.task = asyncio.ensure_future(call)
-        await asyncio.wait([early.task])
-        early.ended = clock.monotonic()
-        await self._end(early)
+        prefetched.task = asyncio.ensure_future(call)
+        await asyncio.wait([prefetched.task])
+        prefetched.ended = clock.monotonic()
+        await self._end(prefetched)
 
-    async def _end(self, early: _EarlyCall) -> None:
+    async def _end(self, prefetched: _PrefetchedCall) -> None:
         """Records the end of a call at once, unless another process writes to the run now."""
         async with self._lock:
-            if not (self._closed or early.recorded):
+            if not (self._closed or prefetched.recorded):
                 with suppress(JournalError):  # the process that writes to this run ends it too
-                    await self._write([early])
+                    await self._write([prefetched])
 
-    async def _write(self, ended: Collection[_EarlyCall]) -> None:
+    async def _write(self, ended: Collection[_PrefetchedCall]) -> None:
         """Records how calls ended, in one append."""
         bodies: list[PrefetchEnded] = []
         values: list[Json | Content] = []
-        for early in ended:
-            seconds = (early.ended or early.started) - early.started
-            fields: dict[str, Json] = {"key": early.key, "seconds": round(max(0.0, seconds), 6)}
-            match early.outcome:
+        for prefetched in ended:
+            seconds = (prefetched.ended or prefetched.started) - prefetched.started
+            fields: dict[str, Json] = {
+                "key": prefetched.key,
+                "seconds": round(max(0.0, seconds), 6),
+            }
+            match prefetched.outcome:
                 case Done(value):
                     content = content_of(value)
                     values.append(content)
@@ -188,12 +191,12 @@ class Prefetch:
                     fields["error"] = error
                 case Asks(need):
                     fields["error"] = Sentence("step.asks_early", question=need.message)
-            fields |= spending(early.progress.spent())
+            fields |= spending(prefetched.progress.spent())
             bodies.append(PrefetchEnded.model_validate(fields))
         if bodies:
             await self._journal.append(*bodies, values=values)
-        for early in ended:
-            early.recorded = True
+        for prefetched in ended:
+            prefetched.recorded = True
 
     async def settle(self, journal: Journal, keep: Collection[str] | None = None) -> None:
         """Records how calls ended; stops running ones that are not in `keep`, if given."""
@@ -228,29 +231,29 @@ class Prefetch:
         """Returns the key of the early call that a unit will use; empty if there is none."""
         if unit.name not in self._promised and isinstance(unit.step, ToolStep):
             name = _call_hash(unit.step.tool, inputs)
-            early = self._calls.get(name)
-            if early is not None and self._is_good(early):
+            prefetched = self._calls.get(name)
+            if prefetched is not None and self._is_good(prefetched):
                 self._promised[unit.name] = self._calls.pop(name)
-        early = self._promised.get(unit.name)
-        return early.key if early is not None else ""
+        prefetched = self._promised.get(unit.name)
+        return prefetched.key if prefetched is not None else ""
 
-    def _is_good(self, early: _EarlyCall) -> bool:
+    def _is_good(self, prefetched: _PrefetchedCall) -> bool:
         """Tells whether a call still runs or has a recent result."""
-        if early.task is None or not early.key:
+        if prefetched.task is None or not prefetched.key:
             return False
-        old = early.ended is not None and self._age(early.ended) > FRESH_S
-        return early.runs or (isinstance(early.outcome, Done) and not old)
+        old = prefetched.ended is not None and self._age(prefetched.ended) > FRESH_S
+        return prefetched.runs or (isinstance(prefetched.outcome, Done) and not old)
 
     def _age(self, ended: float) -> float:
         return self._callees.clock.monotonic() - ended
 
     def take(self, unit: Unit, call: Call) -> asyncio.Task[Outcome] | None:
         """Returns the call that was promised to a unit, once."""
-        early = self._promised.pop(unit.name, None)
-        if early is None:
+        prefetched = self._promised.pop(unit.name, None)
+        if prefetched is None:
             return None
-        early.progress.pass_on(call)
-        return early.task
+        prefetched.progress.pass_on(call)
+        return prefetched.task
 
     async def drop(self) -> None:
         """Stops all early calls."""

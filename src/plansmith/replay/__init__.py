@@ -1,1 +1,1 @@
-"""Recorded runs, played back offline."""
+"""Plays recorded runs back offline and compares the events."""

@@ -19,18 +19,18 @@ from plansmith.replay.tape import Ended, Tape, outcome_of, spend
 from plansmith.runs.service import RunService
 from plansmith.runs.undo import versions
 
-_QUIET: Final = 20  # turns of the event loop in which nothing stirs: then all waits for the tape
+_QUIET: Final = 20  # turns of the event loop without activity: then everything waits for the tape
 _DIED: Final = "the process ended during the call"
 _CREATED: Final = ("request", "locale", "options", "origin", "folder")
 _ENDS: Final = (e.StepDone, e.StepFailed, e.StepUnknown, e.QuestionAsked)
-_SAYS: Final = (e.StepProgressed, e.StepAdvised)
+_PROGRESS: Final = (e.StepProgressed, e.StepAdvised)
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """How far a replay agreed with the record; the first events that differ, if any do.
+    """How many events of a replay equal the record, and the first pair that differs.
 
-    `replayed` is None where the replay came to an end that the record does not have.
+    `replayed` is None if the replay ended earlier than the record.
     """
 
     run: str
@@ -41,11 +41,11 @@ class Replayed:
 
     @property
     def identical(self) -> bool:
-        """Whether every event came out byte for byte."""
+        """Tells whether every event was reproduced byte for byte."""
         return self.same == self.events
 
     def to_json(self) -> dict[str, Json]:
-        """The outcome as plain JSON."""
+        """Returns the outcome as JSON."""
         return {
             "run": self.run,
             "identical": self.identical,
@@ -57,18 +57,18 @@ class Replayed:
 
 
 class HasRuns(Protocol):
-    """A Plansmith, or whatever else has the service for runs."""
+    """A Plansmith, or anything else with a `RunService`."""
 
     @property
     def runs(self) -> RunService:
-        """The service for runs."""
+        """Returns the service for runs."""
         ...
 
 
 async def replay(run_id: str, smith: HasRuns) -> Replayed:
-    """Play a run back with the settings and the tools' descriptions of this Plansmith.
+    """Plays a run back with the settings and tool descriptions of this Plansmith.
 
-    Nothing is called, asked or written: what tools, models and persons said is on record.
+    Nothing is called, asked or stored: the answers of tools, models and people are recorded.
     """
     runs = smith.runs
     tape = await Tape.load(runs.store, run_id)
@@ -79,11 +79,11 @@ async def replay(run_id: str, smith: HasRuns) -> Replayed:
         await player.play()
     finally:
         await player.stop()
-    return Replayed(run_id, len(tape.events), tape.position, tape.next, tape.other)
+    return Replayed(run_id, len(tape.events), tape.position, tape.next, tape.different)
 
 
 class _Player:
-    """Turns the tape: does what persons did, and lets calls end when they ended."""
+    """Repeats what people did in a recorded run, and ends calls when they ended then."""
 
     def __init__(self, tape: Tape, runs: RunService, callees: Callees) -> None:
         self._tape = tape
@@ -96,56 +96,56 @@ class _Player:
         self._pausing = 0
 
     async def play(self) -> None:
-        """Until the tape is at its end, or the replay has left it."""
-        while self._tape.next is not None and self._tape.other is None:
-            stirred = self._tape.stirred
-            self._turn(self._tape.next)
+        """Plays until the end of the tape, or until an event differs."""
+        while self._tape.next is not None and self._tape.different is None:
+            activity = self._tape.activity
+            self._make_next_happen(self._tape.next)
             await self._settle()
-            if self._tape.stirred == stirred:
+            if self._tape.activity == activity:
                 return
 
     async def stop(self) -> None:
-        """Leave nothing behind."""
-        self._tape.let_go()
+        """Stops all tasks of the replay."""
+        self._tape.forget_calls()
         await self._again.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _settle(self) -> None:
-        """Wait until everything waits for the tape: nothing here takes time of its own."""
+        """Waits until every task waits for the tape."""
         seen, quiet = -1, 0
         while quiet < _QUIET:
             await asyncio.sleep(0)
-            quiet = quiet + 1 if seen == self._tape.stirred else 0
-            seen = self._tape.stirred
+            quiet = quiet + 1 if seen == self._tape.activity else 0
+            seen = self._tape.activity
 
-    def _turn(self, event: e.Event) -> None:
-        """Do what makes the next event happen."""
+    def _make_next_happen(self, event: e.Event) -> None:
+        """Does what makes the next event happen."""
         body = event.body
         name = getattr(body, "step", None)
         if event.number == 1:
-            self._go(self._begin(event))
-        elif self._died(event):
+            self._start(self._begin(event))
+        elif self._process_died(event):
             self._restart()
         elif self._is_active and isinstance(body, e.CancelAsked):
             self._cancel(event)
         elif self._is_active and self._pause():
             pass
         elif event.by.speaks:
-            self._go(self._decide(event))
+            self._start(self._decide(event))
         elif self._is_active and (name in self._tape.calls or name in self._tape.sleepers):
             self._release()
         elif not self._is_active:
-            self._running = self._go(self._carry_on())
+            self._running = self._start(self._continue())
 
     @property
     def _is_active(self) -> bool:
         return self._running is not None and not self._running.done()
 
-    def _go(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
+    def _start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
         async def guarded() -> None:
-            # The end of the tape, and a verb that is refused, show in the events.
+            # The end of the tape, and a refused operation, show in the events.
             try:
                 await work
             except (Ended, PlansmithError):
@@ -156,7 +156,7 @@ class _Player:
         return task
 
     async def _begin(self, event: e.Event) -> None:
-        """How the run came to be: with a plan, or with a request that was planned."""
+        """Creates the run as recorded: with a plan, or with a request that is planned."""
         assert isinstance(event.body, e.RunCreated)  # noqa: S101 - `fold` accepts no other
         second = self._tape.events[1].body if len(self._tape.events) > 1 else None
         if isinstance(second, e.PlanProposed):
@@ -175,15 +175,15 @@ class _Player:
         await self._again.planner.plan(journal)
 
     def _bodies(self, start: int) -> Iterator[e.AnyBody]:
-        """What follows in the same moment."""
+        """Yields the events that follow at the same time."""
         at = self._tape.events[start - 1].at
         for event in self._tape.events[start:]:
             if event.at != at:
                 return
             yield event.body
 
-    async def _carry_on(self) -> None:
-        """Go on with the run, as a process does that finds it."""
+    async def _continue(self) -> None:
+        """Continues the run, as a new process would."""
         journal = await self._again.journals.load(self._run)
         match next_move(fold(self._tape.events[: self._tape.position])):
             case MakePlan(changed=True):
@@ -194,7 +194,7 @@ class _Player:
                 await self._again.run(self._run)
 
     async def _decide(self, event: e.Event) -> None:
-        """A person's verb, by the first event it leaves."""
+        """Repeats what a person did, by the first event that it wrote."""
         by, again, run = event.by, self._again, self._run
         match event.body:
             case e.PlanApproved(hash=digest):
@@ -213,9 +213,9 @@ class _Player:
             case e.QuestionAnswered(question=question, answer=answer):
                 await again.planned(await again.answer(run, question, answer, by=by))
             case _:
-                await self._steer(event)
+                await self._control(event)
 
-    async def _steer(self, event: e.Event) -> None:
+    async def _control(self, event: e.Event) -> None:
         match event.body:
             case e.RunPaused(reason=reason):
                 await self._again.stopping.pause(self._run, by=event.by, reason=reason)
@@ -225,92 +225,94 @@ class _Player:
                 await self._again.stopping.cancel(self._run, by=event.by, reason=reason)
             case e.StepSkipped(step=step):
                 await self._again.stopping.skip(self._run, step, by=event.by)
-            case e.QuestionWithdrawn():  # of a step that is left out next
-                await self._steer(self._tape.events[event.number])
+            case e.QuestionWithdrawn():  # of a step that is skipped next
+                await self._control(self._tape.events[event.number])
             case _:
                 return
 
-    def _died(self, event: e.Event) -> bool:
-        """Whether the process that conducted the run is dead by now."""
+    def _process_died(self, event: e.Event) -> bool:
+        """Tells whether an event shows that the process of the run died."""
         match event.body:
-            case e.StepFailed(error=said, step=step) | e.StepUnknown(reason=said, step=step):
-                return self._is_active and said == _DIED and step in self._tape.calls
+            case (
+                e.StepFailed(error=progress, step=step) | e.StepUnknown(reason=progress, step=step)
+            ):
+                return self._is_active and progress == _DIED and step in self._tape.calls
             case _:
                 return False
 
     def _restart(self) -> None:
-        """Another process finds the run as it was left."""
-        self._tape.let_go()
-        self._tape.stirred += 1
+        """Continues the run in a new service, as after a crash."""
+        self._tape.forget_calls()
+        self._tape.activity += 1
         if self._running is not None:
             self._running.cancel()
-        left, self._again = self._again, taped_runs(self._tape, self._runs, self._callees)
-        self._go(left.close())
-        self._running = self._go(self._carry_on())
+        old, self._again = self._again, taped_runs(self._tape, self._runs, self._callees)
+        self._start(old.close())
+        self._running = self._start(self._continue())
 
     def _cancel(self, event: e.Event) -> None:
-        """Cancel; what calls had said by then is written after it."""
+        """Cancels; the progress of calls up to then is written after it."""
         reason = event.body.reason if isinstance(event.body, e.CancelAsked) else ""
-        self._go(self._again.stopping.cancel(self._run, by=event.by, reason=reason))
+        self._start(self._again.stopping.cancel(self._run, by=event.by, reason=reason))
         for later in self._tape.events[self._tape.position + 1 :]:
-            if not isinstance(later.body, _SAYS):
+            if not isinstance(later.body, _PROGRESS):
                 return
-            self._say(later.body)
+            self._report(later.body)
 
     def _pause(self) -> bool:
-        """Pause as early as the record shows nothing new started; true if that is now."""
+        """Pauses from where the record shows no new start; true if that is now."""
         for event in self._tape.events[self._tape.position :]:
             if isinstance(event.body, e.RunPaused) and event.by.speaks:
                 if event.number == self._pausing:
                     return False
                 self._pausing = event.number
-                self._tape.stirred += 1
-                self._go(
+                self._tape.activity += 1
+                self._start(
                     self._again.stopping.pause(self._run, by=event.by, reason=event.body.reason)
                 )
                 return True
-            if not isinstance(event.body, (*_ENDS, *_SAYS)) or event.by.speaks:
+            if not isinstance(event.body, (*_ENDS, *_PROGRESS)) or event.by.speaks:
                 return False
         return False
 
     def _release(self) -> None:
-        """Let the calls end that ended next, all that were written in one go."""
-        said, ends = self._next_ends()
-        for body in said:
-            self._say(body)
-        woken = self._woken()
-        for step in woken:
+        """Ends the calls that ended next, all that were written in one append."""
+        progress, ends = self._next_ends()
+        for body in progress:
+            self._report(body)
+        waking = self._wake_next()
+        for step in waking:
             self._tape.sleepers.pop(step).set_result(None)
         self._tape.failing += [
             event.body.step
             for event in ends
             if isinstance(event.body, e.StepFailed) and event.body.again
         ]
-        # The runner looks last at what woke it up: at the first outcome, if it was nothing else.
-        for event in ends if said or woken else [*ends[-1:], *ends[:-1]]:
+        # The executor handles last what woke it: the first outcome, if nothing else did.
+        for event in ends if progress or waking else [*ends[-1:], *ends[:-1]]:
             self._end(event)
 
     def _next_ends(self) -> tuple[list[e.StepProgressed | e.StepAdvised], list[e.Event]]:
-        """What calls say next, and the ends up to the first event that begins something."""
+        """Returns the next progress and ends of calls, up to the next event that starts one."""
         first = self._tape.events[self._tape.position]
         states = fold(self._tape.events[: self._tape.position]).steps
-        said: list[e.StepProgressed | e.StepAdvised] = []
+        progress: list[e.StepProgressed | e.StepAdvised] = []
         ends: list[e.Event] = []
         for event in self._tape.events[self._tape.position :]:
             body = event.body
             if event.at != first.at or event.by.speaks:
                 break
-            if isinstance(body, _SAYS) and not ends:
-                said.append(body)
+            if isinstance(body, _PROGRESS) and not ends:
+                progress.append(body)
             elif not isinstance(body, _ENDS):
                 break
             elif body.step in self._tape.calls and self._ends_call(body):
                 ends.append(event)
-            elif body.step is None or not _is_whole(states, body.step):
+            elif body.step is None or not _ends_without_call(states, body.step):
                 break
-        return said, ends
+        return progress, ends
 
-    def _say(self, body: e.StepProgressed | e.StepAdvised) -> None:
+    def _report(self, body: e.StepProgressed | e.StepAdvised) -> None:
         pending = self._tape.calls.get(body.step)
         if pending is not None and isinstance(body, e.StepProgressed):
             pending.call.progress(body.text)
@@ -329,25 +331,25 @@ class _Player:
         spend(pending.call, [event], step)
         pending.future.set_result(outcome)
 
-    def _woken(self) -> list[str]:
-        """The steps that waited and are started again next, after what ends now."""
+    def _wake_next(self) -> list[str]:
+        """Returns the waiting steps that start again after the calls that end now."""
         first = self._tape.events[self._tape.position]
-        woken: list[str] = []
+        waking: list[str] = []
         starting = False
         for event in self._tape.events[self._tape.position :]:
             starting = starting or isinstance(event.body, e.StepStarted)
             if event.at != first.at or (starting and not isinstance(event.body, e.StepStarted)):
                 break
             if isinstance(event.body, e.StepStarted) and event.body.step in self._tape.sleepers:
-                woken.append(event.body.step)
-        return woken
+                waking.append(event.body.step)
+        return waking
 
 
 def _fields(created: e.RunCreated) -> dict[str, Any]:
     return {name: getattr(created, name) for name in _CREATED}
 
 
-def _is_whole(states: Mapping[str, StepState], name: str) -> bool:
-    """Whether a step is one that ends with its parts, and so without a call of its own."""
+def _ends_without_call(states: Mapping[str, StepState], name: str) -> bool:
+    """Tells whether a step is a map or plan step, which makes no call itself."""
     state = states.get(name)
     return state is not None and state.status is StepStatus.RUNNING and not state.inputs

@@ -1,4 +1,4 @@
-"""Runs whose calls, clock, store and planner come from a recording."""
+"""A `RunService` whose calls, clock, store and planner come from a recording."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from plansmith.runs.service import RunService
 
 
 def taped_runs(tape: Tape, runs: RunService, callees: Callees) -> RunService:
-    """The service for runs with everything on tape, and the settings of another one."""
+    """Returns a `RunService` that replays a tape, with the settings of another one."""
     bodies = [event.body for event in tape.events]
     planned = any(isinstance(each, e.Triaged | e.ReplanStarted) for each in bodies)
     store, clock = TapeStore(tape), TapeClock(tape)
     journals = Journals(store=store, clock=clock, ids=lambda: tape.events[0].run)
     intake = TapedIntake(tape, runs.intake, callees, store=store, clock=clock)
-    model = _Silent() if planned else None
+    model = _NoModel() if planned else None
     return RunService(
         journals=journals,
         intake=intake,
@@ -48,7 +48,7 @@ def taped_runs(tape: Tape, runs: RunService, callees: Callees) -> RunService:
 
 
 class TapedIntake(PlanIntake):
-    """A plan intake whose callees, costs and standing approvals are on tape."""
+    """A plan intake whose calls, costs and approvals come from the tape."""
 
     def __init__(
         self,
@@ -71,32 +71,32 @@ class TapedIntake(PlanIntake):
         self._taped = TapeCallees(clock, callees.tools, callees.specs, callees.agents, tape=tape)
 
     async def callees(self) -> Callees:
-        """What can be called, on tape."""
+        """Returns what can be called, with recorded outcomes."""
         return self._taped
 
     def agents(self) -> list[AgentSpec]:
-        """The cards of the agents there are."""
+        """Returns the cards of all agents."""
         return self._cards
 
     async def past(self) -> CallTimings:
-        """What was known of earlier calls when the next plan on the tape was put forward."""
+        """Returns the call times that were known when the next plan on the tape was proposed."""
         found = next_plan(self._tape)
         return CallTimings(found.estimate.measured if found and found.estimate else {})
 
     async def propose(
         self, journal: Journal, plan: Plan, problems: Sequence[Problem] = (), **entries: Any
     ) -> None:
-        """Put a plan forward; what a schedule's approval came to at a fire is on the tape."""
-        if journal.run.plan is None and _is_fire(self._tape):
-            entries["reviewed"] = standing_on(self._tape)
+        """Writes a plan into the run; a schedule's approval comes from the tape."""
+        if journal.run.plan is None and _is_scheduled(self._tape):
+            entries["reviewed"] = recorded_review(self._tape)
         found = next_plan(self._tape)
-        if found is not None:  # what tools do may be another thing today
+        if found is not None:  # the tools' effects may have changed since
             entries["about"] = {**(entries.get("about") or {}), "acts": found.acts}
         await super().propose(journal, plan, problems, **entries)
 
 
 class TapedPlanner(RunPlanner):
-    """A planner whose plans, and reads before them, are on tape."""
+    """A planner whose plans and early reads come from the tape."""
 
     def __init__(
         self, tape: Tape, *, journals: Journals, intake: PlanIntake, model: ChatModel | None
@@ -105,26 +105,26 @@ class TapedPlanner(RunPlanner):
         self._tape = tape
 
     async def settle_early(self, journal: Journal, keep: Collection[str] | None = None) -> None:
-        """Write what the tape has next of reads that were made early."""
+        """Writes the early reads that come next on the tape."""
         del keep
         while self._tape.next and isinstance(self._tape.next.body, _EARLY):
             await journal.append(self._tape.next.body, by=self._tape.next.by)
 
     def maker_of(self, planned: Planned) -> str:
-        """Who made the plan, as the tape says."""
+        """Returns who made the plan, from the tape."""
         found = next_plan(self._tape)
         return found.origin if found else super().maker_of(planned)
 
     async def make(
         self, request: PlanRequest, *, on_step: OnStep | None = None, triage: bool = True
     ) -> Planned:
-        """What the planner came to, as it stands on the tape."""
+        """Returns the outcome of planning from the tape."""
         del request, on_step, triage
-        return planned_on(self._tape)
+        return recorded_planning(self._tape)
 
 
 def next_plan(tape: Tape) -> e.PlanProposed | None:
-    """The plan that is put forward next."""
+    """Returns the next proposed plan on the tape, if any."""
     following = (event.body for event in tape.events[tape.position :])
     return next((body for body in following if isinstance(body, e.PlanProposed)), None)
 
@@ -132,23 +132,23 @@ def next_plan(tape: Tape) -> e.PlanProposed | None:
 _EARLY: Final = (PrefetchStarted, PrefetchEnded)
 
 
-class _Silent:
-    """Stands where a model was; a replay has no use for one."""
+class _NoModel:
+    """A placeholder for the model, which a replay never calls."""
 
     name = "on tape"
 
     def stream(self, *_: object, **__: object) -> Any:
         """Never called."""
-        raise Refused("a replay asks no model")
+        raise Refused("a replay calls no model")
 
 
-def _is_fire(tape: Tape) -> bool:
+def _is_scheduled(tape: Tape) -> bool:
     body = tape.events[0].body
     return isinstance(body, e.RunCreated) and body.origin.kind == "schedule"
 
 
-def standing_on(tape: Tape) -> list[Entry]:
-    """What stands behind the next plan in the same moment: an approval, or a question for one."""
+def recorded_review(tape: Tape) -> list[Entry]:
+    """Returns the recorded approval or review request of the next plan."""
     rest = list(dropwhile(lambda each: not _proposes(each), tape.events[tape.position :]))
     kinds = (e.PlanApproved, e.RunStarted, e.ReviewAsked)
     found = takewhile(lambda each: isinstance(each.body, kinds), rest[1:])
@@ -159,8 +159,8 @@ def _proposes(event: e.Event) -> bool:
     return isinstance(event.body, e.PlanProposed)
 
 
-def planned_on(tape: Tape) -> Planned:
-    """The outcome of planning that the next events tell of."""
+def recorded_planning(tape: Tape) -> Planned:
+    """Returns the outcome of planning that the next events record."""
     bodies = [event.body for event in tape.events[tape.position : tape.position + 4]]
     proposed = next((body for body in bodies if isinstance(body, e.PlanProposed)), None)
     triaged = next((body for body in bodies if isinstance(body, e.Triaged)), None)
@@ -193,12 +193,12 @@ def planned_on(tape: Tape) -> Planned:
 
 
 def _failed(body: PlanningFailed, reason: str, tape: Tape) -> Planned:
-    """Planning that gave nothing to run: a stand-in says why."""
-    stand_in = Plan.model_validate({"degraded": body.reason, "steps": []})
+    """Returns the outcome of planning that failed, with an empty plan that says why."""
+    empty = Plan.model_validate({"degraded": body.reason, "steps": []})
     return Planned(
         Decision.PLAN,
         reason=reason,
-        plan=stand_in,
+        plan=empty,
         problems=body.problems,
         metrics=PlanMetrics(usage=_usage(body.tokens, body.cost)),
         exchanges=_exchanges(tape, body.record),
@@ -210,5 +210,5 @@ def _usage(tokens: int, cost: str) -> Usage:
 
 
 def _exchanges(tape: Tape, record: str) -> tuple[dict[str, Json], ...]:
-    """What models were asked and said, as it was kept."""
+    """Returns the recorded model calls."""
     return tuple(cast("list[dict[str, Json]]", tape.values[record])) if record else ()

@@ -1,4 +1,4 @@
-"""A recorded run to play back: its calls, its clock and its store."""
+"""A recorded run to play back (the tape), with a store, a clock and calls that use it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from plansmith.ports import Call, News, PlanStore, Usage
 
 
 class Ended(JournalError):
-    """The tape is at its end, or the replay has left it: nothing more is written."""
+    """The tape is at its end, or an event differs from it: nothing more is written."""
 
 
 @dataclass(slots=True)
 class Pending:
-    """A call that was made in the replay and waits for its recorded end."""
+    """A call of the replay that waits for its recorded end."""
 
     call: Call
     future: asyncio.Future[Outcome]
@@ -34,45 +34,45 @@ class Pending:
 
 @dataclass(slots=True)
 class Tape:
-    """The recorded events and values of a run, and how far the replay has come."""
+    """The recorded events and values of a run, and the position of the replay."""
 
     events: Sequence[e.Event]
     values: Mapping[str, Json]
     position: int = 0
-    other: e.Event | None = None
+    different: e.Event | None = None
     calls: dict[str, Pending] = field(default_factory=dict[str, Pending])
     sleepers: dict[str, asyncio.Future[None]] = field(
         default_factory=dict[str, asyncio.Future[None]]
     )
     failing: list[str] = field(default_factory=list[str])
-    stirred: int = 0
+    activity: int = 0
 
     @classmethod
     async def load(cls, store: PlanStore, run: str) -> Tape:
-        """All that a store has of a run."""
+        """Loads all events and values of a run from a store."""
         events = await store.events(run)
         digests = {digest for event in events for digest in _values_of(event.body)}
         return cls(events, {digest: await store.get(digest) for digest in sorted(digests)})
 
     @property
     def next(self) -> e.Event | None:
-        """The recorded event that comes next."""
+        """Returns the next recorded event."""
         return self.events[self.position] if self.position < len(self.events) else None
 
     def write(self, events: Sequence[e.Event]) -> None:
-        """Compare what the replay writes with the record, byte by byte."""
+        """Compares the events of the replay with the recorded ones, byte by byte."""
         for event in events:
             recorded = self.next
-            if recorded is None or self.other is not None:
+            if recorded is None or self.different is not None:
                 raise Ended("the record ends here")
             if canonical_json(event.to_json()) != canonical_json(recorded.to_json()):
-                self.other = event
-                raise Ended(f"event {event.number} is another one than the recorded")
+                self.different = event
+                raise Ended(f"event {event.number} differs from the recorded one")
             self.position += 1
-            self.stirred += 1
+            self.activity += 1
 
-    def let_go(self) -> None:
-        """Forget all calls and waits, as a process does that dies."""
+    def forget_calls(self) -> None:
+        """Forgets all calls and waits, as in a crash."""
         for pending in self.calls.values():
             pending.future.cancel()
         for sleeper in self.sleepers.values():
@@ -97,7 +97,7 @@ def _values_of(body: e.AnyBody) -> list[str]:
 
 
 class TapeStore:
-    """The store of a replay: what it reads is what was replayed so far."""
+    """The store of a replay: contains the events replayed so far."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
@@ -106,7 +106,7 @@ class TapeStore:
     async def append(
         self, events: Sequence[e.Event], values: Sequence[Json | Content] = ()
     ) -> None:
-        """Accept the events that are on the tape, in their place."""
+        """Accepts the events that come next on the tape."""
         done = self._tape.position
         if events and events[0].number <= done:
             raise StaleWriter(f"event {events[0].number} does not follow event {done}")
@@ -114,37 +114,37 @@ class TapeStore:
         self._tape.write(events)
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[e.Event]:
-        """The events that were replayed."""
+        """Returns the replayed events."""
         del run
         return self._tape.events[max(after, 0) : self._tape.position]
 
     async def wait(self, run: str, *, after: int = 0) -> None:
-        """Nobody follows a replay."""
+        """Raises an error: a replay cannot be followed."""
         raise JournalError(f"run {run} is replayed: it cannot be followed from {after}")
 
     async def runs(self) -> Sequence[str]:
-        """The one run there is."""
+        """Returns the run that is replayed."""
         return [self._tape.events[0].run]
 
     async def open_runs(self) -> Sequence[str]:
-        """The run that is being replayed."""
+        """Returns the run that is replayed."""
         return await self.runs()
 
     async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
-        """Nobody follows a replay."""
+        """Raises an error: a replay cannot be followed."""
         raise JournalError(f"a replay cannot be followed from {after} by {limit}")
 
     async def wait_news(self, after: int) -> int:
-        """Nobody follows a replay."""
+        """Raises an error: a replay cannot be followed."""
         raise JournalError(f"a replay cannot be followed from {after}")
 
     async def put(self, value: Json) -> str:
-        """Keep a value."""
+        """Stores a value."""
         digest, self._values[digest] = content_of(value)
         return digest
 
     async def get(self, digest: str) -> Json:
-        """A value of the replay, or of the record."""
+        """Returns a value of the replay or of the tape."""
         if digest in self._values:
             return cast("Json", json.loads(self._values[digest]))
         if digest in self._tape.values:
@@ -152,45 +152,45 @@ class TapeStore:
         raise JournalDamaged(f"no value is stored under {digest}")
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing: a tape needs no closing."""
 
 
 class TapeClock:
-    """The time of the next recorded event; waiting ends when the record goes on."""
+    """A clock that shows the time of the next recorded event."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
         self._ticks = 0.0
 
     def now(self) -> datetime:
-        """When what is written next was written."""
+        """Returns the time of the next recorded event."""
         last = self._tape.events[-1]
         return (self._tape.next or last).at
 
     def monotonic(self) -> float:
-        """Always later than before, so that nothing is held back for coming too early."""
+        """Returns a larger number each time, so that no progress is held back."""
         self._ticks += 1.0
         return self._ticks
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until the record says that the step which waits here was started again."""
+        """Waits until the tape starts the waiting step again."""
         del seconds
         tape = self._tape
         name = tape.failing.pop(0) if tape.failing else ""
         sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         tape.sleepers[name] = sleeper
-        tape.stirred += 1
+        tape.activity += 1
         await sleeper
 
 
 @dataclass(frozen=True, slots=True)
 class TapeCallees(Callees):
-    """Calls that end as they ended on the tape; nothing is ever called."""
+    """Calls with recorded outcomes; no tool or agent is called."""
 
     tape: Tape = field(kw_only=True)
 
     def prefetched(self, unit: Unit, inputs: Mapping[str, Json]) -> str:
-        """The early read that the unit took, as it stands on the tape."""
+        """Returns the key of the early read that the unit used on the tape."""
         del inputs
         following = (event.body for event in self.tape.events[self.tape.position :])
         starts = (body for body in following if isinstance(body, e.StepStarted))
@@ -203,15 +203,15 @@ class TapeCallees(Callees):
         call: Call,
         results: Mapping[str, Json] | None = None,
     ) -> Outcome:
-        """The recorded outcome, when its turn has come."""
+        """Returns the recorded outcome once it comes next on the tape."""
         del inputs, results
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.tape.calls[unit.name] = Pending(call, future)
-        self.tape.stirred += 1
+        self.tape.activity += 1
         try:
             return await future
         except asyncio.CancelledError:
-            # Cancelled too late: the call had ended when the word came.
+            # On the tape the call had ended before the cancellation.
             late = self._after_cancel(unit.name)
             if late is None:
                 raise
@@ -224,7 +224,7 @@ class TapeCallees(Callees):
         ends = (
             outcome_of(each.body, self.tape, name)
             for each, after in zip_longest(following, following[1:])
-            if not isinstance(each.body, e.StepUnknown) or _asks(after)
+            if not isinstance(each.body, e.StepUnknown) or _is_question(after)
         )
         pending = self.tape.calls.get(name)
         found = next((each for each in ends if each is not None), None)
@@ -233,13 +233,13 @@ class TapeCallees(Callees):
         return found
 
 
-def _asks(event: e.Event | None) -> bool:
-    """Whether a doubt was asked about; one that is told where the run ends is no call's end."""
+def _is_question(event: e.Event | None) -> bool:
+    """Tells whether an event is a question; a `StepUnknown` without one is not a call's end."""
     return event is not None and isinstance(event.body, e.QuestionAsked)
 
 
 def outcome_of(body: e.AnyBody, tape: Tape, name: str) -> Outcome | None:
-    """How the call of a step ended, if this event says so."""
+    """Returns how the call of a step ended, if this event records its end."""
     match body:
         case e.StepDone(step=step, result=digest) if step == name:
             return Done(tape.values[digest])
@@ -264,7 +264,7 @@ def outcome_of(body: e.AnyBody, tape: Tape, name: str) -> Outcome | None:
 
 
 def spend(call: Call, events: Sequence[e.Event], name: str) -> None:
-    """Have a call take what it took."""
+    """Adds the recorded tokens and cost to a call."""
     for event in events:
         body = event.body
         if isinstance(body, e.StepDone | e.StepFailed) and body.step == name:

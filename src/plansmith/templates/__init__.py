@@ -1,1 +1,1 @@
-"""Plans kept by name and version."""
+"""Templates: plans stored by name and version, with parameters, for reuse."""

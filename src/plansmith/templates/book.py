@@ -1,4 +1,4 @@
-"""Keeps plans by name and version, to be used again."""
+"""Stores templates (plans by name and version), checks them, and makes runs of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from plansmith.planner.check.names import Catalogue, Names
 from plansmith.ports import Clock, PlanStore
 from plansmith.templates.parameters import bind, parameter_names, parametrise
 
-REQUEST: Final = "request"  # what a person wrote behind @name; every template may be given it
+REQUEST: Final = "request"  # the text after @name; every template accepts it as a parameter
 Name = Annotated[str, Field(pattern=r"^[^\W_][\w.-]{0,63}$")]
 
 
@@ -43,26 +43,26 @@ class Template(Record):
 
     @property
     def full_name(self) -> str:
-        """The name with the version."""
+        """Returns the name with the version."""
         return f"{self.name}@{self.version}"
 
     @property
     def properties(self) -> dict[str, dict[str, Json]]:
-        """The schema of each parameter."""
+        """Returns the schema of each parameter."""
         return cast("dict[str, dict[str, Json]]", self.parameters.get("properties") or {})
 
     @property
     def needed(self) -> list[str]:
-        """The parameters that have no default."""
-        return [name for name, form in self.properties.items() if "default" not in form]
+        """Returns the parameters that have no default."""
+        return [name for name, schema in self.properties.items() if "default" not in schema]
 
     def substance(self) -> bytes:
-        """What a version consists of, whoever saved it when."""
+        """Returns the content of a version, without who saved it and when."""
         return canonical_json([self.parameters, self.plan.to_json()])
 
 
-# A version as a store keeps it: its name, its number, whether it was removed, and all else.
-# A removed one is still there for the runs that use it.
+# A stored version: its name, its number, whether it was removed, and its content. A removed one
+# is kept for the runs that use it.
 Kept = tuple[str, int, bool, Json]
 
 
@@ -70,55 +70,55 @@ class TemplateStore(Protocol):
     """A store that also keeps templates."""
 
     async def keep_template(self, name: str, value: Json) -> int:
-        """Keep the next version of a name and return its number; one equal to the last is that."""
+        """Stores a new version and returns its number; content equal to the last adds none."""
         ...
 
     async def kept_templates(self) -> Sequence[Kept]:
-        """All versions of all names, removed ones too, by name and version."""
+        """Returns all versions of all names, also removed ones, by name and version."""
         ...
 
     async def drop_template(self, name: str, version: int | None = None) -> int:
-        """Remove one version or all; returns how many there were. Numbers are not used again."""
+        """Removes one version or all; returns how many. Their numbers are not used again."""
         ...
 
 
 class Intake(Protocol):
-    """What templates need of the place where plans come in."""
+    """What templates need of `PlanIntake`."""
 
     store: PlanStore
     clock: Clock
     templates: dict[str, Plan]
 
     async def callees(self) -> Callees:
-        """What can be called."""
+        """Returns what can be called."""
         ...
 
     def agents(self) -> list[AgentSpec]:
-        """The cards of all agents."""
+        """Returns the cards of all agents."""
         ...
 
 
 class Submit(Protocol):
-    """Makes a run of a ready plan; `about` is more of how the plan came to be."""
+    """The signature of `RunService.submit`; `about` are more fields of the plan's event."""
 
     async def __call__(
         self, plan: Plan, *, request: str, origin: Origin, about: Mapping[str, Any], by: e.Who
     ) -> Run:
-        """A new run with this plan."""
+        """Creates a run with this plan."""
         ...
 
 
 class Runs(Protocol):
-    """What templates need of the service for runs."""
+    """What templates need of `RunService`."""
 
     @property
     def intake(self) -> Intake:
-        """Where plans come in."""
+        """Returns the plan intake."""
         ...
 
     @property
     def submit(self) -> Submit:
-        """Makes runs of ready plans."""
+        """Returns the function that makes runs of finished plans."""
         ...
 
 
@@ -127,12 +127,12 @@ class HasRuns(Protocol):
 
     @property
     def runs(self) -> Runs:
-        """The service for runs."""
+        """Returns the service for runs."""
         ...
 
 
 class TemplateBook:
-    """The templates of a Plansmith: those its program gave, and those kept in its store."""
+    """The templates of a Plansmith: those that its program passed in, and those in its store."""
 
     def __init__(self, smith: HasRuns) -> None:
         self._runs = smith.runs
@@ -140,14 +140,14 @@ class TemplateBook:
 
     @property
     def _store(self) -> TemplateStore:
-        return _keeper(self._intake.store)
+        return _template_store(self._intake.store)
 
     async def all(self) -> dict[str, Template]:
-        """Every usable template: `name` is the newest version, `name@2` exactly that one."""
+        """Returns every usable template: `name` is its newest version, `name@2` exactly that."""
         return await usable_templates(self._intake.store, self._intake.templates)
 
     async def get(self, name: str) -> Template:
-        """The template of a name such as `weather` or `weather@2`."""
+        """Returns the template of a name such as `weather` or `weather@2`."""
         known = await self.all()
         if name not in known:
             hint = Names([each for each in known if "@" not in each]).hint(name.partition("@")[0])
@@ -163,10 +163,10 @@ class TemplateBook:
         required: Sequence[str] = (),
         by: e.Who = "",
     ) -> Template:
-        """Make a template of a plan, or of a run that was done; `parameters` name their places."""
+        """Saves a plan or a finished run as a template; `parameters` maps names to places."""
         plan = source.plan if isinstance(source, Run) else source
         if isinstance(source, Run) and source.status is not RunStatus.DONE:
-            hint = "only a run that was done makes a template; save its plan file instead"
+            hint = "only a run that is done can become a template; save its plan file instead"
             raise Refused(f"run {source.id} is {source.status}", hint=hint)
         if plan is None:
             raise Refused("the run has no plan")
@@ -179,12 +179,12 @@ class TemplateBook:
         return await self._keep(_template(fields), by)
 
     async def take_in(self, text: str | bytes, *, name: str = "", by: e.Who = "") -> Template:
-        """A template from a file, as the next version of its name."""
+        """Imports a template from a file, as the next version of its name."""
         reading = read_text(text)
         if reading.problems:
             raise InvalidPlan(reading.problems)
         if not isinstance(reading.value, dict):
-            raise Refused("the file holds no template", hint="`templates export` writes one")
+            raise Refused("the file contains no template", hint="`templates export` writes one")
         fields = {key: each for key, each in reading.value.items() if key != "version"}
         return await self._keep(_template(fields | ({"name": name} if name else {})), by)
 
@@ -196,7 +196,7 @@ class TemplateBook:
         if newest is not None and newest.substance() == template.substance():
             return newest
         if newest is not None and newest.saved_at is None:
-            raise Refused(f"the program itself gives a template {template.name!r}")
+            raise Refused(f"the program passes in a template {template.name!r} itself")
         signed = template.replace(
             version=1, saved_by=e.actor(by).label, saved_at=self._intake.clock.now()
         )
@@ -205,15 +205,15 @@ class TemplateBook:
         return signed.replace(version=version)
 
     async def remove(self, name: str) -> int:
-        """Take a template, or one version of it, out of use; returns how many versions went."""
+        """Removes a template or one version of it; returns how many versions were removed."""
         template = await self.get(name)
         if template.saved_at is None:
-            raise Refused(f"the program itself gives the template {template.name!r}")
+            raise Refused(f"the program passes in the template {template.name!r} itself")
         version = template.version if "@" in name else None
         return await self._store.drop_template(template.name, version)
 
     async def problems(self, template: Template) -> list[Problem]:
-        """What is wrong with a template, given today's tools, agents and other templates."""
+        """Returns the problems of a template, given the present tools, agents and templates."""
         known = await self.all()
         names = [*template.properties, REQUEST]
         found = check_plan(
@@ -233,7 +233,7 @@ class TemplateBook:
         return [*found, *template_problems(template.plan, known | {template.name: template})]
 
     async def plan(self, name: str, inputs: Mapping[str, Json] | None = None) -> Plan:
-        """The plan of a template with its parameters put in, checked against today's tools."""
+        """Returns the plan of a template with its parameters filled in, checked like any plan."""
         template = await self.get(name)
         given = dict(inputs or {})
         problems = [*input_problems(template, given), *await self.problems(template)]
@@ -242,7 +242,7 @@ class TemplateBook:
         return bind(template.plan, with_defaults(template, given))
 
     async def use(self, name: str, inputs: Mapping[str, Json] | None = None, by: e.Who = "") -> Run:
-        """A run of a template: planned at once, reviewed like any other plan."""
+        """Creates a run of a template, reviewed like any other plan."""
         plan, template = await self.plan(name, inputs), await self.get(name)
         return await self._runs.submit(
             plan,
@@ -254,55 +254,55 @@ class TemplateBook:
 
 
 def keeps_templates(store: PlanStore) -> bool:
-    """Whether a store has a place for templates."""
+    """Tells whether a store can keep templates."""
     return hasattr(store, "keep_template")
 
 
-def _keeper(store: PlanStore) -> TemplateStore:
+def _template_store(store: PlanStore) -> TemplateStore:
     if not keeps_templates(store):
-        raise Misconfigured("this store keeps no templates", hint="use SQLite or PostgreSQL")
+        raise Misconfigured("this store cannot keep templates", hint="use SQLite or PostgreSQL")
     return cast("TemplateStore", store)
 
 
 async def usable_templates(store: PlanStore, given: Mapping[str, Plan]) -> dict[str, Template]:
-    """Every template that is not removed: those kept in a store, and those a program gave."""
-    return _by_name(await _keeper(store).kept_templates(), given)
+    """Returns every template that is not removed: the stored ones, and those in `given`."""
+    return _by_name(await _template_store(store).kept_templates(), given)
 
 
 async def every_template(store: PlanStore, given: Mapping[str, Plan]) -> dict[str, Template]:
-    """Also the removed versions, by full name: for runs that were planned with them."""
-    kept = await _keeper(store).kept_templates()
+    """Returns every template, also removed versions, for runs that were planned with them."""
+    kept = await _template_store(store).kept_templates()
     return _by_name([(each[0], each[1], False, each[3]) for each in kept], given)
 
 
 def runs_templates(plan: Plan | None) -> bool:
-    """Whether a plan has a step that runs a template."""
+    """Tells whether a plan has a step that runs a template."""
     return plan is not None and any(True for _ in plan_steps(plan))
 
 
 def exported(template: Template, *, yaml: bool = False) -> Json | str:
-    """A template as it is written into a file: a value for JSON, or YAML text."""
+    """Returns a template as it is written into a file: a value for JSON, or YAML text."""
     value = template.to_json()
     return write_yaml(value) if yaml else value
 
 
 def given_template(name: str, plan: Plan) -> Template:
-    """A template of a plan that a program gives by name: what it refers to are its parameters."""
+    """Makes a template of a plan that a program passes in; its references are its parameters."""
     names = sorted(parameter_names(plan) - {REQUEST})
-    form: dict[str, Json] = {"type": "object", "properties": {each: {} for each in names}}
-    return _template({"name": name, "parameters": form, "plan": plan, "request": plan.goal})
+    schema: dict[str, Json] = {"type": "object", "properties": {each: {} for each in names}}
+    return _template({"name": name, "parameters": schema, "plan": plan, "request": plan.goal})
 
 
 def with_defaults(template: Template, inputs: Mapping[str, Json]) -> dict[str, Json]:
-    """The parameters as a template runs with them."""
-    forms = template.properties
-    defaults = {name: form["default"] for name, form in forms.items() if "default" in form}
-    given = {REQUEST: ""} if REQUEST in parameter_names(template.plan) - forms.keys() else {}
+    """Returns the parameters with defaults filled in."""
+    schemas = template.properties
+    defaults = {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
+    given = {REQUEST: ""} if REQUEST in parameter_names(template.plan) - schemas.keys() else {}
     return given | defaults | dict(inputs)
 
 
 def template_problems(plan: Plan, templates: Mapping[str, Template]) -> list[Problem]:
-    """What is wrong with the plan steps of a plan: parameters, versions, rings, depth."""
+    """Returns the problems of steps that run templates: parameters, versions, cycles, depth."""
     problems: list[Problem] = []
     for outer, step in plan_steps(plan):
         template = template_of(step, templates)
@@ -319,12 +319,12 @@ def template_problems(plan: Plan, templates: Mapping[str, Template]) -> list[Pro
 def input_problems(
     template: Template, inputs: Mapping[str, Json], *, step: str = "template"
 ) -> list[Problem]:
-    """What is wrong with the parameters that a template is given."""
-    forms = template.properties
+    """Returns the problems of the parameters given to a template."""
+    schemas = template.properties
     schema = dict(template.parameters) | {
         "required": template.needed,
         "additionalProperties": False,
-        "properties": {REQUEST: {}} | forms,
+        "properties": {REQUEST: {}} | schemas,
     }
     spec = ToolSpec(name=template.name, input_schema=cast("dict[str, Json]", schema))
     given = ToolStep(id=step, tool=template.name, inputs=dict(inputs))
@@ -332,13 +332,13 @@ def input_problems(
 
 
 def _nesting(step: PlanStep, templates: Mapping[str, Template], outer: int) -> Iterator[Problem]:
-    """A ring of templates, or more of them inside each other than a run goes into."""
-    way: list[tuple[PlanStep, int, tuple[str, ...]]] = [(step, outer, ())]
-    while way:
-        inner, depth, above = way.pop()
+    """Yields a problem if templates run each other in a cycle or are nested too deep."""
+    pending: list[tuple[PlanStep, int, tuple[str, ...]]] = [(step, outer, ())]
+    while pending:
+        inner, depth, above = pending.pop()
         if inner.template in above:
-            ring = " > ".join((*above[above.index(inner.template) :], inner.template))
-            message, hint = Sentence("ps.template_ring", ring=ring), Sentence("hint.take_one_out")
+            cycle = " > ".join((*above[above.index(inner.template) :], inner.template))
+            message, hint = Sentence("ps.template_ring", ring=cycle), Sentence("hint.take_one_out")
             yield problem("PS301", message, hint=hint, step=step.id, path=("template",))
             return
         if depth >= MAX_NESTING:
@@ -349,11 +349,11 @@ def _nesting(step: PlanStep, templates: Mapping[str, Template], outer: int) -> I
         template = template_of(inner, templates)
         more = plan_steps(template.plan) if template else ()
         path = (*above, inner.template)
-        way += [(each, depth + 1 + deeper, path) for deeper, each in more]
+        pending += [(each, depth + 1 + deeper, path) for deeper, each in more]
 
 
 def plan_steps(plan: Plan) -> Iterator[tuple[int, PlanStep]]:
-    """The plan steps that would run, each with how deep in map steps it stands."""
+    """Yields the steps that run templates, each with its depth in map steps."""
     for step in plan.steps:
         inner = step.each if isinstance(step, MapStep) else step
         if isinstance(inner, PlanStep) and not step.disabled:
@@ -361,7 +361,7 @@ def plan_steps(plan: Plan) -> Iterator[tuple[int, PlanStep]]:
 
 
 def template_of(step: PlanStep, templates: Mapping[str, Template]) -> Template | None:
-    """The template that a step runs, if it is there."""
+    """Returns the template that a step runs, if it exists."""
     name = step.template.partition("@")[0]
     return templates.get(f"{name}@{step.version}" if step.version else step.template)
 
@@ -385,4 +385,4 @@ def _template(fields: Mapping[str, object]) -> Template:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise Refused(f"this is no template: {place}: {first['msg']}") from None
+        raise Refused(f"this is not a valid template: {place}: {first['msg']}") from None

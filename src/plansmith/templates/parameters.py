@@ -1,4 +1,4 @@
-"""Takes values out of a plan as parameters, and puts others in."""
+"""Turns values of a plan into parameters, and fills parameters in."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FIELDS: Final = ("inputs", "task", "question", "instruction", "over", "title", 
 
 
 class Place(NamedTuple):
-    """A value of a plan that may become a parameter, and where it stands."""
+    """A value of a plan that may become a parameter, and its place."""
 
     where: str
     value: Json
@@ -46,7 +46,7 @@ class Parametrised(NamedTuple):
 
 
 def places(plan: Plan) -> Iterator[Place]:
-    """Every value in the inputs of a plan that is given in the plan itself."""
+    """Yields every value in the inputs of a plan that is not a reference."""
     for step in plan.steps:
         for field, template in step.to_json().items():
             if field == "inputs":
@@ -74,19 +74,19 @@ def parametrise(
     tools: Mapping[str, ToolSpec],
     required: Sequence[str] = (),
 ) -> Parametrised:
-    """Take values out of a plan; each parameter's first place gives its type and its default.
+    """Turns values of a plan into parameters; the first place gives the type and the default.
 
-    A further place holds the same value, or is a text in which it occurs.
+    Each further place must have the same value, or be a text that contains it.
     """
     tree = plan.to_json()
     properties: dict[str, Json] = {}
     for name, wheres in chosen.items():
         if not re.fullmatch(NAME, name):
-            raise Refused(f"{name!r} is not a name for a parameter", hint="use letters and _")
+            raise Refused(f"{name!r} is not a valid parameter name", hint="use letters and _")
         if not wheres:
             raise Refused(f"the parameter {name!r} has no place in the plan", hint="name a value")
         value = _value_at(plan, tree, wheres[0])
-        form = _form(plan, wheres[0], value, tools)
+        form = _schema_of(plan, wheres[0], value, tools)
         kept: dict[str, Json] = {"examples": [value]} if name in required else {"default": value}
         properties[name] = form | kept
         for where in wheres:
@@ -121,19 +121,19 @@ def _replace(plan: Plan, tree: dict[str, Json], where: str, value: Json, name: s
         new = _in_text(value_text(value)).sub(lambda _: mark, old)
     else:
         message = f"{where} is {value_text(old)[:60]!r} and not {value_text(value)[:60]!r}"
-        raise Refused(message, hint="a parameter has one value; choose another one for this place")
+        raise Refused(message, hint="a parameter has one value; use another one for this place")
     cast("dict[str | int, Json]", holder)[key] = new
 
 
 def _in_text(word: str) -> re.Pattern[str]:
-    """A value as it stands in a text: whole words, where it begins and ends with letters."""
+    """Returns a pattern that finds a value in a text, as whole words."""
     start = r"(?<!\w)" if word[:1].isascii() and word[:1].isalnum() else ""
     end = r"(?!\w)" if word[-1:].isascii() and word[-1:].isalnum() else ""
     return re.compile(start + re.escape(word) + end) if word else re.compile(r"(?!)")
 
 
 def _holder(plan: Plan, tree: dict[str, Json], where: str) -> tuple[Json, str | int]:
-    """The object or list that holds a place, and the key in it."""
+    """Returns the object or list that contains a place, and the key in it."""
     path = _path(where)
     if path == ("goal",):
         return tree, "goal"
@@ -144,7 +144,7 @@ def _holder(plan: Plan, tree: dict[str, Json], where: str) -> tuple[Json, str | 
     inner = path[1:]
     field = inner[1:2] if inner[:1] == ("each",) else inner[:1]
     if not inner or not field or field[0] not in _FIELDS:
-        raise Refused(f"{where} is no place for a value", hint="such as oslo.inputs.city")
+        raise Refused(f"{where} is not the place of a value", hint="write it like oslo.inputs.city")
     node: Json = steps[index]
     for key in inner[:-1]:
         node = _member(node, key, where)
@@ -167,8 +167,10 @@ def _member(node: Json, key: str | int, where: str) -> Json:
 _TYPES: Final[dict[type, str]] = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
-def _form(plan: Plan, where: str, value: Json, tools: Mapping[str, ToolSpec]) -> dict[str, Json]:
-    """What a tool says of an argument, or else the type that the value has."""
+def _schema_of(
+    plan: Plan, where: str, value: Json, tools: Mapping[str, ToolSpec]
+) -> dict[str, Json]:
+    """Returns the schema of an argument by its tool, else by the type of its value."""
     path = _path(where)
     step = plan.by_id.get(str(path[0]))
     spec = tools.get(step.tool) if isinstance(step, ToolStep) else None
@@ -185,13 +187,13 @@ def _form(plan: Plan, where: str, value: Json, tools: Mapping[str, ToolSpec]) ->
 
 
 def parameter_names(plan: Plan) -> set[str]:
-    """The parameters that a plan refers to."""
+    """Returns the parameters that a plan refers to."""
     refs = (ref for step in plan.steps for ref in step.refs())
     return {str(ref.path[0]) for ref in refs if ref.step == PARAMS and ref.path}
 
 
 def bind(plan: Plan, values: Mapping[str, Json]) -> Plan:
-    """The plan with the values of its parameters put in; nothing in them is ever a reference."""
+    """Returns the plan with the values of its parameters; nothing in them becomes a reference."""
     tree = plan.to_json()
     if isinstance(tree.get("goal"), str):
         tree["goal"] = _bound_prose(str(tree["goal"]), values)
@@ -221,7 +223,7 @@ def _bound(template: Json, values: Mapping[str, Json]) -> Json:
         parts = pieces(template)
         only = parts[0]
         if len(parts) == 1 and isinstance(only, Ref) and only.step == PARAMS:
-            return literal(_of(only, values))
+            return literal(_parameter_value(only, values))
         return _bound_text(template, values)
     if isinstance(template, list):
         return [_bound(child, values) for child in template]
@@ -229,20 +231,20 @@ def _bound(template: Json, values: Mapping[str, Json]) -> Json:
         return template
     if template.get(FROM) == PARAMS:
         ref = next((found.ref for found in find(template)), None)
-        return literal(_of(ref, values)) if ref is not None else template
+        return literal(_parameter_value(ref, values)) if ref is not None else template
     if FROM in template:
         return template
     return {key: _bound(child, values) for key, child in template.items()}
 
 
 def _bound_text(text: str, values: Mapping[str, Json]) -> str:
-    """A text in which only references to steps are left as references."""
+    """Fills the parameters in a text; only references to steps remain."""
     if "{{" not in text:
         return text
     return "".join(
         escape_text(piece)
         if isinstance(piece, str)
-        else escape_text(value_text(_of(piece, values)))
+        else escape_text(value_text(_parameter_value(piece, values)))
         if piece.step == PARAMS
         else str(piece)
         for piece in pieces(text)
@@ -250,12 +252,12 @@ def _bound_text(text: str, values: Mapping[str, Json]) -> str:
 
 
 def _bound_prose(text: str, values: Mapping[str, Json]) -> str:
-    """A goal, title or reason, in which only parameters are references at all."""
+    """Fills the parameters in a goal, title or reason, which have no other references."""
     marks = {str(Ref(PARAMS, (name,))): value_text(value) for name, value in values.items()}
     if not marks:
         return text
     return re.sub("|".join(map(re.escape, marks)), lambda found: marks[found[0]], text)
 
 
-def _of(ref: Ref, values: Mapping[str, Json]) -> Json:
+def _parameter_value(ref: Ref, values: Mapping[str, Json]) -> Json:
     return lookup(ref, {PARAMS: dict(values)})

@@ -1,4 +1,4 @@
-"""Writes into a plan which versions of templates it runs."""
+"""Writes the exact versions of the templates that a plan runs into the plan."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from plansmith.templates.book import Template, plan_steps, template_of, with_def
 
 
 def pinned(plan: Plan, templates: Mapping[str, Template]) -> Plan:
-    """The plan with each plan step naming its version, its content and all its parameters.
+    """Returns the plan with the version, content hash and parameters of each template written in.
 
-    What is approved is then what runs, at every depth, whatever is saved under the same name or
-    given by the program later. What a program gives has no versions, and keeps its name.
+    What runs is then exactly what was approved, whatever is saved under the same name later. A
+    template that the program passes in has no version and keeps its name.
     """
     return _Pinning(templates).plan(plan)
 
 
 def contents(plan: Plan, templates: Mapping[str, Template]) -> dict[str, Plan]:
-    """What the templates of a pinned plan consist of, at every depth, by the names in its steps."""
+    """Returns the plans of the templates that a pinned plan runs, at every depth, by name."""
     pinning = _Pinning(templates)
     found: dict[str, Plan] = {}
-    way = [step for _, step in plan_steps(plan)]
-    while way:
-        step = way.pop()
+    pending = [step for _, step in plan_steps(plan)]
+    while pending:
+        step = pending.pop()
         template = template_of(step, templates)
         inner = pinning.content(template) if template else None
         if inner is not None and step.template not in found:
             found[step.template] = inner
-            way += [each for _, each in plan_steps(inner)]
+            pending += [each for _, each in plan_steps(inner)]
     return found
 
 
 class _Pinning:
-    """Pins plans, each template once; one that runs itself has no content, and never runs."""
+    """Pins plans, each template once; a template that runs itself has no content."""
 
     def __init__(self, templates: Mapping[str, Template]) -> None:
         self._templates = templates
@@ -45,7 +45,7 @@ class _Pinning:
         return plan.replace(steps=tuple(self._pin(step) for step in plan.steps))
 
     def content(self, template: Template) -> Plan | None:
-        """The plan of a template, pinned itself."""
+        """Returns the pinned plan of a template."""
         if template.full_name not in self._made:
             self._made[template.full_name] = None
             self._made[template.full_name] = self.plan(template.plan)

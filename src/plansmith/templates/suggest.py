@@ -16,8 +16,8 @@ from plansmith.planner.shortlist.lexical import LexicalIndex, Request, read_requ
 from plansmith.planner.shortlist.words import terms
 from plansmith.templates.book import Template, TemplateBook
 
-# Half of what both say must be the same: less is a different task that shares a word or two.
-ENOUGH: Final = 0.5
+# Half of the words of both must be the same; with less it is a different task.
+MIN_SIMILARITY: Final = 0.5
 MOST: Final = 3
 _LONGEST_VALUE: Final = 80
 _FORMATS: Final = {
@@ -30,7 +30,7 @@ _NUMBER: Final = re.compile(r"(?<![\w.-])-?\d{1,15}(?:\.\d{1,15})?(?![\w-]|\.\d)
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A template that fits a request: how well, what was found for it, and what is missing."""
+    """A template that fits a request: its score, the inputs found, and those missing."""
 
     template: Template
     score: float
@@ -38,7 +38,7 @@ class Suggestion:
     missing: tuple[str, ...]
 
     def to_json(self) -> dict[str, Json]:
-        """The suggestion as plain JSON."""
+        """Returns the suggestion as JSON."""
         return {
             "template": self.template.full_name,
             "goal": self.template.plan.goal,
@@ -49,9 +49,9 @@ class Suggestion:
 
 
 async def suggest(request: str, book: TemplateBook, *, most: int = MOST) -> list[Suggestion]:
-    """Templates that a request resembles, best first, only such as would pass check today.
+    """Returns the templates without errors that resemble a request, best first.
 
-    They are shown to the person; none is ever used by itself.
+    They are shown to the person; none is used automatically.
     """
     known = {name: each for name, each in (await book.all()).items() if "@" not in name}
     found: list[Suggestion] = []
@@ -66,7 +66,7 @@ async def suggest(request: str, book: TemplateBook, *, most: int = MOST) -> list
 
 
 def ranked(request: str, templates: Sequence[Template]) -> list[tuple[Template, float]]:
-    """The templates that are alike enough, the likest first."""
+    """Returns the templates that are similar enough, the most similar first."""
     asked = read_request(request)
     index = LexicalIndex()
     for slot, template in enumerate(templates):
@@ -77,8 +77,10 @@ def ranked(request: str, templates: Sequence[Template]) -> list[tuple[Template, 
     scored: list[tuple[float, int]] = []
     for slot, template in enumerate(templates):
         shared = [term for term, _ in index.matches(slot, asked, worth)]
-        scored.append((_likeness(request, asked, shared, template), slot))
-    best = sorted((each for each in scored if each[0] >= ENOUGH), key=lambda x: (-x[0], x[1]))
+        scored.append((_similarity(request, asked, shared, template), slot))
+    best = sorted(
+        (each for each in scored if each[0] >= MIN_SIMILARITY), key=lambda x: (-x[0], x[1])
+    )
     return [(templates[slot], round(score, 3)) for score, slot in best]
 
 
@@ -87,18 +89,20 @@ def _described(template: Template) -> ToolSpec:
     return ToolSpec(name=template.name, description=text)
 
 
-def _likeness(request: str, asked: Request, shared: Sequence[str], template: Template) -> float:
-    """The share of both texts that the other one also says; values of parameters count not."""
+def _similarity(request: str, asked: Request, shared: Sequence[str], template: Template) -> float:
+    """Returns how much both texts have in common; values of parameters do not count."""
     values = _terms(map(value_text, found_inputs(request, template).values()))
-    ours = {term: weight for term, weight in asked.terms.items() if term in asked.surface}
-    ours = {term: weight for term, weight in ours.items() if term not in values}
-    said = read_request(template.request or template.plan.goal)
-    before = [value for form in template.properties.values() for value in _before(form)]
-    theirs = (said.terms.keys() & said.surface.keys()) - _terms(before)
-    if not ours or not theirs:
+    request_terms = {term: weight for term, weight in asked.terms.items() if term in asked.surface}
+    request_terms = {term: weight for term, weight in request_terms.items() if term not in values}
+    earlier = read_request(template.request or template.plan.goal)
+    before = [value for form in template.properties.values() for value in _saved_values(form)]
+    template_terms = (earlier.terms.keys() & earlier.surface.keys()) - _terms(before)
+    if not request_terms or not template_terms:
         return 0.0
-    answered = sum(ours[term] for term in shared if term in ours) / sum(ours.values())
-    covered = len(theirs & (ours.keys() | set(shared))) / len(theirs)
+    answered = sum(request_terms[term] for term in shared if term in request_terms) / sum(
+        request_terms.values()
+    )
+    covered = len(template_terms & (request_terms.keys() | set(shared))) / len(template_terms)
     return 2 * answered * covered / (answered + covered) if answered + covered else 0.0
 
 
@@ -107,7 +111,7 @@ def _terms(texts: Iterable[str]) -> set[str]:
 
 
 def found_inputs(request: str, template: Template) -> dict[str, Json]:
-    """The parameters whose value stands in the request, word for word; all others are left out."""
+    """Returns the parameters whose value is found in the request, word for word."""
     found: dict[str, Json] = {}
     for name, form in template.properties.items():
         values = list(dict.fromkeys(_candidates(request, form, template)))
@@ -117,30 +121,30 @@ def found_inputs(request: str, template: Template) -> dict[str, Json]:
 
 
 def _candidates(request: str, form: Mapping[str, Json], template: Template) -> Iterator[str]:
-    """Texts in the request that can be the value of a parameter."""
+    """Yields texts in the request that can be the value of a parameter."""
     options = form.get("enum")
     if isinstance(options, list):
-        yield from (each for each in map(value_text, options) if _stands_in(each, request))
+        yield from (each for each in map(value_text, options) if _occurs_in(each, request))
     elif str(form.get("format")) in _FORMATS:
         yield from re.findall(_FORMATS[str(form["format"])], request)
     elif form.get("type") in ("integer", "number"):
         whole = form["type"] == "integer"
         yield from (each for each in _NUMBER.findall(request) if not (whole and "." in each))
     elif form.get("type") == "string":
-        for value in _before(form):
-            yield from _in_the_same_place(request, value, template.request)
+        for value in _saved_values(form):
+            yield from _value_at_same_place(request, value, template.request)
 
 
-def _before(form: Mapping[str, Json]) -> list[str]:
-    """The value that a parameter had when its template was saved."""
+def _saved_values(form: Mapping[str, Json]) -> list[str]:
+    """Returns the values that a parameter had when its template was saved."""
     examples = form.get("examples")
     given = examples[:1] if isinstance(examples, list) else []
     return [value_text(each) for each in (form.get("default"), *given) if each is not None]
 
 
-def _in_the_same_place(request: str, default: str, before: str) -> Iterator[str]:
-    """What stands between the words that stood around the value in the earlier request."""
-    if _stands_in(default, request):
+def _value_at_same_place(request: str, default: str, before: str) -> Iterator[str]:
+    """Yields the text between the words that surrounded the value in the earlier request."""
+    if _occurs_in(default, request):
         yield default
         return
     head, found, tail = before.partition(default)
@@ -165,14 +169,14 @@ def _first_word(text: str) -> str:
     return found[1] if found else ""
 
 
-def _stands_in(word: str, request: str) -> bool:
+def _occurs_in(word: str, request: str) -> bool:
     start = r"(?<!\w)" if word[:1].isascii() else ""
     end = r"(?!\w)" if word[-1:].isascii() else ""
     return bool(word) and bool(re.search(start + re.escape(word) + end, request, re.IGNORECASE))
 
 
 def _typed(text: str, form: Mapping[str, Json]) -> Json:
-    """A text of the request as the value it stands for."""
+    """Converts a text of the request to the parameter's type."""
     options = form.get("enum")
     if isinstance(options, list):
         return next(each for each in options if value_text(each) == text)
