@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar, cast
 
 from plansmith.plan.capability import ToolSpec
@@ -51,10 +52,8 @@ class _TakesPrompt:
 def takes_prompt(model: ChatModel | OldChatModel) -> ChatModel:
     """Returns the model, behind an adapter if its `stream` has the old parameters."""
     parts: Mapping[str, inspect.Parameter] = {}
-    try:
+    with suppress(AttributeError, TypeError, ValueError):
         parts = inspect.signature(cast("Any", model).stream).parameters
-    except (AttributeError, TypeError, ValueError):
-        pass  # whatever it is, it is asked like any other
     # Whoever takes any keyword expects a schema and tools among them.
     takes_any = any(each.kind is each.VAR_KEYWORD for each in parts.values())
     is_old = not _OLD_NAMES.isdisjoint(parts) or (takes_any and "prompt" not in parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 
 from plansmith.dialects.openmanus import PRIMARY
 from plansmith.plan.capability import AgentSpec
@@ -13,7 +13,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, LITERAL, PATH, STEP_ID, Ref, pieces
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import KINDS, STEP_TYPES, AgentStep, AnyStep, kind_of
+from plansmith.plan.steps import KINDS, STEP_TYPES, AgentStep, AnyStep, ReplyStyle, kind_of
 
 _ALIASES: Final = {
     "type": "kind",
@@ -94,7 +94,7 @@ class Shape:
             known = _field_name(name, kind, value)
             if each is None:
                 continue
-            if known not in _FIELDS or known in fields:
+            if known not in _FIELDS or known in fields or _is_other_style(known, each, kind):
                 message = Sentence("ps.step_field_out", name=name)
                 self._note(message, step=str(value.get("id", place)), path=(name,))
             else:
@@ -237,6 +237,11 @@ def assigned(plan: Plan, agents: Sequence[AgentSpec], *, tags: bool = False) -> 
         message, hint = Sentence("ps.no_agent_named", name=first), Sentence("hint.other_agent")
         notes.append(problem("PS013", message, hint=hint, step=step.id, path=("agent",)))
     return Assigned(plan.replace(steps=tuple(steps)) if notes else plan, notes)
+
+
+def _is_other_style(name: str, value: Json, kind: str | None) -> bool:
+    """Whether `style` means something else than how a reply is made, such as a tone."""
+    return name == "style" and (kind != "reply" or value not in get_args(ReplyStyle))
 
 
 def _field_name(name: str, kind: str | None, value: dict[str, Json]) -> str:

@@ -170,3 +170,15 @@ def test_a_plan_that_was_cut_off_keeps_its_whole_steps() -> None:
     text = json.dumps({"goal": "g", "steps": [*PLAN["steps"], {"id": "b", "tool": "u"}]})
     parsed = parse(text[: text.index('"u"')])
     assert steps(parsed)[0] == PLAN["steps"][0]
+
+
+def test_a_style_that_is_none_of_a_reply_costs_no_step() -> None:
+    tool = PLAN["steps"][0] | {"style": "brief"}
+    reply = {"id": "r", "kind": "reply", "instruction": "say {{a}}"}
+    parsed = parse(json.dumps({"goal": "g", "steps": [tool, reply | {"style": "formal"}]}))
+    assert steps(parsed) == [PLAN["steps"][0], reply]
+    assert codes(parsed) == {"PS013"}
+    exact = reply | {"style": "exact"}
+    parsed = parse(json.dumps({"goal": "g", "steps": [PLAN["steps"][0], exact]}))
+    assert steps(parsed)[1] == exact
+    assert not parsed.problems
