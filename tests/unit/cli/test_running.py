@@ -424,7 +424,7 @@ def test_a_project_does_not_choose_the_code_that_runs(cli: Cli, intake: Path) ->
     (intake / "plansmith.toml").write_text('tools = ["tools.py"]\n', encoding="utf-8")
     code, out, err = cli("tools", "list")
     assert (code, "note" in out.split()) == (0, False)
-    assert "not trusted this folder: tools; see" in err
+    assert "not trusted this folder: tools; to see" in err
     assert f"plansmith trust {intake}" in err
 
 
