@@ -314,7 +314,7 @@ class Background:
 
 
 def _sources(tools: Sequence[FunctionTool | ToolSource]) -> list[ToolSource]:
-    """Puts the functions among the tools into one source: agents take sources alone."""
+    """Puts the functions among the tools into one source: agents take only sources."""
     functions = [each for each in tools if isinstance(each, FunctionTool)]
     others = [each for each in tools if not isinstance(each, FunctionTool)]
     return [FunctionTools(functions), *others] if functions else others

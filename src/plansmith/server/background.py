@@ -148,7 +148,7 @@ class BackgroundRuns:
         self._timers[run_id] = loop.call_later(wait, self.go_on, run_id)
 
     async def halt_planning(self, run_id: str) -> None:
-        """Stops the planning of a run; leaves a run that executes alone."""
+        """Stops the planning of a run; does not stop its execution."""
         task = self._tasks.get(run_id)
         if task is None or (await self._smith.runs.journals.load(run_id)).run.phase in UNDER_WAY:
             return

@@ -242,7 +242,7 @@ def _undo(args: argparse.Namespace) -> int:
 
 def _configure_pause(parser: argparse.ArgumentParser) -> None:
     _configure(parser)
-    parser.add_argument("--reason", default="", help="why, for whoever looks at it later")
+    parser.add_argument("--reason", default="", help="why, for the journal")
 
 
 def _pause(args: argparse.Namespace) -> int:

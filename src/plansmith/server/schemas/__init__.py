@@ -1,1 +1,1 @@
-"""The bodies of the HTTP API."""
+"""Request and response bodies of the HTTP API."""

@@ -1,4 +1,4 @@
-"""The bodies that clients may send, as models that check them."""
+"""Models of the bodies and queries that clients may send."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class NewRun(Input):
 
 
 class PlanBody(Input):
-    """A plan of the person's."""
+    """A plan."""
 
     plan: PlanJson
 
 
 class Decision(Input):
-    """Exactly one of: approve the plan of a hash, reject it, ask for changes in words."""
+    """Exactly one of: approve the plan with this hash, reject it, ask for changes."""
 
     approve: Short | None = None
     reject: Flag = False
@@ -58,7 +58,7 @@ class Decision(Input):
 
 
 class AnswerBody(Input):
-    """The answer to a question, or the word that the planner may choose."""
+    """The answer to a question; `you_decide` leaves it to the planner."""
 
     question: Short
     answer: Json = None
@@ -66,26 +66,26 @@ class AnswerBody(Input):
 
 
 class ReasonBody(Input):
-    """Why, for whoever looks later."""
+    """The reason, which the journal keeps."""
 
     reason: Annotated[str, StringConstraints(max_length=2000)] = ""
 
 
 class RetryBody(Input):
-    """What to continue with: all that is not done, also from a step on, or a changed plan."""
+    """What to continue with: what is not done, everything from a step on, or a changed plan."""
 
     from_step: Short | None = None
     plan: PlanJson | None = None
 
 
 class SkipBody(Input):
-    """The step that shall not run."""
+    """The step to skip."""
 
     step: Short
 
 
 class NewTemplate(Input):
-    """A plan to keep; `parameters` names the places that become parameters."""
+    """A plan to save; `parameters` names the places that become parameters."""
 
     name: Short
     plan: PlanJson
@@ -94,7 +94,7 @@ class NewTemplate(Input):
 
 
 class TemplateOfRun(Input):
-    """The name a run's plan is kept under."""
+    """The name under which a run's plan is saved."""
 
     name: Short
     parameters: dict[str, list[str]] = {}
@@ -131,13 +131,13 @@ class RunQuery(Input):
 
 
 class AfterQuery(Input):
-    """Events behind a number."""
+    """Events after a number."""
 
     after: int = Field(default=0, ge=0, le=2**53)
 
 
 class StreamQuery(Input):
-    """Which run, or all; behind which position; in which language, else by Accept-Language."""
+    """One run or all; events after a position; a language instead of Accept-Language."""
 
     run: Cursor = ""
     lang: Annotated[str, StringConstraints(max_length=35)] = ""
@@ -158,7 +158,7 @@ class DiffQuery(Input):
 
 
 class ToolQuery(Input):
-    """Words to search for."""
+    """The text to search for."""
 
     q: Annotated[str, StringConstraints(max_length=1000)] = ""
 
@@ -167,7 +167,7 @@ ShortName = Annotated[str, StringConstraints(max_length=300)]
 
 
 class Behaviour(Input):
-    """How a schedule behaves; what is not said is as it was, or usual."""
+    """How a schedule behaves; omitted fields stay as they were, or get their default."""
 
     overlap: Overlap | None = None
     missed: Missed | None = None
@@ -177,7 +177,7 @@ class Behaviour(Input):
     budget: BudgetLimits | None = None
 
     def settings(self) -> Any:
-        """What was said, as the library takes it."""
+        """Returns the given fields as arguments of the library."""
         names = Behaviour.model_fields
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
@@ -196,7 +196,7 @@ class NewSchedule(Behaviour):
 
 
 class ChangedSchedule(Behaviour):
-    """What shall be different."""
+    """The fields of a schedule to change."""
 
     timing: Timing | None = None
     plan: dict[str, Any] | None = None
@@ -204,20 +204,20 @@ class ChangedSchedule(Behaviour):
 
 
 class Reason(Input):
-    """Why it is paused."""
+    """The reason of a pause."""
 
     reason: Annotated[str, StringConstraints(max_length=2000)] = ""
 
 
 class Backfill(Input):
-    """From when to when."""
+    """The first and the last time."""
 
     from_: AwareDatetime = Field(alias="from")
     to: AwareDatetime
 
 
 class HistoryQuery(Input):
-    """How many."""
+    """How many fires to return."""
 
     limit: int = Field(default=50, ge=1, le=1000)
 
@@ -234,7 +234,7 @@ class Preview(Input):
     after: AwareDatetime | None = None
 
     def timing(self) -> Timing:
-        """The timing alone."""
+        """Returns the timing."""
         fields = self.model_dump(exclude={"count", "after"}, exclude_none=True)
         return Timing.model_validate(fields)
 

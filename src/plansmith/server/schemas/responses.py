@@ -1,4 +1,4 @@
-"""The bodies that the API answers with."""
+"""Models of the response bodies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ProblemView(BaseModel):
 
 
 class StepView(BaseModel):
-    """Where a step stands; a large result is clipped, the step's own address has it whole."""
+    """The state of a step; a large result is cut, the step's own address has it in full."""
 
     status: str
     attempts: int
@@ -40,12 +40,12 @@ class StepView(BaseModel):
     tokens: int
     started_at: datetime | None
     finished_at: datetime | None
-    prefetched: bool = Field(description="read before its plan stood")
+    prefetched: bool = Field(description="read before the plan was complete")
     reused_from: str = Field(description="the earlier run in which it was done, if not in this one")
 
 
 class PrefetchView(BaseModel):
-    """A read that was made before its plan stood; `step` is the one that took its result."""
+    """A read that was made before the plan was complete; `step` uses its result."""
 
     key: str
     tool: str
@@ -57,7 +57,7 @@ class PrefetchView(BaseModel):
 
 
 class ContinuesView(BaseModel):
-    """How many steps are done and would not run again if the run were continued."""
+    """How many steps are done, and would not run again in a continued run."""
 
     done: int
     total: int
@@ -77,7 +77,7 @@ class QuestionView(BaseModel):
 
 
 class QuestionWhole(QuestionView):
-    """A question with the values that a call would be made with, to their last letter."""
+    """A question with the full values of the call that it is about."""
 
     values: dict[str, Any] | None
 
@@ -91,7 +91,7 @@ class ReviewView(BaseModel):
 
 
 class EffectsView(BaseModel):
-    """What a plan does to the world."""
+    """What a plan reads and changes."""
 
     read: int
     write: int
@@ -101,7 +101,7 @@ class EffectsView(BaseModel):
 
 
 class PlanView(BaseModel):
-    """A plan with what is known of it before it runs."""
+    """A plan with its problems, estimate, effects and origins."""
 
     plan: dict[str, Any] | None
     hash: str | None
@@ -112,7 +112,7 @@ class PlanView(BaseModel):
 
 
 class OriginView(BaseModel):
-    """What a run was made from; a field that is not there is empty."""
+    """What a run was made from."""
 
     kind: OriginKind
     id: str = ""
@@ -123,7 +123,7 @@ class OriginView(BaseModel):
 
 
 class RunView(PlanView):
-    """A run, whole."""
+    """Everything about a run."""
 
     id: str
     status: str
@@ -188,14 +188,14 @@ class RunRow(BaseModel):
 
 
 class RunPage(BaseModel):
-    """Some runs, newest first; `next` is the cursor of the page behind."""
+    """Some runs, newest first; `next` is the cursor of the next page."""
 
     items: list[RunRow]
     next: str | None
 
 
 class Listed(BaseModel):
-    """A list of whatever was asked for."""
+    """A list."""
 
     items: list[dict[str, Any]]
 
@@ -207,7 +207,7 @@ class Plain(BaseModel):
 
 
 class Inspected(BaseModel):
-    """All that is known of one step."""
+    """A step with its inputs, result, attempts and model calls."""
 
     step: dict[str, Any] | None
     state: StepView
