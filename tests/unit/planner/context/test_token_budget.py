@@ -95,7 +95,7 @@ def test_of_a_conversation_the_end_is_kept() -> None:
 def test_no_room_at_all_is_told(tokens: int) -> None:
     fitted = fit([Part((ContextBlock("a", "b"),))], tokens=tokens, count=rough_count)
     assert (fitted.text, fitted.blocks) == ("", ())
-    assert "no room" in fitted.notes[0]
+    assert "not enough" in fitted.notes[0]
 
 
 def test_no_blocks_are_no_text() -> None:
