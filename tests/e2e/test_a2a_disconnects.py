@@ -95,9 +95,9 @@ async def test_a_lost_reply_that_nobody_can_find_is_the_persons_to_decide() -> N
         wire.swallow = [b"SendStreamingMessage"]
         with pytest.raises(InputNeeded) as caught:
             await agent.work("reply x", {}, Call(key="k"))
-        assert "It is unknown whether it has begun" in caught.value.message
+        assert "It is unknown whether it has started" in caught.value.message
         assert caught.value.options == ("look again", "send again", "give up")
-        with pytest.raises(InputNeeded, match="still not to be found") as still:
+        with pytest.raises(InputNeeded, match="still cannot be found") as still:
             await agent.work("reply x", {}, again(caught.value, "look again"))
         with pytest.raises(ToolFailed, match="a person gave up"):
             await agent.work("reply x", {}, again(still.value, "give up"))
@@ -237,7 +237,7 @@ async def test_an_agent_killed_at_work_is_the_persons_to_decide_and_is_not_sent_
         await heard.wait()
         server.kill()
         server.wait()
-        with pytest.raises(InputNeeded, match="is not to be found out") as caught:
+        with pytest.raises(InputNeeded, match="It is unknown how the work") as caught:
             await working
     assert caught.value.options == ("look again", "give up")
     assert caught.value.state["task"]

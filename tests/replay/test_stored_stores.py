@@ -292,7 +292,7 @@ async def test_a_long_migration_says_how_far_it_is(
     with caplog.at_level(logging.WARNING, logger="plansmith"):
         await _used(url)
     told = [record.getMessage() for record in caplog.records]
-    assert any("is brought to the newest format: 12 of" in each for each in told)
+    assert any("is migrated to the newest format: 12 of" in each for each in told)
 
 
 async def test_a_database_whose_text_is_not_utf8_is_refused(postgres_server: Server) -> None:
