@@ -6,7 +6,7 @@ from bench.runner_dags import TOOL, Dag
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.dialects.native import read_plan
-from plansmith.engine.budget import RunLimits
+from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 
 
@@ -28,7 +28,7 @@ class Smith:
 
     def __init__(self, store: str, width: int) -> None:
         self._smith = Plansmith(
-            tools=[work, write], store=store, limits=RunLimits(width=width, data="show")
+            tools=[work, write], store=store, limits=Limits(width=width, data="show")
         )
 
     async def start(self) -> None: ...

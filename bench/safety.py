@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.config import Settings
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
 from plansmith.planner.check.names import reads
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 
@@ -115,7 +115,7 @@ async def story(
         model=Gullible(case),
         tools=[world],
         settings=NO_TRIAGE,
-        limits=RunLimits(first_wait_s=0, data=mode),
+        limits=Limits(first_wait_s=0, data=mode),
     )
     plan = planned(case)
     run = await app.submit(plan)

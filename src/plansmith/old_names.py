@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, cast
 
-from plansmith.plan.limits import Limits
+from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.runs.options import Options
 
 RunLimits = Limits
+_KINDS: Final = {"limits": Limits, "budget": BudgetLimits, "shared_budget": BudgetLimits}
 
 OLD_NAMES: Final[Mapping[str, str]] = {
     # Runs
@@ -90,6 +91,9 @@ def read_options(given: Mapping[str, Any]) -> Options:
     if unknown:
         raise TypeError(f"Plansmith has no option {min(unknown)!r}")
     options = dict(given)
+    for name, kind in _KINDS.items():
+        if not isinstance(options.get(name, kind()), kind):
+            raise TypeError(f"{name} must be a {kind.__name__}, such as {kind.__name__}()")
     caps, early = options.pop("caps", None), options.pop("early_start", None)
     limits: Limits = options.get("limits") or Limits()
     if caps is not None:

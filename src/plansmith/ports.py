@@ -1,4 +1,4 @@
-"""The ports: Protocols for everything outside Plansmith, which nobody inherits (floor 2)."""
+"""The ports: Protocols for everything outside Plansmith, which nobody inherits."""
 
 from __future__ import annotations
 

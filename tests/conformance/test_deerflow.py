@@ -34,9 +34,9 @@ from plansmith.compat.deerflow import (
     route_team,
 )
 from plansmith.dialects.dialect import dialect, recognise
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import ModelRefused, ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
 from plansmith.planner.context.background import HEADING
 from plansmith.ports import Call, Message
 from plansmith.testing import Answer, FakeTool, FakeTools, MemoryStore, ScriptedModel
@@ -88,14 +88,14 @@ def flow_of(
 ) -> DeerFlow:
     team = {name: Member(name) for name in ("researcher", "coder")}
     team |= {member.spec.name: member for member in agents}
-    most = RunLimits().max_replans if replans is None else replans
+    most = Limits().max_replans if replans is None else replans
     return DeerFlow(
         model=model,
         agents=list(team.values()),
         tools=tools,
         store=store,
         configuration=Configuration(**configuration),
-        limits=RunLimits(early_start=False, max_replans=most),
+        limits=Limits(early_start=False, max_replans=most),
     )
 
 

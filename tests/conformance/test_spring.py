@@ -33,9 +33,9 @@ from plansmith.config import Settings
 from plansmith.dialects.dialect import dialect, recognise
 from plansmith.dialects.spring import shape_for, shape_of, write_as
 from plansmith.dialects.spring.nl2sql import PYTHON, REPORT, SQL
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import InvalidPlan, Refused, ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
 from plansmith.plan.timing import make_timing
 from plansmith.planner.request import PlannerSettings
 from plansmith.ports import Call
@@ -344,7 +344,7 @@ async def test_a_question_is_planned_and_run_and_its_results_are_in_the_state(
 
 async def test_a_step_that_throws_is_told_and_the_plan_reports_no_success(scripted: Script) -> None:
     writer = Worker("sql_writer", ToolFailed("no such table: orders"))
-    agent = agent_of(scripted(GOOD), writer, limits=RunLimits(max_replans=0))
+    agent = agent_of(scripted(GOOD), writer, limits=Limits(max_replans=0))
     now = await agent.ask(QUESTION)
     assert "no such table: orders" in now[keys.PLAN_VALIDATION_ERROR]
     assert now[keys.SQL_EXECUTE_NODE_OUTPUT] == {}
@@ -369,7 +369,7 @@ async def test_with_review_nothing_runs_before_the_approval_and_a_restart_loses_
     scripted: Script, tmp_path: Path
 ) -> None:
     url, writer = f"sqlite:///{tmp_path / 'runs.db'}", Worker("sql_writer")
-    agent = agent_of(scripted(GOOD), writer, store=url, limits=RunLimits(early_start=False))
+    agent = agent_of(scripted(GOOD), writer, store=url, limits=Limits(early_start=False))
     now = await agent.ask(QUESTION, human_review=True)
     assert now[keys.PLAN_NEXT_NODE] == keys.HUMAN_FEEDBACK_NODE
     assert writer.calls == []
@@ -389,7 +389,7 @@ async def test_three_rejections_ask_and_an_approval_after_them_runs_the_plan(
     others = [
         drafted(step(1, instruction=f"sum {n}"), step(2, REPORT, **REPORTING)) for n in range(4)
     ]
-    agent = agent_of(scripted(*others, "Oslo."), limits=RunLimits(early_start=False))
+    agent = agent_of(scripted(*others, "Oslo."), limits=Limits(early_start=False))
     now = await agent.ask(QUESTION, human_review=True)
     thread, no = now[keys.THREAD_ID], {"feedback": False, "feedback_content": "other words"}
     for count in range(1, MAX_REJECTIONS + 1):
@@ -405,7 +405,7 @@ async def test_three_rejections_ask_and_an_approval_after_them_runs_the_plan(
 
 async def test_the_question_at_the_cap_can_be_answered_with_stop(scripted: Script) -> None:
     other = drafted(step(1, instruction="sum"), step(2, REPORT, **REPORTING))
-    agent = agent_of(scripted(GOOD, other), limits=RunLimits(early_start=False, max_rejections=1))
+    agent = agent_of(scripted(GOOD, other), limits=Limits(early_start=False, max_rejections=1))
     thread = (await agent.ask(QUESTION, human_review=True))[keys.THREAD_ID]
     for _ in range(2):
         await agent.feedback(thread, {"feedback": False})
@@ -694,7 +694,7 @@ async def test_up_to_four_researchers_and_coders_work_in_parallel() -> None:
     plan = dialect("spring").read(value).plan
     assert plan is not None
     assert CALLS_AT_ONCE["researcher"] == CALLS_AT_ONCE["coder"] == 4
-    limits = RunLimits(per_tool=CALLS_AT_ONCE)
+    limits = Limits(per_tool=CALLS_AT_ONCE)
     smith = Plansmith(agents=[researcher, coder], limits=limits)
     run = await smith.run((await smith.submit(plan)).id)
     assert run.status is RunStatus.DONE
@@ -835,7 +835,7 @@ def test_what_is_no_plan_is_an_error(value: Any) -> None:
 
 async def test_two_processes_share_one_question(scripted: Script) -> None:
     store = MemoryStore()
-    first = agent_of(scripted(GOOD), store=store, limits=RunLimits(early_start=False))
+    first = agent_of(scripted(GOOD), store=store, limits=Limits(early_start=False))
     thread = (await first.ask(QUESTION, human_review=True))[keys.THREAD_ID]
     second = agent_of(scripted("Oslo."), store=store)
     await second.feedback(thread, {"feedback": True}, by="ada")

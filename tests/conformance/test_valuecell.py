@@ -39,10 +39,10 @@ from plansmith.compat.valuecell import (
 from plansmith.compat.valuecell.conversations import is_confirmed, short_title
 from plansmith.config import Settings
 from plansmith.dialects.dialect import dialect, recognise
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import InputNeeded, ModelRefused, PlansmithError, ToolFailed
 from plansmith.plan.capability import Skill
 from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
 from plansmith.plan.schedules import Missed, Overlap
 from plansmith.ports import Call
 from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
@@ -616,7 +616,7 @@ async def test_a_request_runs_through_and_done_is_the_last_event(scripted: Scrip
 async def test_a_failed_task_is_told_as_failed_and_never_as_completed(scripted: Script) -> None:
     broken = Worker("Research", ToolFailed("no data"))
     model = scripted(answer(task()))
-    smith = smith_of(model, broken, limits=RunLimits(max_replans=0))
+    smith = smith_of(model, broken, limits=Limits(max_replans=0))
     told = await events(AgentOrchestrator(PlanService(RemoteConnections(smith))), asked())
     names = [name for name, _ in told]
     assert "task_failed" in names
@@ -742,7 +742,7 @@ async def test_a_plan_that_changes_something_waits_for_its_approval(scripted: Sc
 async def test_tasks_show_where_their_steps_stand(scripted: Script) -> None:
     broken = Worker("Broken", ToolFailed("no data"))
     model = scripted(answer(task(), task("Broken")))
-    smith = smith_of(model, Worker("Research"), broken, limits=RunLimits(max_replans=0))
+    smith = smith_of(model, Worker("Research"), broken, limits=Limits(max_replans=0))
     plan = await planned(smith, asked())
     assert {each.status for each in plan.tasks} == {TaskStatus.PENDING}
     run = await smith.run(plan.plan_id)

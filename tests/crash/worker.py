@@ -16,10 +16,10 @@ from typing import Any
 from plansmith import Effect, Plan, ToolSpec
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import RunBusy
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event
+from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 
 KINDS = ("read", "keyed", "write", "read")
@@ -81,7 +81,7 @@ class Service:
 async def main(store: Path, service: Path, run_id: str, appends: int, when: str) -> None:
     """Start or go on with the run, and print its id and status."""
     dying = DyingStore(store)
-    app = Plansmith(tools=[Service(service)], store=dying, limits=RunLimits(width=3))
+    app = Plansmith(tools=[Service(service)], store=dying, limits=Limits(width=3))
     if run_id == "new":
         plan = twenty_steps()
         run = await app.submit(plan)

@@ -10,17 +10,17 @@ import pytest
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.config import Settings
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import ModelRefused, OutcomeUnknown, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.events import ReviewAsked
+from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.review.render import plan_lines
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
-LIMITS = RunLimits(first_wait_s=0, data="show")
+LIMITS = Limits(first_wait_s=0, data="show")
 
 
 def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:

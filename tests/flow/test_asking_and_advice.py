@@ -16,7 +16,7 @@ from plansmith import AgentSpec, Effect, Plan, RunStatus
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.config import Settings
-from plansmith.engine.budget import BudgetLimits, RunLimits
+from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import InputNeeded, Refused, ToolFailed
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import (
@@ -27,6 +27,7 @@ from plansmith.plan.events import (
     ReplanStarted,
     StepProgressed,
 )
+from plansmith.plan.limits import Limits
 from plansmith.plan.origin import Origin
 from plansmith.ports import Call, ModelDone, TextDelta, Usage
 from plansmith.review.edits import change_step, remove_step
@@ -34,7 +35,7 @@ from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, MemoryStor
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
-LIMITS = RunLimits(first_wait_s=0)
+LIMITS = Limits(first_wait_s=0)
 
 
 def plan(*steps: dict[str, Any], **fields: Any) -> Plan:

@@ -15,11 +15,11 @@ from plansmith import Effect, Plansmith, Run, RunStatus, ToolSpec
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.config import Settings
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.events import verify_chain
+from plansmith.plan.limits import Limits
 from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.replay.player import replay
@@ -96,7 +96,7 @@ class Gate:
 
 
 def app_of(model: Any, source: Any, **options: Any) -> Plansmith:
-    given: dict[str, Any] = {"limits": RunLimits(first_wait_s=0), "settings": NO_TRIAGE}
+    given: dict[str, Any] = {"limits": Limits(first_wait_s=0), "settings": NO_TRIAGE}
     return Plansmith(model=model, tools=[source], **(given | options))
 
 
@@ -131,7 +131,7 @@ async def planned(app: Plansmith, model: Slow, gate: Gate, **options: Any) -> Ru
     [
         ({}, "review"),
         ({"policy": ReviewPolicy(ask="always")}, ""),
-        ({"limits": RunLimits(early_start=False)}, ""),
+        ({"limits": Limits(early_start=False)}, ""),
     ],
     ids=["see the plan first", "every plan is reviewed", "switched off"],
 )

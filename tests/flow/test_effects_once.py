@@ -12,17 +12,17 @@ import pytest
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import OutcomeUnknown, Refused, ToolBusy, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.review.edits import change_step
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
 
-LIMITS = RunLimits(first_wait_s=0, tries=3, data="show")
+LIMITS = Limits(first_wait_s=0, tries=3, data="show")
 
 
 def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
@@ -138,7 +138,7 @@ async def test_a_keyed_write_whose_first_try_may_have_worked_does_not_fail_for_c
 async def test_a_keyed_write_stays_unsure_through_a_restart_and_a_cancel() -> None:
     store = MemoryStore()
     service = Keyed(RuntimeError("boom"))
-    limits = RunLimits(first_wait_s=3600)
+    limits = Limits(first_wait_s=3600)
     app = Plansmith(tools=[service], limits=limits, store=store)
     run = await app.submit(plan({"id": "p", "tool": "pay"}))
     assert run.plan is not None

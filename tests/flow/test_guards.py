@@ -10,16 +10,16 @@ import pytest
 
 from plansmith import Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.plan.events import StepDone
+from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.review.edits import change_step
 from plansmith.testing import FakeTool, FakeTools, MemoryStore
 
-LIMITS = RunLimits(first_wait_s=0)
+LIMITS = Limits(first_wait_s=0)
 
 
 def plan(*steps: dict[str, Any], **fields: Any) -> Plan:

@@ -67,6 +67,8 @@ def test_modules_and_options_of_the_first_release_are_found() -> None:
     assert callable(import_module("plansmith.runner.suggesting").suggest)
     with pytest.raises(TypeError, match="no option 'widht'"):
         program(widht=3)
+    with pytest.raises(TypeError, match="budget must be a BudgetLimits"):
+        program(budget={"tokens": 5})
 
 
 def test_old_names_are_no_members_and_a_wrong_name_is_said_to_be_wrong() -> None:

@@ -10,10 +10,10 @@ from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.cli.ui.progress import line_of
 from plansmith.cli.ui.words import words_for
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import JournalDamaged, PlansmithError, Refused
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
+from plansmith.plan.limits import Limits
 from plansmith.plan.timing import Timing
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
@@ -55,7 +55,7 @@ class Bank:
         self.smith = self.again()
 
     def again(self) -> Plansmith:
-        limits = RunLimits(data=self.data, first_wait_s=0)
+        limits = Limits(data=self.data, first_wait_s=0)
         self.smith = Plansmith(
             tools=[self.tools], store=self.store, clock=FakeClock(), limits=limits, **self.options
         )

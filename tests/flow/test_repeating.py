@@ -10,9 +10,9 @@ import pytest
 
 from plansmith import Effect, Plan, Plansmith, Run, RunStatus
 from plansmith.config import Settings
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import ModelRefused, Refused, ToolFailed
 from plansmith.plan import events as e
+from plansmith.plan.limits import Limits
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.run_options import RunBudget, RunOptions
 from plansmith.ports import Usage
@@ -24,7 +24,7 @@ from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
-LIMITS = RunLimits(first_wait_s=0)
+LIMITS = Limits(first_wait_s=0)
 BOOK = FakeTool("book", ["booked"], effect=Effect.FINAL)
 
 

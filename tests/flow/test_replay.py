@@ -15,16 +15,17 @@ from plansmith import Effect, Plan, Plansmith, RunStatus, tool
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.models.recorded import RecordedModel, RecordingModel
 from plansmith.adapters.models.scripted import Answer
-from plansmith.engine.budget import BudgetLimits, RunLimits
+from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import InputNeeded, Refused, ToolBusy, ToolFailed
 from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.events import Actor, Event
+from plansmith.plan.limits import Limits
 from plansmith.ports import Call, Usage
 from plansmith.replay.player import replay
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
 
 Scripted = Callable[..., ScriptedModel]
-QUICK = RunLimits(first_wait_s=0.001)
+QUICK = Limits(first_wait_s=0.001)
 
 
 def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
@@ -394,9 +395,7 @@ async def test_the_first_event_that_differs_is_shown() -> None:
     assert told.replayed is not None
     assert told.replayed.number == told.recorded.number
     assert told.recorded.to_json() != told.replayed.to_json()
-    narrow = smith(
-        FakeTool("act", ["x"], effect=Effect.WRITE), store=store, limits=RunLimits(width=1)
-    )
+    narrow = smith(FakeTool("act", ["x"], effect=Effect.WRITE), store=store, limits=Limits(width=1))
     told = await replay(run_id, narrow)
     assert told.recorded is not None
     assert told.recorded.body.type == "step_started"

@@ -14,10 +14,10 @@ import pytest
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.adapters.models.scripted import Answer
 from plansmith.config import Settings
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import ModelRefused, OutcomeUnknown, Refused, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, PlanOrigin
+from plansmith.plan.limits import Limits
 from plansmith.ports import Call, Delta, ModelDone, TextDelta, Usage
 from plansmith.report.build import load_report
 from plansmith.report.data import Report, Times
@@ -35,7 +35,7 @@ def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
     return Plan.model_validate({"goal": "Compare the cities", "steps": list(steps)} | fields)
 
 
-LIMITS = RunLimits(first_wait_s=0)
+LIMITS = Limits(first_wait_s=0)
 
 
 def smith(*tools: FakeTool, **options: Any) -> Plansmith:
@@ -345,7 +345,7 @@ async def test_an_effect_stopped_in_mid_call_is_not_called_undone() -> None:
             await asyncio.Event().wait()
             return None
 
-    app = Plansmith(tools=[Paying()], limits=RunLimits(grace_s=0.1))
+    app = Plansmith(tools=[Paying()], limits=Limits(grace_s=0.1))
     each = {"tool": "pay", "inputs": {"to": "{{item}}"}}
     wanted = plan({"id": "p", "tool": "pay"}, {"id": "m", "over": ["ann"], "each": each})
     run = await app.submit(wanted)

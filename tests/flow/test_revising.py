@@ -15,9 +15,10 @@ from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.config import Settings
-from plansmith.engine.budget import Budget, BudgetLimits, Reservation, RunLimits
+from plansmith.engine.budget import Budget, BudgetLimits, Reservation
 from plansmith.errors import InvalidPlan, Refused, ToolFailed
 from plansmith.plan.events import StepReused
+from plansmith.plan.limits import Limits
 from plansmith.ports import Usage
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import coverage
@@ -26,7 +27,7 @@ from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
-LIMITS = RunLimits(first_wait_s=0)
+LIMITS = Limits(first_wait_s=0)
 
 
 def plan(*steps: dict[str, Any], **fields: Any) -> Plan:

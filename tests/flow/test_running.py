@@ -11,7 +11,6 @@ import pytest
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import (
     InvalidPlan,
     JournalDamaged,
@@ -21,10 +20,11 @@ from plansmith.errors import (
     ToolBusy,
 )
 from plansmith.plan.events import verify_chain
+from plansmith.plan.limits import Limits
 from plansmith.review.policy import ReviewPolicy
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
 
-NO_WAIT = RunLimits(first_wait_s=0)
+NO_WAIT = Limits(first_wait_s=0)
 
 
 def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
@@ -363,7 +363,7 @@ async def test_a_tool_that_will_not_stop_is_abandoned_after_its_grace_time() -> 
             except asyncio.CancelledError:
                 continue
 
-    app = Plansmith(tools=[stubborn], limits=RunLimits(grace_s=0.01))
+    app = Plansmith(tools=[stubborn], limits=Limits(grace_s=0.01))
     run = await app.submit(plan(step("s", "stubborn")))
     running = asyncio.ensure_future(app.run(run.id))
     await entered.wait()
@@ -402,7 +402,7 @@ async def test_steps_run_side_by_side_within_the_width_and_a_tools_own_limit() -
         return work
 
     tools = [tool(effect="read")(counted(name)) for name in ("one", "two")]
-    app = Plansmith(tools=tools, limits=RunLimits(width=5, per_tool={"one": 2}))
+    app = Plansmith(tools=tools, limits=Limits(width=5, per_tool={"one": 2}))
     steps = [step(f"a{n}", "one") for n in range(8)] + [step(f"b{n}", "two") for n in range(8)]
     run = await app.submit(plan(*steps))
     assert (await app.run(run.id)).status is RunStatus.DONE

@@ -14,9 +14,9 @@ from tests.waiting import until
 from plansmith import AgentSpec, Effect, Plan, RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.config import Settings
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import InvalidPlan, Misconfigured, Refused, StaleDecision
 from plansmith.plan import events as e
+from plansmith.plan.limits import Limits
 from plansmith.plan.origin import Origin
 from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.timing import Timing, make_timing
@@ -85,7 +85,7 @@ class Desk:
                 raise ValueError("boom")
             return "fine"
 
-        options: dict[str, Any] = {"limits": RunLimits(first_wait_s=0, tries=1)}
+        options: dict[str, Any] = {"limits": Limits(first_wait_s=0, tries=1)}
         return Plansmith(
             tools=[look, hold, note, flaky],
             store=f"sqlite:///{self.path}",
@@ -308,7 +308,7 @@ async def test_a_request_is_planned_anew_and_runs_only_as_the_approved_plan(
     drafted = LOOK.to_json()
     model = ScriptedModel(drafted, drafted)
     settings = Settings.model_validate({"planner": {"triage": False}})
-    limits = RunLimits(first_wait_s=0, tries=1, early_start=False)
+    limits = Limits(first_wait_s=0, tries=1, early_start=False)
     intake = Desk(tmp_path / "runs.db", model=model, settings=settings, limits=limits)
     schedule = await intake.smith.schedules.create(timing=HOURLY, request="look", by="ada")
     [fire] = await intake.later(hours=1)
@@ -355,7 +355,7 @@ async def test_what_needs_a_person_is_refused_with_every_reason(tmp_path: Path) 
         AgentSpec.model_validate(watching),
     ]
     agents: list[Agent] = [Helper(spec) for spec in specs]
-    limits = RunLimits(data="ask")
+    limits = Limits(data="ask")
     intake = Desk(tmp_path / "runs.db", agents=agents, limits=limits)
     wanted = plan(
         {"id": "q", "question": "which?"},

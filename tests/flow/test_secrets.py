@@ -17,8 +17,8 @@ from plansmith import Plan, RunStatus, tool
 from plansmith.adapters.secrets import SecretBox
 from plansmith.app import Plansmith
 from plansmith.config import Settings
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import InputNeeded, InvalidPlan, Misconfigured, ToolFailed
+from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 from plansmith.testing import ScriptedModel
 
@@ -111,7 +111,7 @@ async def test_the_value_reaches_its_tool_and_nothing_that_is_kept_or_told(
         store=f"sqlite:///{store}",
         secrets=box(),
         settings=Settings.model_validate({"planner": {"triage": False}}),
-        limits=RunLimits(first_wait_s=0, max_replans=1),
+        limits=Limits(first_wait_s=0, max_replans=1),
     )
     run = await app.submit(
         plan(

@@ -10,17 +10,18 @@ import pytest
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
-from plansmith.engine.budget import BudgetLimits, RunLimits
+from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import Refused, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.replay.player import replay
 from plansmith.testing import MemoryStore
 
-LIMITS = RunLimits(first_wait_s=0, grace_s=0.05)
+LIMITS = Limits(first_wait_s=0, grace_s=0.05)
 
 
 def plan(*steps: dict[str, Any], **fields: Any) -> Plan:

@@ -12,8 +12,8 @@ import pytest
 
 from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import JournalDamaged, Refused
+from plansmith.plan.limits import Limits
 
 WAIT = asyncio.timeout
 
@@ -51,7 +51,7 @@ class Two:
             self.calls.append(str(x))
             return {"seen": x}
 
-        limits = RunLimits(first_wait_s=0)
+        limits = Limits(first_wait_s=0)
         self.here, self.there = (
             Plansmith(tools=[hold, look], store=f"sqlite:///{path}", limits=limits)
             for _ in range(2)
@@ -123,7 +123,7 @@ async def test_a_run_that_nobody_conducts_any_more_can_be_cancelled(two: Two) ->
     await two.entered.wait()
     await two.here.close()
     await asyncio.gather(running, return_exceptions=True)
-    two.there.runs.execution.limits = RunLimits(grace_s=0.01)
+    two.there.runs.execution.limits = Limits(grace_s=0.01)
     run = await two.there.cancel(run.id, by="ada")
     assert run.status is RunStatus.CANCELLED
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from plansmith import Effect, Plan, RunStatus, ToolSpec
 from plansmith.app import Plansmith
 from plansmith.config import Settings
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json, canonical_json
+from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.testing import MemoryStore, ScriptedModel
@@ -201,7 +201,7 @@ def stories(draw: Any) -> dict[str, Any]:
 
 
 def smith(world: World, store: MemoryStore, model: ScriptedModel | None = None) -> Plansmith:
-    limits = RunLimits(first_wait_s=0, tries=1, data="show")
+    limits = Limits(first_wait_s=0, tries=1, data="show")
     return Plansmith(
         tools=[world],
         store=store,

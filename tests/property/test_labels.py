@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from plansmith import Effect, Plan, RunStatus, ToolSpec
 from plansmith.app import Plansmith
-from plansmith.engine.budget import RunLimits
 from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 
 MARK = "CAME-OUT-OF-A-TOOL"
@@ -83,7 +83,7 @@ async def test_no_data_reaches_an_effect_unless_a_person_allows_these_values(
     plan: Plan, mode: str
 ) -> None:
     world = World()
-    limits = RunLimits(first_wait_s=0, data="deny" if mode == "deny" else "ask")
+    limits = Limits(first_wait_s=0, data="deny" if mode == "deny" else "ask")
     app = Plansmith(tools=[world], limits=limits)
     run, asked = await finish(app, plan, "refuse")
     assert not any(MARK in written for written in world.written)
@@ -91,7 +91,7 @@ async def test_no_data_reaches_an_effect_unless_a_person_allows_these_values(
         assert asked == 0
     reaches = run.status is not RunStatus.DONE
     allowing = World()
-    app = Plansmith(tools=[allowing], limits=RunLimits(first_wait_s=0, data="ask"))
+    app = Plansmith(tools=[allowing], limits=Limits(first_wait_s=0, data="ask"))
     run, asked = await finish(app, plan, "allow")
     assert run.status is RunStatus.DONE
     assert (asked > 0) == reaches

@@ -13,8 +13,8 @@ from tests.property.test_running import Crash, MortalStore
 
 from plansmith import Effect, Plan, RunStatus, ToolSpec
 from plansmith.app import Plansmith
-from plansmith.engine.budget import RunLimits
 from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.ports import Call
 
@@ -158,7 +158,7 @@ def stories(draw: Any) -> Story:
 
 async def tell(story: Story, *, calmly: bool) -> tuple[World, Run]:
     world, store = World(story), MortalStore()
-    limits = RunLimits(width=story.width, first_wait_s=0, data="show")
+    limits = Limits(width=story.width, first_wait_s=0, data="show")
 
     def restarted() -> Plansmith:
         return Plansmith(tools=[world], store=store, limits=limits, templates=story.templates)

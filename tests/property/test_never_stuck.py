@@ -14,10 +14,10 @@ from tests.property.test_running import Crash, MortalStore
 
 from plansmith import Effect, Plan, RunStatus, StepStatus, ToolSpec
 from plansmith.app import Plansmith
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.events import verify_chain
+from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.plan.steps import MapStep
 from plansmith.ports import Call
@@ -63,7 +63,7 @@ class Teller:
         self.run = Run(id="")
 
     def enter(self) -> Plansmith:
-        limits = RunLimits(width=self.story.width, first_wait_s=0, grace_s=0.01, data="show")
+        limits = Limits(width=self.story.width, first_wait_s=0, grace_s=0.01, data="show")
         return Plansmith(
             tools=[self.world], store=self.store, limits=limits, templates=self.story.templates
         )

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from plansmith import Effect, Plan, RunStatus, ToolSpec
 from plansmith.app import Plansmith
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, QuestionAnswered
 from plansmith.plan.graph import needs, upstream
+from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 
 BOT = Actor(kind="program", name="bot")
@@ -65,7 +65,7 @@ def plans(draw: Any) -> Plan:
 @given(plans(), st.booleans())
 async def test_no_effect_waits_for_a_programs_word(plan: Plan, restarts: bool) -> None:
     world = World()
-    smith = Plansmith(tools=[world], limits=RunLimits(data="show", first_wait_s=0))
+    smith = Plansmith(tools=[world], limits=Limits(data="show", first_wait_s=0))
     run = await smith.submit(plan, by=BOT)
     if run.status is RunStatus.REVIEWING:
         await smith.decide(run.id, approve=plan.hash, by="ann")

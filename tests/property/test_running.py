@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from plansmith import Effect, Plan, RunStatus, StepStatus, ToolSpec
 from plansmith.app import Plansmith
-from plansmith.engine.budget import BudgetLimits, RunLimits
+from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event, StepDone, StepStarted, verify_chain
 from plansmith.plan.graph import needs
+from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 from plansmith.testing import MemoryStore
 
@@ -105,7 +106,7 @@ def stories(draw: Any) -> dict[str, Any]:
 
 async def tell(story: dict[str, Any]) -> tuple[Service, MortalStore, Any, Counter[str]]:
     service, store = Service(story["failures"]), MortalStore()
-    limits = RunLimits(width=story["width"], first_wait_s=0, data="show")
+    limits = Limits(width=story["width"], first_wait_s=0, data="show")
     plan: Plan = story["plan"]
     retries: Counter[str] = Counter()
     budget = BudgetLimits(steps=story["budget"])

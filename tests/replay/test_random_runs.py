@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith import Effect, Plan, Plansmith, ToolSpec
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.data import Json, canonical_json
+from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 from plansmith.replay.player import replay
 from plansmith.testing import FakeClock, MemoryStore
@@ -82,7 +82,7 @@ def stories(draw: Any) -> dict[str, Any]:
 async def run(story: Mapping[str, Any], store: MemoryStore) -> tuple[Plansmith, str, World]:
     world = World(story["told"])
     plan = Plan.model_validate({"goal": "any", "steps": story["steps"]})
-    limits = RunLimits(width=story["width"], first_wait_s=0, data="show")
+    limits = Limits(width=story["width"], first_wait_s=0, data="show")
     clock, ids = Ticking(), iter(["run-1"])
     app = Plansmith(tools=[world], store=store, limits=limits, clock=clock, ids=lambda: next(ids))
     made = await app.submit(plan, by="bob")

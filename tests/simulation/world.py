@@ -18,11 +18,12 @@ from tests.simulation.twists import TWISTS, again, no_question, other_payee, ung
 from plansmith import Effect, Plan, Plansmith
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.config import Settings
-from plansmith.engine.budget import BudgetLimits, RunLimits
+from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import InvalidPlan, RunBusy, ToolBusy, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.templates.book import TemplateBook
 
@@ -129,7 +130,7 @@ class Process:
             budget=world.budget,
             settings=NO_TRIAGE,
             ids=world.next_id,
-            limits=RunLimits(
+            limits=Limits(
                 first_wait_s=0.1,
                 grace_s=0.5,
                 width=world.rng.choice([1, 2, 8]),

@@ -16,7 +16,6 @@ from plansmith.adapters.models.provider import ProviderModel
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.config import BuiltinSettings, ModelSettings, Settings, load_settings
 from plansmith.engine import budget
-from plansmith.engine import budget as limits
 from plansmith.errors import Misconfigured
 from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.plan.schedules import Schedule
@@ -35,7 +34,6 @@ def by_parameter(function: Any) -> dict[str, object]:
 
 
 def test_there_is_one_class_for_limits_and_one_for_budgets() -> None:
-    assert limits.RunLimits is Limits
     assert budget.BudgetLimits is BudgetLimits
     assert Settings.model_fields["run"].annotation is Limits
     assert Settings.model_fields["budget"].annotation is BudgetLimits

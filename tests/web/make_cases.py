@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from plansmith import Plan, Plansmith
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import InputNeeded, ToolBusy, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
@@ -22,6 +21,7 @@ from plansmith.plan.chain import moment
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.fold import fold
+from plansmith.plan.limits import Limits
 from plansmith.plan.origin import Origin
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import problem
@@ -58,7 +58,7 @@ def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
     return Plan.model_validate({"goal": "a case", "steps": list(steps)} | fields)
 
 
-LIMITS = RunLimits(first_wait_s=0.0, grace_s=0.0, data="show")
+LIMITS = Limits(first_wait_s=0.0, grace_s=0.0, data="show")
 
 
 def smith(*tools: FakeTool, **more: Any) -> Plansmith:

@@ -1,1 +1,1 @@
-"""Real implementations of the ports, one folder a port (floor 6)."""
+"""Real implementations of the ports, one folder a port."""

@@ -1,1 +1,1 @@
-"""The command line (floor 8)."""
+"""The command line."""

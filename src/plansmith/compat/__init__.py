@@ -1,1 +1,1 @@
-"""The interfaces of five other systems, implemented with Plansmith (floor 8)."""
+"""The interfaces of five other systems, implemented with Plansmith."""

@@ -1,1 +1,1 @@
-"""Plan formats: Plansmith's own (`native`) and those of other systems (floor 2)."""
+"""Plan formats: Plansmith's own (`native`) and those of other systems."""

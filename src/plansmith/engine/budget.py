@@ -11,7 +11,7 @@ from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.events import AnyBody, CancelAsked, LimitName, QuestionAsked, RunResumed
 from plansmith.plan.fold import GO_ON
-from plansmith.plan.limits import BudgetLimits, Limits
+from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.model_calls import total
@@ -22,7 +22,6 @@ OPTIONS: Final = (GO_ON, STOP)
 
 
 # The name that programs of earlier releases import.
-RunLimits = Limits
 
 
 def limit_question(run: Run, limit: LimitName, text: str) -> QuestionAsked:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final, cast
 
-from plansmith.engine.budget import Budget, RunBudget, RunLimits
+from plansmith.engine.budget import Budget, RunBudget
 from plansmith.engine.call import Asks, Callees, Done, Failed, Outcome, Unsure, named
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.progress import Batch, ProgressBuffer, Ready, Wakeups
@@ -19,6 +19,7 @@ from plansmith.engine.units import Unit, named_unit, resolved
 from plansmith.errors import ReferenceFailed, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
+from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
@@ -40,7 +41,7 @@ class Executor:
         results: Mapping[str, Json],
         replies: Mapping[str, Reply] | None = None,
         templates: Mapping[str, Plan] | None = None,
-        limits: RunLimits | None = None,
+        limits: Limits | None = None,
         most_items: int = MOST_ITEMS,
         durations: Mapping[str, float] | None = None,
         budget: Budget | None = None,
@@ -48,7 +49,7 @@ class Executor:
         self._journal = journal
         self._callees = callees
         self._templates = templates or {}
-        self._limits = limits or RunLimits()
+        self._limits = limits or Limits()
         self._consent = Consent(
             callees, self._limits, self._templates, most_items, journal.program_of
         )

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from plansmith.engine.budget import RunLimits
 from plansmith.engine.call import Callees
 from plansmith.engine.state import State
 from plansmith.engine.units import Unit
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import AnyBody, QuestionAsked, StepFailed, StepReplied
+from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import RESERVED, Ref, find
 from plansmith.plan.sentence import Sentence
@@ -92,7 +92,7 @@ class Consent:
     """Decides by the settings whether a person must agree before a step uses values from tools."""
 
     callees: Callees
-    limits: RunLimits
+    limits: Limits
     templates: Mapping[str, Plan]
     most_items: int
     answered_by: Callable[[str], str]

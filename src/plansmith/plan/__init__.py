@@ -1,1 +1,1 @@
-"""Plans, runs and events as pure data and functions, without I/O (floor 1)."""
+"""Plans, runs and events as pure data and functions, without I/O."""

@@ -1,1 +1,1 @@
-"""Turns a request into a checked plan, one module per stage (floor 3)."""
+"""Turns a request into a checked plan, one module per stage."""

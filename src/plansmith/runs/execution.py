@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from plansmith.engine.budget import RunLimits
 from plansmith.engine.executor import Executor
 from plansmith.engine.journal import Journal, load_replies, load_results, results_left
 from plansmith.engine.store_outage import WaitingStore
@@ -14,6 +13,7 @@ from plansmith.engine.units import named_unit
 from plansmith.errors import StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, Conclude, Execute, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.review.coverage import redefined
@@ -37,9 +37,9 @@ class RunExecution:
         planner: RunPlanner,
         reviser: PlanReviser,
         budgets: RunBudgets,
-        limits: RunLimits | None = None,
+        limits: Limits | None = None,
     ) -> None:
-        self.limits = limits or RunLimits()
+        self.limits = limits or Limits()
         self._journals = journals
         self._intake = intake
         self._planner = planner

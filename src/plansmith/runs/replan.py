@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, cast
 
-from plansmith.engine.budget import RunLimits, limit_question
+from plansmith.engine.budget import limit_question
 from plansmith.engine.units import named_unit, plan_units, resolved
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
@@ -16,6 +16,7 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import AnyBody, LimitName, QuestionAsked, StepReset
 from plansmith.plan.graph import downstream, needs
+from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.rename import rename_steps
@@ -63,7 +64,7 @@ class Kept(NamedTuple):
     problems: list[Problem]
 
 
-def cause_to_revise(run: Run, limits: RunLimits) -> Cause | None:
+def cause_to_revise(run: Run, limits: Limits) -> Cause | None:
     """Returns why an idle run needs a new plan, or None.
 
     A run of a schedule keeps the plan that was approved for it.

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from plansmith.engine.budget import RunBudget, RunLimits
+from plansmith.engine.budget import RunBudget
 from plansmith.engine.journal import Entry, Journal, load_results
 from plansmith.plan import events as e
+from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
@@ -62,10 +63,10 @@ class PlanReviser:
         intake: PlanIntake,
         planner: RunPlanner,
         budgets: RunBudgets,
-        limits: RunLimits | None = None,
+        limits: Limits | None = None,
         rounds: Rounds | None = None,
     ) -> None:
-        self.limits = limits or RunLimits()
+        self.limits = limits or Limits()
         self.rounds = rounds or Rounds()
         self.journals = journals
         self.intake = intake

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from plansmith.engine.answers import ONLY_PERSONS, expired, settle, why_not
-from plansmith.engine.budget import BudgetLimits, RunLimits
+from plansmith.engine.budget import BudgetLimits
 from plansmith.engine.journal import Entry, Journal
 from plansmith.engine.requested import asking_about_missing
 from plansmith.errors import (
@@ -22,6 +22,7 @@ from plansmith.errors import (
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.fold import GO_ON
+from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move, sees_first
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
@@ -54,12 +55,12 @@ class RunService:
         journals: Journals,
         intake: PlanIntake,
         planner: RunPlanner,
-        limits: RunLimits | None = None,
+        limits: Limits | None = None,
         rounds: Rounds | None = None,
         budget: BudgetLimits | None = None,
         shared_budget: BudgetLimits | None = None,
     ) -> None:
-        given = limits or RunLimits()
+        given = limits or Limits()
         # Tools that need no review may also get data from other tools without a question.
         free = dict.fromkeys((*given.data_free, *intake.policy.never_for))
         limits = given.replace(data_free=tuple(free))

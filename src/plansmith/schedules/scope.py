@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Final
 
-from plansmith.engine.budget import RunLimits
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.limits import Limits
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import RESERVED
 from plansmith.plan.steps import (
@@ -36,7 +36,7 @@ def reasons_attended(
     tools: Mapping[str, ToolSpec],
     agents: Mapping[str, AgentSpec],
     templates: Mapping[str, Plan],
-    limits: RunLimits,
+    limits: Limits,
 ) -> tuple[str, ...]:
     """Returns the reasons why a plan cannot run unattended; empty if it can."""
     calls = list(_calls(plan, templates))

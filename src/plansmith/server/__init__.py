@@ -1,1 +1,1 @@
-"""The HTTP server: routes, events, the page's files, MCP and A2A (floor 8)."""
+"""The HTTP server: routes, events, the page's files, MCP and A2A."""

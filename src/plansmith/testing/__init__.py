@@ -1,4 +1,4 @@
-"""Fakes and contract tests for programs that build on Plansmith (floor 8)."""
+"""Fakes and contract tests for programs that build on Plansmith."""
 
 from plansmith.adapters.models.recorded import RecordedModel, RecordingModel
 from plansmith.adapters.models.scripted import Answer, ScriptedModel

@@ -11,8 +11,8 @@ from tests.unit.cli.conftest import Cli
 from plansmith import Effect, RunStatus
 from plansmith.app import Plansmith
 from plansmith.config import Settings
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import ToolFailed
+from plansmith.plan.limits import Limits
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
 BROKEN: dict[str, Any] = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
@@ -32,7 +32,7 @@ async def _replanned(store: str) -> tuple[str, str]:
         model=ScriptedModel(*drafts),
         tools=[tools],
         store=store,
-        limits=RunLimits(first_wait_s=0),
+        limits=Limits(first_wait_s=0),
         settings=Settings.model_validate({"planner": {"triage": False}}),
     ) as smith:
         run = await smith.plan("note it", by="ada")

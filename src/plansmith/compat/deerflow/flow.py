@@ -24,8 +24,8 @@ from plansmith.compat.deerflow.models import (
 from plansmith.config import Settings
 from plansmith.dialects.deerflow import is_work, report_instruction
 from plansmith.dialects.habits import Ids, result_text
-from plansmith.engine.budget import RunLimits
 from plansmith.plan.data import Flag, Json, Record, Whole
+from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import (
     AwaitAnswer,
     AwaitReview,
@@ -142,7 +142,7 @@ class DeerFlow:
         # At the limit of plan iterations it writes the report instead of asking for more plans.
         rounds = Rounds(end_at_limit=True, join=_next_round)
         given: dict[str, Any] = {"rounds": rounds} | dict(more)
-        given["limits"] = given.get("limits", RunLimits()).replace(max_iterations=most)
+        given["limits"] = given.get("limits", Limits()).replace(max_iterations=most)
         if not self.configuration.auto_accepted_plan:
             given["ask_also"] = not_enough_context
         given["context"] = [*given.get("context", ()), PlanRounds(most)]

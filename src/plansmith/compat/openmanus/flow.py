@@ -13,11 +13,11 @@ from plansmith.compat.openmanus.book import run_id
 from plansmith.compat.openmanus.tokens import CountingModel
 from plansmith.compat.openmanus.tool import PlanningTool
 from plansmith.config import Settings
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import Misconfigured, ModelFailed, PlansmithError, ToolFailed
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.ids import Ids
+from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run, RunStatus, StepStatus
@@ -164,7 +164,7 @@ class PlanningFlow:
             agents=[FlowAgent(self, key) for key in keys],
             store=store,
             settings=Settings(planner=planner),
-            limits=RunLimits(max_replans=0, data="show"),
+            limits=Limits(max_replans=0, data="show"),
             ids=lambda: run_id(self.active_plan_id),
         )
 

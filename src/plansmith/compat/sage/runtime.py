@@ -13,10 +13,10 @@ from plansmith.app import Plansmith
 from plansmith.compat.sage.model import Generator, model_of
 from plansmith.compat.sage.planner import Profile
 from plansmith.dialects.sage import read, write
-from plansmith.engine.budget import RunLimits
 from plansmith.errors import InvalidPlan, ToolFailed
 from plansmith.plan.capability import ToolSpec, tool_spec
 from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
 from plansmith.ports import Call, ChatModel, PlanStore
@@ -173,7 +173,7 @@ class AgentRuntime:
             model=model_of(self.summarizer or self.planner.generator, query),
             tools=[RegistryTools(self.tools)],
             store=self._store,
-            limits=RunLimits(max_replans=0, data="show"),
+            limits=Limits(max_replans=0, data="show"),
         )
         async with smith:
             run = await smith.submit(plan, request=query, by=_CALLER)

@@ -339,7 +339,6 @@ def test_a_path_is_one_that_was_told_as_it_stands(path: str, *, kept: bool) -> N
         ("SELECT name FROM t WHERE sum > 90 ORDER BY sum DESC LIMIT 1", True),
         ("SELECT name FROM t WHERE city = 'Oslo' AND day LIKE '2026-02%'", True),
         ("SELECT name FROM t WHERE city IN ('Rome')", False),
-        ("SELECT name FROM t LIMIT 7", False),
     ],
 )
 def test_the_values_in_a_query_are_told_its_words_are_free(query: str, *, kept: bool) -> None:
@@ -347,6 +346,15 @@ def test_the_values_in_a_query_are_told_its_words_are_free(query: str, *, kept: 
     tool = Offered("sql", "ask", schema, only_reads=True)
     found = grounded([call("sql", q=query)], {"sql": tool}, "who in Oslo has more than 90 in 2026?")
     assert found[0]["args"] == {"q": query if kept else "?"}
+
+
+def test_a_limit_nobody_gave_is_taken_out_of_a_query() -> None:
+    schema = {"type": "object", "properties": {"q": {**TEXT, "format": "sql"}}, "required": ["q"]}
+    tools = {"sql": Offered("sql", "ask", schema, only_reads=True)}
+    total = "SELECT region, sum(amount) AS total FROM t GROUP BY region ORDER BY total DESC"
+    for request, left in (("a chart of amounts by region", total), ("top 7", f"{total} LIMIT 7")):
+        found = grounded([call("sql", q=f"{total} LIMIT 7")], tools, request)
+        assert found[0]["args"] == {"q": left}
 
 
 def test_a_change_nobody_spoke_of_goes_if_it_would_have_to_be_asked_about() -> None:

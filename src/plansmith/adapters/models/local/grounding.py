@@ -30,6 +30,7 @@ def asks_for_change(text: str) -> bool:
 ASK: Final = "?"
 _FOLDERS: Final = ("folder", "directory", "dir")
 _INSIDE: Final = re.compile(r"\$[1-9]")
+_LIMIT: Final = re.compile(r"\s+LIMIT\s+(\d+)\s*;?\s*$", re.IGNORECASE)
 _LOOSE: Final = re.compile(r"(?<![A-Za-z0-9.])\d+(?:\.\d+)?(?![A-Za-z0-9.])")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _WORD: Final = re.compile(r"[^\W\d_]+|\d+")
@@ -293,7 +294,10 @@ class _Source:
         return bool(_RELATIVE.search(self._text)) or (day.isdecimal() and float(day) in known)
 
     def cleaned(self, query: str) -> str:
-        """Returns a query without conditions whose values the request does not contain."""
+        """Returns a query without conditions and limits that the request does not contain."""
+        limit = _LIMIT.search(query)
+        if limit and float(limit[1]) > 1 and float(limit[1]) not in self._numbers:
+            query = query[: limit.start()]
         for value in self.untold(query):
             query = without_condition(query, value)
         return query
