@@ -261,7 +261,7 @@ class _Source:
         if schema.get("format") in _MOMENTS:
             return value if self._has_moment(value) else None
         if schema.get("format") == "sql":
-            cleaned = self.cleaned(value)
+            cleaned = self._without_limit(self.cleaned(value))
             return None if self.untold(cleaned) else cleaned
         if schema.get("format") == "arithmetic":
             return value if self._has_figures(value) else None
@@ -294,13 +294,15 @@ class _Source:
         return bool(_RELATIVE.search(self._text)) or (day.isdecimal() and float(day) in known)
 
     def cleaned(self, query: str) -> str:
-        """Returns a query without conditions and limits that the request does not contain."""
-        limit = _LIMIT.search(query)
-        if limit and float(limit[1]) > 1 and float(limit[1]) not in self._numbers:
-            query = query[: limit.start()]
+        """Returns a query without conditions whose values the request does not contain."""
         for value in self.untold(query):
             query = without_condition(query, value)
         return query
+
+    def _without_limit(self, query: str) -> str:
+        limit = _LIMIT.search(query)
+        made_up = limit and float(limit[1]) > 1 and float(limit[1]) not in self._numbers
+        return query[: limit.start()] if limit and made_up else query
 
     def untold(self, query: str) -> list[str]:
         """Returns the values in a query that the request does not contain."""
