@@ -98,7 +98,7 @@ def test_duckdb_queries_that_explode_stay_below_their_memory_limit(tmp_path: Pat
 async def test_a_query_that_cannot_be_interrupted_is_ended_with_its_process(tmp_path: Path) -> None:
     before = set(_children())
     with pytest.raises(ToolFailed, match=r"longer than 0.5 s"):
-        await ask(shop(tmp_path), DEAF, seconds=0.5)
+        await ask(shop(tmp_path), DEAF, seconds=0.5, memory_bytes=4 << 30)
     assert set(_children()) <= before
 
 

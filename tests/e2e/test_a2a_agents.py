@@ -176,7 +176,7 @@ async def test_a_sign_in_that_a_person_cannot_give_cancels_the_task() -> None:
     async with Desk().serving() as intake:
         agent = await agent_of(intake)
         need = await question(agent, "auth")
-        with pytest.raises(ToolFailed, match="could not give it"):
+        with pytest.raises(ToolFailed, match="could not sign in"):
             await agent.work("auth", {}, reply(need, "cannot"))
         assert intake.executor.deeds == ["begin auth", "cancel"]
 

@@ -25,6 +25,7 @@ from plansmith.adapters.tools.mcp.servers import McpServers
 from plansmith.adapters.tools.mcp.settings import ServerSettings
 from plansmith.app import Plansmith
 from plansmith.errors import ToolFailed
+from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 
 
@@ -105,7 +106,8 @@ async def test_one_plan_uses_a_server_of_npm_one_of_pypi_a_function_and_an_agent
         assert effects["files.read_text_file"] is Effect.READ
         assert effects["files.write_file"] is Effect.FINAL
         assert effects["time.convert_time"] is Effect.WRITE
-        app = Plansmith(tools=[shout, source], agents=[await connect("desk", intake.url)])
+        agents = [await connect("desk", intake.url)]
+        app = Plansmith(tools=[shout, source], agents=agents, limits=Limits(data="show"))
         run = await app.submit(wanted)
         assert run.status is RunStatus.REVIEWING
         assert not (work / "out.txt").exists()

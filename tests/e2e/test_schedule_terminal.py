@@ -73,10 +73,10 @@ def test_a_yes_keeps_it_and_anything_else_does_not(person: Person) -> None:
 
 def test_keep_goes_on_until_it_is_told_to_stop(person: Person) -> None:
     with person.types("schedule", "keep") as screen:
-        screen.until("keeping schedules")
+        screen.until("firing schedules")
         screen.ctrl_c()
         assert screen.ended() == 0
     with person.types("schedule", "keep") as screen:
-        screen.until("keeping schedules")
+        screen.until("firing schedules")
         screen.process.send_signal(signal.SIGTERM)
         assert screen.ended() == 0

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 from tests.unit.server.house import Silent, Tools, plan, serving, tool_step
 
+from plansmith import Plansmith
 from plansmith.testing import ScriptedModel
 
 DECIDED = {"decision": "plan", "reason": "", "query": "x", "answer": ""}
@@ -73,8 +74,10 @@ async def test_planning_that_was_cut_off_begins_again(tmp_path: Path) -> None:
 async def test_what_was_approved_but_not_started_starts(tmp_path: Path) -> None:
     async with serving(tmp_path, store="sqlite") as house:
         run = await house.begin(tool_step("a", "mail"))
-        await house.server_state.smith.decide(run["id"], approve=run["hash"], by="ann")
         left = await house.begin(tool_step("a"), mode="review")
+    store = f"sqlite:///{tmp_path / 'runs.db'}"
+    async with Plansmith(store=store, tools=[Tools()]) as other:
+        await other.decide(run["id"], approve=run["hash"], by="ann")
     async with serving(tmp_path, store="sqlite") as house:
         await house.until(run["id"], "done")
         assert house.tools.calls == [("mail", {"city": "Oslo"})]

@@ -156,8 +156,8 @@ async def test_only_the_plan_names_secrets_what_tools_say_is_never_looked_at(sto
     [
         ({"tool": "other.look", "inputs": {"what": "${secret:key}"}}, "is not for other.look"),
         ({"tool": "shop.buy", "inputs": {"key": "${secret:none}"}}, "no secret 'none'"),
-        ({"instruction": "say ${secret:key}"}, "where it would be read"),
-        ({"agent": "x", "task": "use ${secret:key}"}, "where it would be read"),
+        ({"instruction": "say ${secret:key}"}, "would be readable here"),
+        ({"agent": "x", "task": "use ${secret:key}"}, "would be readable here"),
     ],
 )
 async def test_a_secret_in_the_wrong_place_is_a_problem_of_the_plan(

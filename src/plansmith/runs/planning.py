@@ -90,7 +90,7 @@ class RunPlanner:
     def need_model(self) -> ChatModel:
         """Returns the planning model; raises `Misconfigured` if there is none."""
         if self.model is None:
-            raise Misconfigured("no planning model is set", hint="pass Plansmith(model=…)")
+            raise Misconfigured("there is no model to plan with", hint="pass Plansmith(model=…)")
         return self.model
 
     def is_planning(self, run_id: str) -> bool:

@@ -96,4 +96,4 @@ def test_agents_that_cannot_be_reached_say_so(cli: Cli) -> None:
 def test_an_agent_is_not_added_under_what_is_no_address(cli: Cli) -> None:
     for url in ("somewhere", "http://ann:pass@example.com/"):
         code, _, err = cli("agents", "add", url)
-        assert (code, "is no address of an agent" in err) == (2, True), err
+        assert (code, "is not the address of an agent" in err) == (2, True), err
