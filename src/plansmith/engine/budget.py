@@ -41,7 +41,7 @@ def settle_limit(limit: LimitName, value: Json) -> list[AnyBody]:
     return [*paused, CancelAsked(reason=Sentence("cancel.limit", limit=Sentence(f"limit.{limit}")))]
 
 
-__all__ = ["Budget", "BudgetLimits", "Refusal", "Reservation", "RunBudget"]
+__all__ = ["Budget", "BudgetLimits", "CallReservations", "Refusal", "Reservation"]
 
 GUESSES: Final[Mapping[str, int]] = {"agent": 6000, "reply": 1500, "replan": 8000}
 _FREE: Final = frozenset({"ask", "map", "plan"})
@@ -160,7 +160,7 @@ class Budget:
         return ""
 
 
-class RunBudget:
+class CallReservations:
     """The budget of one run as its executor uses it: one reservation a call."""
 
     def __init__(self, budget: Budget | None, run: Run, clock: Clock) -> None:

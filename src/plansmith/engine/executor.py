@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final, cast
 
-from plansmith.engine.budget import Budget, RunBudget
+from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Asks, Callees, Done, Failed, Outcome, Unsure, named
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.progress import Batch, ProgressBuffer, Ready, Wakeups
@@ -53,7 +53,7 @@ class Executor:
         self._consent = Consent(
             callees, self._limits, self._templates, most_items, journal.program_of
         )
-        self._budget = RunBudget(budget, journal.run, callees.clock)
+        self._budget = CallReservations(budget, journal.run, callees.clock)
         self._state = State(
             run_budget=self._budget,
             results=results,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from plansmith.engine.budget import RunBudget
+from plansmith.engine.budget import CallReservations
 from plansmith.engine.progress import Batch, spending
 from plansmith.engine.ready import ReadyQueue
 from plansmith.engine.units import Group, Unit, map_units, plan_units, template_units
@@ -35,7 +35,7 @@ class State:
     def __init__(
         self,
         *,
-        run_budget: RunBudget,
+        run_budget: CallReservations,
         results: Mapping[str, Json],
         replies: Mapping[str, Reply],
         templates: Mapping[str, Plan],

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from plansmith.engine.budget import RunBudget
+from plansmith.engine.budget import CallReservations
 from plansmith.engine.journal import Entry, Journal, load_results
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
@@ -132,7 +132,7 @@ class PlanReviser:
         """Makes a plan that continues from the present state; the run ends if there is none."""
         run = journal.run
         assert run.plan is not None  # noqa: S101
-        run_budget = RunBudget(self._budgets.of(run), run, self.journals.clock)
+        run_budget = CallReservations(self._budgets.of(run), run, self.journals.clock)
         refusal = run_budget.reserve("replan", "replan")
         if refusal is not None:
             await journal.append(run_budget.question(refusal), e.RunPaused(reason=_NO_BUDGET))
