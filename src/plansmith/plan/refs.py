@@ -274,6 +274,7 @@ def _members(value: Json) -> str:
     return Sentence("step.has_no_parts", value=repr(value_text(value)[:40]))
 
 
+SECRET_MARK: Final = b"${secret:"
 _SECRET: Final = re.compile(r"\$\{secret:([A-Za-z0-9][A-Za-z0-9_.-]{0,63})\}")
 
 
