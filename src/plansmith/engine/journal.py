@@ -22,7 +22,7 @@ from plansmith.plan.events import (
     next_event,
 )
 from plansmith.plan.fold import Ahead, RunFold, fold
-from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.run import ReportText, Run, StepState, StepStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Clock, JournalStore, PlanStore, RepairStore, Reply
@@ -238,11 +238,13 @@ async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
 
 
 async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:
-    """Loads the results of a run that is cancelled; none if they are damaged."""
-    try:
-        return await load_results(store, run)
-    except JournalDamaged:
-        return {}
+    """Loads the results of a damaged run that can still be read."""
+    results: dict[str, Json] = {}
+    for name, step in run.steps.items():
+        if step.status is StepStatus.DONE and step.result_hash:
+            with suppress(JournalDamaged):
+                results[name] = await store.get(step.result_hash)
+    return results
 
 
 async def load_replies(store: JournalStore, run: Run) -> dict[str, Reply]:
@@ -261,19 +263,22 @@ def _has_result(name: str, step: StepState, results: Mapping[str, Json]) -> bool
 async def whole_run(
     store: JournalStore, run: Run, results: Mapping[str, Json] | None = None
 ) -> Run:
-    """Returns a run with its results and report; loads results that are not given."""
+    """Returns a run with its results and its stored report; loads results that are not given."""
     if results is None:
         try:
             results = await load_results(store, run)
         except JournalDamaged as damage:
             # The rest of the run can still be shown.
-            results, run = {}, replace(run, damage=run.damage or str(damage))
+            results = await results_left(store, run)
+            run = replace(run, damage=run.damage or str(damage))
     steps = {
         name: replace(step, result=results[name]) if _has_result(name, step, results) else step
         for name, step in run.steps.items()
     }
-    text = await store.get(run.report_hash) if run.report_hash else ""
-    return replace(run, steps=steps, report=str(text))
+    if not run.report_hash:
+        return replace(run, steps=steps)
+    text = ReportText(str(await store.get(run.report_hash)))
+    return replace(run, steps=steps, report_text=text)
 
 
 # Calls and how they ended really happened, whatever is wrong with the journal. A repair keeps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -132,6 +132,23 @@ class Prefetch:
     step: str = ""
 
 
+class ReportText:
+    """The text of a report, made when it is first read."""
+
+    __slots__ = ("_make", "_text")
+
+    def __init__(self, text: str = "", *, make: Callable[[], str] | None = None) -> None:
+        self._text, self._make = text, make
+
+    def __str__(self) -> str:
+        if self._make is not None:
+            self._text, self._make = self._make(), None
+        return self._text
+
+
+_NO_REPORT: Final = ReportText()
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """The state of a run after its last event; made by `fold`.
@@ -140,8 +157,8 @@ class Run:
     a person reviews what a replan adds to it. `drops` are approved calls that the plan under
     review no longer makes, and `dropped` those that a person agreed to drop. `left` are steps
     that the plan no longer has, kept for the calls they made. `changing`: a person asked for
-    another plan, which is not made yet. `interrupted` is filled in by whoever reads the store:
-    the process that executed the run has ended.
+    another plan, which is not made yet. `interrupted` and `report_text` are filled in by whoever
+    reads the store; `interrupted`: the process that executed the run has ended.
     """
 
     id: str
@@ -183,12 +200,17 @@ class Run:
     left: Mapping[str, StepState] = field(default_factory=dict[str, StepState])
     questions: Mapping[str, QuestionAsked] = field(default_factory=dict[str, QuestionAsked])
     report_hash: str = ""
-    report: str = ""
+    report_text: ReportText = field(default=_NO_REPORT, repr=False, compare=False)
     created_at: datetime | None = None
     updated_at: datetime | None = None
     last: Event | None = None
     interrupted: bool = False
     damage: str = ""
+
+    @property
+    def report(self) -> str:
+        """The report as Markdown; empty while the run goes on, and in a list of runs."""
+        return str(self.report_text)
 
     @property
     def is_approved(self) -> bool:
