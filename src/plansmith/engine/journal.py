@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Final, cast
 
 from plansmith.errors import EventMisfit, JournalDamaged, PlansmithError, Refused, StaleWriter
@@ -22,7 +23,7 @@ from plansmith.plan.events import (
     next_event,
 )
 from plansmith.plan.fold import Ahead, RunFold, fold
-from plansmith.plan.run import ReportText, Run, StepState, StepStatus
+from plansmith.plan.run import ReportText, Run, StepStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Clock, JournalStore, PlanStore, RepairStore, Reply
@@ -233,6 +234,8 @@ async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
         for name, step in run.steps.items()
         if step.status is StepStatus.DONE and step.result_hash
     }
+    if not done:
+        return {}
     values = await asyncio.gather(*map(store.get, done.values()))
     return dict(zip(done, values, strict=True))
 
@@ -256,14 +259,17 @@ async def load_replies(store: JournalStore, run: Run) -> dict[str, Reply]:
     }
 
 
-def _has_result(name: str, step: StepState, results: Mapping[str, Json]) -> bool:
-    return step.status is StepStatus.DONE and name in results
-
-
 async def whole_run(
-    store: JournalStore, run: Run, results: Mapping[str, Json] | None = None
+    store: JournalStore,
+    run: Run,
+    results: Mapping[str, Json] | None = None,
+    *,
+    make_report: Callable[[Mapping[str, Json]], str] | None = None,
 ) -> Run:
-    """Returns a run with its results and its stored report; loads results that are not given."""
+    """Returns a run with its results and report; loads results that are not given.
+
+    `make_report` is called when the report is first read, if the run has not stored one.
+    """
     if results is None:
         try:
             results = await load_results(store, run)
@@ -272,12 +278,19 @@ async def whole_run(
             results = await results_left(store, run)
             run = replace(run, damage=run.damage or str(damage))
     steps = {
-        name: replace(step, result=results[name]) if _has_result(name, step, results) else step
+        name: replace(step, result=results[name])
+        if name in results and step.status is StepStatus.DONE
+        else step
         for name, step in run.steps.items()
     }
-    if not run.report_hash:
-        return replace(run, steps=steps)
-    text = ReportText(str(await store.get(run.report_hash)))
+    if run.report_hash:
+        text = ReportText(str(await store.get(run.report_hash)))
+    elif make_report is not None:
+        text = ReportText(make=partial(make_report, results))
+    elif results:
+        text = run.report_text
+    else:
+        return run
     return replace(run, steps=steps, report_text=text)
 
 

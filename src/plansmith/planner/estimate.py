@@ -12,7 +12,7 @@ from plansmith.plan.estimate import Estimate, Measured
 from plansmith.plan.graph import critical_path
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, ToolStep
+from plansmith.plan.steps import AnyStep
 
 
 class Cost(NamedTuple):
@@ -60,12 +60,11 @@ class Workload:
         self.names = sorted({each.name for each in self._calls.values()})
         ids = self._calls.keys()
         self._graph = {name: plan.needs[name] & ids for name in plan.needs if name in ids}
-        inner = [step.each if isinstance(step, MapStep) else step for step in active]
+        inner = [step.each if step.kind == "map" else step for step in active]
         self._effects = _effects(inner, tools, agents)
-        self._guesses_items = any(
-            isinstance(step, MapStep) and not isinstance(step.over, list) for step in active
-        )
-        self._asks = any(isinstance(step, AskStep) for step in active)
+        lists = [step.over for step in active if step.kind == "map"]
+        self._guesses_items = bool([over for over in lists if not isinstance(over, list)])
+        self._asks = bool([step for step in active if step.kind == "ask"])
         self._total = len(active)
         self._last: tuple[Mapping[str, Measured], Decimal | None, Estimate] | None = None
 
@@ -122,7 +121,7 @@ class _Calls(NamedTuple):
 
     @classmethod
     def of(cls, step: AnyStep) -> _Calls:
-        if not isinstance(step, MapStep):
+        if step.kind != "map":
             return cls(_name(step), _GUESS[step.kind], 1, 1)
         items = len(step.over) if isinstance(step.over, list) else _ITEMS_GUESS
         return cls(_name(step.each), _GUESS[step.each.kind], items, -(-items // step.width))
@@ -141,9 +140,9 @@ def median_cost(seen: Sequence[Cost]) -> Measured:
 
 
 def _name(step: AnyStep) -> str:
-    if isinstance(step, ToolStep):
+    if step.kind == "tool":
         return step.tool
-    return step.agent if isinstance(step, AgentStep) else step.kind
+    return step.agent if step.kind == "agent" else step.kind
 
 
 def _effects(

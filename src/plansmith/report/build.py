@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -16,7 +16,7 @@ from plansmith.plan.data import Json, content_hash
 from plansmith.plan.fold import fold
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded
 from plansmith.plan.refs import RESERVED
-from plansmith.plan.run import ReportText, Run, RunStatus, StepState, StepStatus
+from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
 from plansmith.ports import PlanStore
@@ -120,15 +120,15 @@ _PRICED: Final = (
 )
 
 
-def with_report(run: Run, events: Sequence[e.Event]) -> Run:
-    """Returns a run whose report is made of these events and its results when it is first read.
+def report_maker(run: Run, events: Sequence[e.Event]) -> Callable[[Mapping[str, Json]], str] | None:
+    """Returns what makes the report of a run from its results, as Markdown in its language.
 
-    A run that neither started nor was cancelled has nothing to tell. Answers without a plan, and
-    the reports of earlier releases, are stored with the run.
+    None for a run that is not over, and for one that neither started nor was cancelled: it has
+    nothing to tell. Answers without a plan, and the reports of earlier releases, are stored.
     """
     if run.report_hash or not run.phase.over or not _is_concluded(run):
-        return run
-    return replace(run, report_text=ReportText(make=partial(_text_of, run, events)))
+        return None
+    return partial(_text_of, run, events)
 
 
 def _is_concluded(run: Run) -> bool:
@@ -136,15 +136,19 @@ def _is_concluded(run: Run) -> bool:
     return run.started_at is not None or run.cancel_asked
 
 
-def _text_of(run: Run, events: Sequence[e.Event]) -> str:
-    results = {name: state.result for name, state in run.steps.items() if _is_recorded(state)}
-    return to_markdown(final_report(run, results, events))
+def _text_of(run: Run, events: Sequence[e.Event], results: Mapping[str, Json]) -> str:
+    kept = {
+        name: results[name]
+        for name, state in run.steps.items()
+        if name in results and _is_recorded(results[name], state)
+    }
+    return to_markdown(final_report(run, kept, events))
 
 
-def _is_recorded(state: StepState) -> bool:
-    """Tells whether a result is the recorded one: not lost, and not changed by who got the run."""
+def _is_recorded(result: Json, state: StepState) -> bool:
+    """Tells whether a result is still the recorded one: whoever got the run may have changed it."""
     try:
-        return bool(state.result_hash) and content_hash(state.result) == state.result_hash
+        return content_hash(result) == state.result_hash
     except (TypeError, ValueError):
         return False
 

@@ -76,9 +76,9 @@ def _is_of_another_plan(name: str, run: Run) -> bool:
 def reason_for(run: Run, status: RunStatus, events: Sequence[e.Event]) -> str:
     """Says why a run ended as it did, the most important reason first."""
     reasons: list[str] = []
-    asked = [event for event in events if isinstance(event.body, e.CancelAsked)]
-    if status is RunStatus.CANCELLED and asked:
-        reasons.append(_cancelled_by(asked[-1]))
+    if status is RunStatus.CANCELLED:
+        asked = [event for event in events if isinstance(event.body, e.CancelAsked)]
+        reasons += [_cancelled_by(event) for event in asked[-1:]]
     if names := _with_status(run, StepStatus.UNKNOWN):
         reasons.append(Sentence("end.unknown", steps=_first_few(names)))
     if (names := _with_status(run, StepStatus.FAILED)) and not run.cancel_asked:
