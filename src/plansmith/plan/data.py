@@ -55,8 +55,9 @@ class Record(BaseModel):
 
     def forget(self) -> None:
         """Drops what was computed from the fields and kept."""
-        for name in self.__dict__.keys() - type(self).model_fields.keys():
-            del self.__dict__[name]
+        values = vars(self)
+        for name in values.keys() - type(self).model_fields.keys():
+            del values[name]
 
     # pydantic treats True, 1 and 1.0 as equal; tools do not.
     def __eq__(self, other: object) -> bool:

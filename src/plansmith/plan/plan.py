@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 from pydantic_core import to_json
 
-from plansmith.plan.data import Flag, Json, Record, Whole, content_hash
+from plansmith.plan.data import Flag, Json, Record, Whole, canonical_json, content_hash
 from plansmith.plan.steps import STEP_TYPES, AnyStep, MapStep, Step, StepFields, Text
 from plansmith.plan.timing import Timing
 
@@ -45,7 +45,17 @@ class Plan(Record):
         """The hash that approvals refer to; computed again if the plan was changed in place."""
         mark, known = self.fingerprint, self.__dict__.get("_hash")
         if known is None or mark is None or known[0] != mark:
-            known = self.__dict__["_hash"] = mark, plan_hash(self)
+            known = vars(self)["_hash"] = mark, plan_hash(self)
+        return known[1]
+
+    @property
+    def text(self) -> bytes:
+        """The canonical text of the plan as events store it, without default values."""
+        mark, known = self.fingerprint, self.__dict__.get("_text")
+        if known is None or mark is None or known[0] != mark:
+            own = self.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
+            steps = {"steps": [step.stored() for step in self.steps]} if self.steps else {}
+            known = vars(self)["_text"] = mark, canonical_json(own | steps)
         return known[1]
 
     @property
@@ -70,9 +80,9 @@ class Plan(Record):
         """
         content = self.content
         mark = None if content is None else sha256(content).digest()
-        if self.__dict__.get("_mark", mark) != mark:
+        if mark is None or self.__dict__.get("_mark", mark) != mark:
             _forget(self)
-        self.__dict__["_mark"] = mark
+        vars(self)["_mark"] = mark
         return mark
 
     @cached_property
@@ -123,5 +133,5 @@ def plan_hash(plan: Plan) -> str:
 
 def _substance(step: StepFields) -> dict[str, Any]:
     needs: dict[str, Any] = {"needs": sorted(step.needs())}
-    own = {name: value for name, value in step.to_json().items() if name not in _NOT_HASHED}
+    own = {name: value for name, value in step.stored().items() if name not in _NOT_HASHED}
     return own | needs | ({"each": _substance(step.each)} if isinstance(step, MapStep) else {})

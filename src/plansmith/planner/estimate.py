@@ -66,17 +66,17 @@ class Workload:
         self._guesses_items = bool([over for over in lists if not isinstance(over, list)])
         self._asks = bool([step for step in active if step.kind == "ask"])
         self._total = len(active)
-        self._last: tuple[Mapping[str, Measured], Decimal | None, Estimate] | None = None
+        self._last: tuple[object, Estimate] | None = None
 
     def estimate(
         self, known: Mapping[str, Measured], price_per_million: Decimal | None
     ) -> Estimate:
         """Estimates the plan by what its calls took before; computes it again if that changed."""
-        last = self._last
-        if last is None or last[0] != known or last[1] != price_per_million:
-            made = self._estimate(known, price_per_million)
-            self._last = last = known, price_per_million, made
-        return last[2]
+        costs = [(name, each.seconds, each.tokens) for name, each in known.items()]
+        basis, last = (costs, price_per_million), self._last
+        if last is None or last[0] != basis:
+            self._last = last = basis, self._estimate(known, price_per_million)
+        return last[1]
 
     def _estimate(
         self, known: Mapping[str, Measured], price_per_million: Decimal | None

@@ -23,6 +23,8 @@ def verdict(run: Run, *, acting: Collection[str] = ()) -> RunStatus:
     """
     if run.cancel_asked:
         return RunStatus.CANCELLED
+    if _all_done(run):
+        return RunStatus.PARTLY_DONE if missing_in(run.problems) else RunStatus.DONE
     active = {step.id for step in run.plan.steps if not step.disabled} if run.plan else set[str]()
     missing = {name for name in active if run.steps[name].status is not StepStatus.DONE}
     any_done = any(step.status is StepStatus.DONE for step in run.steps.values())
@@ -34,6 +36,13 @@ def verdict(run: Run, *, acting: Collection[str] = ()) -> RunStatus:
         return RunStatus.PARTLY_DONE
     by_person = {name for name in missing if run.steps[name].error_kind == "person"}
     return RunStatus.CANCELLED if missing and missing == skipped & by_person else RunStatus.FAILED
+
+
+def _all_done(run: Run) -> bool:
+    """Tells whether every step is done and no approved call was dropped, as in most runs."""
+    return not run.dropped and not [
+        step for step in run.steps.values() if step.status is not StepStatus.DONE
+    ]
 
 
 def _is_met(run: Run) -> bool:
@@ -75,6 +84,9 @@ def _is_of_another_plan(name: str, run: Run) -> bool:
 
 def reason_for(run: Run, status: RunStatus, events: Sequence[e.Event]) -> str:
     """Says why a run ended as it did, the most important reason first."""
+    missing = missing_in(run.problems)
+    if status is not RunStatus.CANCELLED and _all_done(run):
+        return joined(missing) if missing else ""
     reasons: list[str] = []
     if status is RunStatus.CANCELLED:
         asked = [event for event in events if isinstance(event.body, e.CancelAsked)]
@@ -86,7 +98,9 @@ def reason_for(run: Run, status: RunStatus, events: Sequence[e.Event]) -> str:
     skipped = _with_status(run, StepStatus.SKIPPED)
     if names := [name for name in skipped if run.steps[name].error_kind == "person"]:
         reasons.append(Sentence("end.left_out", steps=_first_few(names)))
-    return joined(reasons)
+    if not reasons and run.dropped:
+        reasons.append(Sentence("end.dropped", calls=[*run.dropped]))
+    return joined(reasons or missing)
 
 
 def _first_few(names: list[str]) -> list[str] | Sentence:
@@ -126,8 +140,6 @@ async def conclude(
         run = fold(journal.following(*rest), run)
     status = verdict(run, acting=acting)
     reason = reason or reason_for(run, status, journal.events)
-    reason = reason or (Sentence("end.dropped", calls=[*run.dropped]) if run.dropped else "")
-    reason = reason or joined(missing_in(run.problems))
     # In one append: after a crash in between, nobody would be asked about the unknown steps.
     end = e.RunFinished(status=status.value, reason=reason)  # type: ignore[arg-type]
     await journal.append(*rest, end)

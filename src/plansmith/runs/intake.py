@@ -89,18 +89,18 @@ class PlanIntake:
 
     async def check(self, plan: Plan) -> list[Problem]:
         """Returns every problem of a plan, given the present tools, agents and templates."""
-        callees = await self.callees()
-        tools, facts = self._catalogue_of(callees), self._facts_of(plan, callees)
+        callees, agents = await self.callees(), self.agents()
+        tools, facts = self._catalogue_of(callees), self._facts_of(plan, callees, agents)
         known = await self.load_templates() if facts.runs_templates else dict[str, Template]()
-        found = facts.once(check_plan, plan, tools, agents=self.agents(), templates=known)
+        found = facts.once(check_plan, plan, tools, agents=agents, templates=known)
         of_templates = template_problems(plan, known) if facts.runs_templates else ()
         # Which secrets are set may change at any time.
         of_secrets = secret_problems(facts.once(secret_uses, plan), self._secrets)
         return [*found, *of_templates, *of_secrets, *facts.once(lint_plan, plan, tools)]
 
-    def _facts_of(self, plan: Plan, callees: Callees) -> PlanFacts:
+    def _facts_of(self, plan: Plan, callees: Callees, agents: Sequence[AgentSpec]) -> PlanFacts:
         """Returns what is known of a plan with the present tools, agents and policy."""
-        return self._plans.of(plan, callees=callees, agents=self.agents(), policy=self.policy)
+        return self._plans.of(plan, callees=callees, agents=agents, policy=self.policy)
 
     def _catalogue_of(self, callees: Callees) -> Catalogue:
         """Returns the catalogue of tools for checks, built again when the tools have changed."""
@@ -138,12 +138,12 @@ class PlanIntake:
         All in one append, so that no crash leaves a plan without its review. `about` are more
         fields of the event; `reviewed` replaces the review that would be asked for here.
         """
-        callees = await self.callees()
-        facts, known = await self._facts_and_known(plan, callees)
+        facts, known = await self._facts_and_known(plan)
         begun = [entry[0] if isinstance(entry, tuple) else entry for entry in start]
         bodies = [*[event.body for event in journal.events], *begun]
         found = (*problems, *left_out(bodies, plan, **known))
-        workload = facts.once(Workload, plan, list(callees.specs.values()), self.agents())
+        tools, agents = list(known["tools"].values()), list(known["agents"].values())
+        workload = facts.once(Workload, plan, tools, agents)
         past = (await self.past()).measured(workload.names)
         fields: dict[str, Any] = {
             "acts": facts.once(acting_steps, plan, **known),
@@ -163,7 +163,7 @@ class PlanIntake:
         self, plan: Plan, templates: Mapping[str, Plan] | None = None
     ) -> tuple[str, ...]:
         """Returns the steps of a plan that change something, themselves or in a part."""
-        facts, known = await self._facts_and_known(plan, await self.callees(), templates)
+        facts, known = await self._facts_and_known(plan, templates)
         return facts.once(acting_steps, plan, **known)
 
     async def review(
@@ -179,7 +179,7 @@ class PlanIntake:
         `more` are reasons beyond those of the policy. The request also names calls that earlier
         revisions dropped, unless this plan makes them.
         """
-        facts, known = await self._facts_and_known(plan, await self.callees(), templates)
+        facts, known = await self._facts_and_known(plan, templates)
         return self._review(plan, run, facts, known, more)
 
     def _review(
@@ -213,19 +213,19 @@ class PlanIntake:
     async def known(self, plan: Plan | None, templates: Mapping[str, Plan] | None = None) -> Known:
         """Returns the tools, the agents, and a plan's present or given templates."""
         callees, found = await self.callees(), templates or await self.contents(plan)
-        return Known(tools=callees.specs, agents=self._agent_cards(), templates=found)
+        agents = {spec.name: spec for spec in self.agents()}
+        return Known(tools=callees.specs, agents=agents, templates=found)
 
     async def _facts_and_known(
-        self, plan: Plan, callees: Callees, templates: Mapping[str, Plan] | None = None
+        self, plan: Plan, templates: Mapping[str, Plan] | None = None
     ) -> tuple[PlanFacts, Known]:
-        """Returns what is known of a plan, and what it is known by; as `known` does."""
-        facts = self._facts_of(plan, callees)
+        """Returns what was computed about a plan, and what `known` returns to compute the rest."""
+        callees, agents = await self.callees(), self.agents()
+        facts = self._facts_of(plan, callees, agents)
         if facts.runs_templates:
             return facts, await self.known(plan, templates)
-        return facts, Known(tools=callees.specs, agents=self._agent_cards(), templates={})
-
-    def _agent_cards(self) -> dict[str, AgentSpec]:
-        return {spec.name: spec for spec in self.agents()}
+        named = {spec.name: spec for spec in agents}
+        return facts, Known(tools=callees.specs, agents=named, templates={})
 
     async def past(self) -> CallTimings:
         """Returns how long calls took: read once from the last runs, then updated by each run."""
@@ -273,7 +273,7 @@ class PlanIntake:
         self, plan: Plan, templates: Mapping[str, Plan] | None = None
     ) -> dict[str, str]:
         """Returns the present hash of each tool and agent that a plan calls."""
-        facts, known = await self._facts_and_known(plan, await self.callees(), templates)
+        facts, known = await self._facts_and_known(plan, templates)
         return dict(facts.once(definitions, plan, **known))
 
     async def close(self) -> None:

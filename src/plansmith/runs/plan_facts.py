@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, Final, ParamSpec, TypeVar, cast
+from typing import Any, Final, ParamSpec, TypeVar
 
 from plansmith.engine.call import Callees
 from plansmith.plan.capability import AgentSpec
@@ -28,7 +28,8 @@ class PlanFacts:
         """Returns what a function makes of the plan; calls it only the first time."""
         if make not in self._known:
             self._known[make] = make(*args, **named)
-        return cast("_T", self._known[make])
+        known: _T = self._known[make]
+        return known
 
 
 class PlansKnown:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from plansmith.engine.answers import ONLY_PERSONS, expired, settle, why_not
 from plansmith.engine.budget import BudgetLimits
 from plansmith.engine.journal import Entry, Journal
-from plansmith.engine.requested import asking_about_missing
+from plansmith.engine.requested import asking_about_missing, missing_in
 from plansmith.errors import (
     JournalDamaged,
     Misconfigured,
@@ -224,6 +224,8 @@ class RunService:
         run = journal.run
         if run.phase is not RunStatus.PLANNING or run.plan is None or run.changing or run.paused:
             return
+        if not (sees_first(run) or run.questions or missing_in(run.problems)):
+            return  # whoever begins to execute it applies the policy
         review = await self.intake.review(run.plan, run, templates=run.templates)
         if sees_first(run):
             review = review or [review_on_request(run.plan)]
