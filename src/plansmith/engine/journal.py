@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, cast
 
@@ -19,7 +17,7 @@ from plansmith.plan.events import (
     RunCreated,
     StepDone,
     StepReplied,
-    next_event,
+    next_events,
 )
 from plansmith.plan.fold import Ahead, RunFold, fold
 from plansmith.plan.run import Run, StepState, StepStatus
@@ -137,17 +135,11 @@ class Journal:
         An entry may name its actor, else it is `by`. `at` is the time of the events, by default
         now.
         """
-        events: list[Event] = []
-        last, now = self.events[-1] if self.events else None, at or self._clock.now()
-        for entry in bodies:
-            body, actor = entry if isinstance(entry, tuple) else (entry, by)
-            if isinstance(body, RunCreated) and self._folder and not body.folder:
-                body = body.replace(folder=self._folder)
-            if isinstance(body, RunCreated) and self._team and not body.options.team:
-                body = body.replace(options=body.options.replace(team=self._team))
-            last = next_event(body, run=self.id, by=actor, at=now, last=last)
-            events.append(last)
         self.need_sound()
+        entries = [each if isinstance(each, tuple) else (each, by) for each in bodies]
+        if not self.events and (self._folder or self._team):
+            entries = [(self._placed(body), who) for body, who in entries]
+        events = self._next_events(entries, at)
         ahead, known = self._fitting(events), len(self.events)
         try:
             await self._store.append(events, values)
@@ -159,9 +151,23 @@ class Journal:
             self.events += events
         return events
 
+    def _placed(self, body: AnyBody) -> AnyBody:
+        """Adds the folder and the team to which new runs belong."""
+        if isinstance(body, RunCreated) and self._folder and not body.folder:
+            body = body.replace(folder=self._folder)
+        if isinstance(body, RunCreated) and self._team and not body.options.team:
+            body = body.replace(options=body.options.replace(team=self._team))
+        return body
+
+    def _next_events(
+        self, entries: Iterable[tuple[AnyBody, Actor]], at: datetime | None = None
+    ) -> list[Event]:
+        last = self.events[-1] if self.events else None
+        return next_events(entries, run=self.id, at=at or self._clock.now(), last=last)
+
     def program_of(self, step: str) -> str:
         """Returns the program that answered a step's question; empty if none did."""
-        state = self._fold.steps.get(step)
+        state = self._fold.step(step)
         return state.program if state else ""
 
     @property
@@ -173,20 +179,18 @@ class Journal:
     def run(self) -> Run:
         """Returns the state of the run; of a damaged one, at its last good event."""
         run = self._fold.result()
-        return replace(run, damage=str(self.damage)) if self.damage else run
+        return run.replace(damage=str(self.damage)) if self.damage else run
 
     def following(self, *entries: Entry) -> list[Event]:
         """Returns the events that could follow the last one, without those that do not fit."""
-        events: list[Event] = []
-        now = self._clock.now()
+        fitting: list[tuple[AnyBody, Actor]] = []
         for entry in entries:
-            body, by = entry if isinstance(entry, tuple) else (entry, SYSTEM)
-            last = events[-1] if events else self.events[-1]
-            event = next_event(body, run=self.id, by=by, at=now, last=last)
-            with suppress(JournalDamaged):
-                self._fold.check([*events, event])
-                events.append(event)
-        return events
+            fitting.append(entry if isinstance(entry, tuple) else (entry, SYSTEM))
+            try:
+                self._fold.check(self._next_events(fitting))
+            except JournalDamaged:
+                fitting.pop()
+        return self._next_events(fitting)
 
     async def _check_others_wrote(self) -> None:
         """Raises `JournalDamaged` if a stale write has no newer event: the run was repaired."""
@@ -267,13 +271,13 @@ async def whole_run(
             results = await load_results(store, run)
         except JournalDamaged as damage:
             # The rest of the run can still be shown.
-            results, run = {}, replace(run, damage=run.damage or str(damage))
+            results, run = {}, run.replace(damage=run.damage or str(damage))
     steps = {
-        name: replace(step, result=results[name]) if _has_result(name, step, results) else step
+        name: step.replace(result=results[name]) if _has_result(name, step, results) else step
         for name, step in run.steps.items()
     }
     text = await store.get(run.report_hash) if run.report_hash else ""
-    return replace(run, steps=steps, report=str(text))
+    return run.replace(steps=steps, report=str(text))
 
 
 # Calls and how they ended really happened, whatever is wrong with the journal. A repair keeps

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Container, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict, get_args
 
 from plansmith.engine.call import Outcome, kept_text
 from plansmith.engine.units import Unit
@@ -96,8 +96,9 @@ class Batch:
 
     def done(self, unit: Unit, content: Content, usage: Usage) -> None:
         """Adds the result of a step."""
-        fields = {"step": unit.name, "result": content.digest, "size": len(content.text)}
-        self.bodies.append(StepDone.model_validate(fields | spending(usage)))
+        size = len(content.text)
+        spent = spending(usage)
+        self.bodies.append(StepDone(step=unit.name, result=content.digest, size=size, **spent))
         self.values.append(content)
 
     def ask(self, unit: Unit, text: str, now: datetime) -> None:
@@ -135,8 +136,15 @@ class Batch:
         self.values.append(need.state)
 
 
-def spending(usage: Usage) -> dict[str, Json]:
-    """Returns what a call used, as fields of an event; an unknown price is empty."""
+class Spending(TypedDict):
+    """What a call used, as fields of an event."""
+
+    tokens: int
+    cost: str
+
+
+def spending(usage: Usage) -> Spending:
+    """Returns the tokens and the cost that a call used; an unknown price is empty."""
     cost = "" if usage.cost is None else str(usage.cost)
     return {"tokens": usage.input_tokens + usage.output_tokens, "cost": cost}
 
@@ -229,6 +237,7 @@ class Wakeups:
 
 EVERY_S: Final = 0.5
 _MAX_LENGTH: Final = 500
+_ADVICE: Final[tuple[Advice, ...]] = get_args(Advice)
 
 
 class ProgressBuffer:
@@ -258,6 +267,8 @@ class ProgressBuffer:
 
     def advise(self, step: str, advice: Advice, reason: str) -> None:
         """Takes a step's advice: that the plan should change, or that the goal is met."""
+        if advice not in _ADVICE:
+            raise ValueError(f"{advice!r} is no advice: use one of {', '.join(_ADVICE)}")
         text = kept_text(reason)[:_MAX_LENGTH]
         self._advice.append(StepAdvised(step=step, advice=advice, reason=text))
         self._wake(0)

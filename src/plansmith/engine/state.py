@@ -205,11 +205,11 @@ class State:
     ) -> e.StepFailed:
         """Returns the event of a failure, with what the call used."""
         spent = spending(self.run_budget.settle(unit.name))
-        fields = {"step": unit.name, "error": error, "again": again, "kind": kind}
         if unsure:
             self.unsure.add(unit.name)
-            fields["unsure"] = True
-        return e.StepFailed.model_validate(fields | spent)
+        return e.StepFailed(
+            step=unit.name, error=error, again=again, kind=kind, unsure=unsure, **spent
+        )
 
     def park(self, unit: Unit, status: StepStatus) -> None:
         """Records that a unit waits for a person."""

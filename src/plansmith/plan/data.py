@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC
+from functools import cache
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self, cast
 
+import msgspec
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, JsonValue, Strict
 
 from plansmith.plan.sentence import Sentence
@@ -22,10 +25,12 @@ Path = tuple[str | int, ...]
 
 MAX_DEPTH: Final = 64
 MAX_INTEGER_BITS: Final = 4096
-# `json.dumps` would make a new encoder for every call.
+# Python's encoder defines the canonical text. `json.dumps` would make a new one for every call.
 _encode: Final = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
 ).encode
+# Numbers that the fast encoder writes in another way, and null, which it writes for NaN.
+_differs: Final = re.compile(rb"null|(?:^|[:,\[])-?(?:[\d.]+e|0\.0000|\d{17,}\.)").search
 
 
 class Record(BaseModel):
@@ -59,9 +64,43 @@ class Record(BaseModel):
         return canonical_json(self.model_dump(mode="json"))
 
 
-def canonical_json(value: object) -> bytes:
-    """Returns the one canonical text of a JSON value: sorted keys, no spaces, UTF-8."""
-    return _encode(value).encode()
+def canonical_json(value: object, *, write: Callable[[object], object] | None = None) -> bytes:
+    """Returns the one canonical text of a JSON value: sorted keys, no spaces, UTF-8.
+
+    `write` converts what is not JSON.
+    """
+    encode = _fast if write is None else _fast_with(write)
+    text = encode(value)
+    if _differs(text) is None:
+        return text
+    plain = value if write is None else msgspec.to_builtins(value, enc_hook=write)
+    return _encode(plain).encode()
+
+
+def _as_text(value: object) -> object:
+    """Writes a text of another class as text."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
+_fast: Final = msgspec.json.Encoder(enc_hook=_as_text, order="sorted").encode
+
+
+@cache
+def _fast_with(write: Callable[[object], object]) -> Callable[[object], bytes]:
+    return msgspec.json.Encoder(enc_hook=write, order="sorted").encode
+
+
+_decode: Final = msgspec.json.Decoder().decode
+
+
+def read_canonical(text: bytes | str) -> Json:
+    """Parses canonical text; every call returns a new object."""
+    try:
+        return cast("Json", _decode(text))
+    except msgspec.DecodeError:  # a number or text that only an earlier release could store
+        return cast("Json", json.loads(text))
 
 
 def content_hash(value: object) -> str:
@@ -77,7 +116,7 @@ class Content(NamedTuple):
 
     def value(self) -> Json:
         """Parses the text; every call returns a new object."""
-        return cast("Json", json.loads(self.text))
+        return read_canonical(self.text)
 
 
 def content_of(value: Json | Content) -> Content:

@@ -140,11 +140,11 @@ class PlanIntake:
         begun = [entry[0] if isinstance(entry, tuple) else entry for entry in start]
         bodies = [*(event.body for event in journal.events), *begun]
         found = (*problems, *left_out(bodies, plan, **await self.known(plan, now)))
-        fields = {"problems": found, "estimate": expected}
+        fields: dict[str, Any] = {"problems": found, "estimate": expected}
         fields |= {"acts": await self.acting(plan, now), **(about or {})}
         if now:  # finished steps keep the templates they ran with
             fields["templates"] = {**journal.run.templates, **now}
-        body = e.PlanProposed.model_validate({"plan": plan} | fields)
+        body = e.PlanProposed(plan=plan, **fields)
         asked = reviewed
         if asked is None:
             asked = await self.review(plan, journal.run, templates=now)

@@ -14,10 +14,10 @@ from plansmith.errors import JournalDamaged, OtherFolder, OtherTeam
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.ids import Ids
-from plansmith.plan.origin import Origin
+from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.run_options import RunOptions, Team
+from plansmith.plan.run_options import NO_OPTIONS, RunOptions, Team
 from plansmith.ports import Clock, PlanStore
 
 _MAX_REMEMBERED: Final = 1000
@@ -172,7 +172,7 @@ def run_created(
     return e.RunCreated(
         request=request or (plan.goal if plan else ""),
         locale=locale or (plan.locale if plan else "en"),
-        options=options or RunOptions(),
-        origin=origin or Origin(),
+        options=options or NO_OPTIONS,
+        origin=origin or OWN_REQUEST,
         folder=folder,
     )

@@ -83,7 +83,7 @@ def _plain(run: str, number: int, data: object, before: str | None) -> Row:
     mark = data[:length].hex()
     try:
         at, kind, by, body = _decoded(run, data[length:])
-        whole = event_text(run, number, at, before or "", (body, by))
+        whole = event_text(run, number, at, before or "", body, by)
         row = Row(number, kind, at, by.decode(), mark, body.decode())
     except (ValueError, IndexError, OverflowError, zlib.error):
         return Row(number, "", "", "", "", data.hex())
