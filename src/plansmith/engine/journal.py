@@ -135,7 +135,8 @@ class Journal:
         An entry may name its actor, else it is `by`. `at` is the time of the events, by default
         now.
         """
-        self.need_sound()
+        if self.damage is not None:
+            raise self.damage
         entries = [each if isinstance(each, tuple) else (each, by) for each in bodies]
         if not self.events and (self._folder or self._team):
             entries = [(self._placed(body), who) for body, who in entries]

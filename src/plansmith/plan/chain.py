@@ -14,18 +14,18 @@ def moment(at: datetime) -> str:
     return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def event_text(run: str, number: int, at: str, before: str, body: bytes, by: bytes) -> bytes:
-    """Joins the parts of an event into its canonical text."""
-    return b'{"at":"%b","before":"%b","body":%b,"by":%b,"number":%d,"run":%b}' % (
-        *(at.encode(), before.encode(), body, by, number, _text(run)),
-    )
-
-
-def hash_of(run: str, number: int, at: str, before: str, body: bytes, by: bytes) -> str:
-    """Returns the hash of an event; `before` is the hash of the event before it."""
-    return sha256(event_text(run, number, at, before, body, by)).hexdigest()
-
-
 @lru_cache(maxsize=256)
-def _text(run: str) -> bytes:
+def run_text(run: str) -> bytes:
+    """Returns the canonical text of a run's id."""
     return canonical_json(run)
+
+
+def hash_of(at: bytes, before: bytes, body: bytes, by: bytes, number: int, run: bytes) -> str:
+    """Returns the hash of an event's canonical text, made of the texts of its parts.
+
+    `before` is the hash of the event before it.
+    """
+    return sha256(
+        b'{"at":"%b","before":"%b","body":%b,"by":%b,"number":%d,"run":%b}'
+        % (at, before, body, by, number, run)
+    ).hexdigest()

@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC
-from functools import cache
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self, cast
 
 import msgspec
@@ -29,8 +28,9 @@ MAX_INTEGER_BITS: Final = 4096
 _encode: Final = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
 ).encode
-# Numbers that the fast encoder writes in another way, and null, which it writes for NaN.
-_differs: Final = re.compile(rb"null|(?:^|[:,\[])-?(?:[\d.]+e|0\.0000|\d{17,}\.)").search
+# Numbers inside an object or a list that the fast encoder writes in another way.
+_other_number: Final = re.compile(rb"[:,\[]-?(?:[\d.]+e|0\.0000|\d{17,}\.)").search
+_ALIKE: Final = frozenset({str, int, bool})
 
 
 class Record(BaseModel):
@@ -64,17 +64,17 @@ class Record(BaseModel):
         return canonical_json(self.model_dump(mode="json"))
 
 
-def canonical_json(value: object, *, write: Callable[[object], object] | None = None) -> bytes:
-    """Returns the one canonical text of a JSON value: sorted keys, no spaces, UTF-8.
-
-    `write` converts what is not JSON.
-    """
-    encode = _fast if write is None else _fast_with(write)
-    text = encode(value)
-    if _differs(text) is None:
+def canonical_json(value: object) -> bytes:
+    """Returns the one canonical text of a JSON value: sorted keys, no spaces, UTF-8."""
+    text = _fast(value)
+    if value.__class__ in _ALIKE or not (value.__class__ is float or may_differ(text)):
         return text
-    plain = value if write is None else msgspec.to_builtins(value, enc_hook=write)
-    return _encode(plain).encode()
+    return _encode(value).encode()
+
+
+def may_differ(text: bytes) -> bool:
+    """Whether the fast encoder may have written another text than Python's: null may be a NaN."""
+    return b"null" in text or _other_number(text) is not None
 
 
 def _as_text(value: object) -> object:
@@ -85,13 +85,6 @@ def _as_text(value: object) -> object:
 
 
 _fast: Final = msgspec.json.Encoder(enc_hook=_as_text, order="sorted").encode
-
-
-@cache
-def _fast_with(write: Callable[[object], object]) -> Callable[[object], bytes]:
-    return msgspec.json.Encoder(enc_hook=write, order="sorted").encode
-
-
 _decode: Final = msgspec.json.Decoder().decode
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, cast
 
 import msgspec
 
-from plansmith.plan.data import Json, Record, canonical_json, flaws
+from plansmith.plan.data import Json, Record, canonical_json, flaws, may_differ
 from plansmith.plan.sentence import Sentence, in_language, read_sentence, stored_sentence
 
 if TYPE_CHECKING:
@@ -62,6 +61,10 @@ class EventBody(
     """
 
     type: ClassVar[str]
+    # Fields whose default may have equals that are other objects; set once all are defined.
+    compared: ClassVar[tuple[tuple[str, object], ...]] = ()
+    # Whether all fields are texts and whole numbers, which every encoder writes alike.
+    only_texts: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -95,26 +98,30 @@ class EventBody(
 
     def canonical(self) -> bytes:
         """Returns the canonical text that is hashed, chained and stored."""
-        return canonical_json(self.plain(), write=_write)
+        body = self.plain() if self.compared else self
+        text = _encode(body)
+        if self.only_texts or not may_differ(text):
+            return text
+        return canonical_json(msgspec.to_builtins(body, enc_hook=_write))
 
     def plain(self) -> Self:
         """Returns the body with equal fields replaced by their defaults, which are not written."""
         same = {
             name: default
-            for name, default in _compared(type(self))
+            for name, default in self.compared
             if (value := getattr(self, name)) is not default and value == default
         }
         return self.replace(**same) if same else self
 
 
-@cache
-def _compared(kind: type[EventBody]) -> tuple[tuple[str, object], ...]:
-    """Returns the fields whose default may have equals; others are left out by identity."""
-    return tuple(
-        (each.name, each.default)
-        for each in msgspec.structs.fields(kind)
-        if isinstance(each.default, (str, Record)) and each.default != ""
-    )
+def compare_defaults(kinds: Iterable[type[EventBody]]) -> None:
+    """Finds the fields that msgspec would write although they equal their default."""
+    for kind in kinds:
+        kind.compared = tuple(
+            (each.name, each.default)
+            for each in msgspec.structs.fields(kind)
+            if isinstance(each.default, (str, Record)) and each.default != ""
+        )
 
 
 def read_field(kind: type[Any], value: object) -> object:
@@ -143,3 +150,6 @@ def _write(value: object) -> object:
     if isinstance(value, str):
         return str.__str__(value)
     raise TypeError(f"a {type(value).__name__} cannot be stored")
+
+
+_encode: Final = msgspec.json.Encoder(enc_hook=_write, order="sorted").encode

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from plansmith.errors import JournalDamaged
-from plansmith.plan.chain import hash_of, moment
+from plansmith.plan.chain import hash_of, moment, run_text
 from plansmith.plan.data import Instant, Json, canonical_json, read_canonical
 from plansmith.plan.event_body import (
     Count,
@@ -19,6 +19,7 @@ from plansmith.plan.event_body import (
     JsonField,
     Moment,
     ShownField,
+    compare_defaults,
     need_plain,
     read_field,
 )
@@ -306,6 +307,7 @@ AnyBody = (
     | RunFinished
 )
 EVENT_TYPES: tuple[type[EventBody], ...] = get_args(AnyBody)
+compare_defaults(EVENT_TYPES)
 
 
 class Event(Fields, frozen=True, kw_only=True, eq=False):
@@ -332,10 +334,9 @@ class Event(Fields, frozen=True, kw_only=True, eq=False):
 
     def fresh_hash(self) -> str:
         """Computes the hash of the present content, to compare it with the stored one."""
-        return hash_of(
-            *(self.run, self.number, moment(self.at), self.before),
-            *(self.body.canonical(), actor_text(self.by)),
-        )
+        place = self.number, run_text(self.run)
+        texts = self.body.canonical(), actor_text(self.by)
+        return hash_of(moment(self.at).encode(), self.before.encode(), *texts, *place)
 
     def to_json(self) -> dict[str, Json]:
         """Returns the event as it is stored, streamed and hashed."""
@@ -366,11 +367,11 @@ def next_events(
     """Makes the events that follow the last one of a run, all at the same time."""
     number, before = (last.number, last.hash) if last else (0, "")
     at = at.astimezone(UTC)
-    when, events = moment(at), list[Event]()
+    when, name, events = moment(at).encode(), run_text(run), list[Event]()
     for body, by in entries:
         number += 1
         body_text, by_text = body.canonical(), actor_text(by)
-        digest = hash_of(run, number, when, before, body_text, by_text)
+        digest = hash_of(when, before.encode(), body_text, by_text, number, name)
         event = Event(
             run=run,
             number=number,

@@ -12,6 +12,7 @@ from plansmith.plan.fold_steps import OPEN_OR_UNSURE, StepsFold, misfit, waiting
 from plansmith.plan.graph import needs
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.run import (
+    OVER,
     Covered,
     Run,
     RunStatus,
@@ -82,8 +83,13 @@ class RunFold(StepsFold):
         self._result = None
 
     def _apply(self, event: e.Event) -> None:
-        self._check_place(event)
-        body = event.body
+        body, last = event.body, self._last
+        first = body.__class__ is e.RunCreated
+        number = last.number + 1 if last else 1
+        if event.number != number or event.run != self.run.id or first != (number == 1):
+            raise self._misplaced(event, number)
+        if self.run.phase in OVER:
+            raise misfit(event, "the run is over")
         try:
             _HANDLERS[body.__class__](self, event, body)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -141,14 +147,10 @@ class RunFold(StepsFold):
         }
         return {**self.steps, **ready}
 
-    def _check_place(self, event: e.Event) -> None:
-        number = self._last.number + 1 if self._last else 1
-        if event.number != number or event.run != self.run.id:
-            raise misfit(event, f"expected event {number} of run {self.run.id}")
-        if (number == 1) != (event.body.__class__ is e.RunCreated):
-            raise misfit(event, "a run begins with run_created, once")
-        if self.run.phase.over:
-            raise misfit(event, "the run is over")
+    def _misplaced(self, event: e.Event, number: int) -> JournalDamaged:
+        if event.number == number and event.run == self.run.id:
+            return misfit(event, "a run begins with run_created, once")
+        return misfit(event, f"expected event {number} of run {self.run.id}")
 
     @property
     def plan_hash(self) -> str:

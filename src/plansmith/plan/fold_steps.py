@@ -86,7 +86,7 @@ class StepsFold:
             made=step.made,
         )
         if body.inputs and not early:  # map and plan steps themselves call nothing
-            self._set(calls=self.run.calls + 1)
+            force_setattr(self.run, "calls", self.run.calls + 1)
 
     def _use_prefetch(self, event: e.Event, body: e.StepStarted) -> Prefetch:
         """Returns the prefetched read whose result a step uses; the step takes over its times."""

@@ -42,7 +42,7 @@ class RunStatus(StrEnum):
     @property
     def over(self) -> bool:
         """Whether the run has ended."""
-        return self in _OVER
+        return self in OVER
 
 
 class StepStatus(StrEnum):
@@ -60,7 +60,7 @@ class StepStatus(StrEnum):
 
 
 # A tuple, since looking for a member in a set calls the enum's own `__hash__`.
-_OVER: Final = (
+OVER: Final = (
     RunStatus.DONE,
     RunStatus.PARTLY_DONE,
     RunStatus.FAILED,

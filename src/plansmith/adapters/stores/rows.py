@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple, cast
 
 from plansmith.errors import JournalDamaged, StaleWriter
-from plansmith.plan.chain import hash_of, moment
+from plansmith.plan.chain import hash_of, moment, run_text
 from plansmith.plan.data import Json, read_canonical
 from plansmith.plan.events import Event, stored_event
 from plansmith.ports import Sound
@@ -77,10 +77,11 @@ def entries_of(events: Sequence[Event]) -> list[Entry]:
 
 
 def _entry(event: Event) -> Entry:
-    at, body, by = moment(event.at), event.body_text, event.by_text
-    if hash_of(event.run, event.number, at, event.before, body, by) != event.hash:
-        raise JournalDamaged(f"event {event.number} of run {event.run} was altered")
-    row = Row(event.number, event.body.type, at, by.decode(), event.hash, body.decode())
+    at, body, by, number = moment(event.at), event.body_text, event.by_text, event.number
+    before, run = event.before.encode(), run_text(event.run)
+    if hash_of(at.encode(), before, body, by, number, run) != event.hash:
+        raise JournalDamaged(f"event {number} of run {event.run} was altered")
+    row = Row(number, event.body.type, at, by.decode(), event.hash, body.decode())
     return Entry(row, event.before)
 
 
@@ -126,7 +127,7 @@ def _checked(run: str, row: Row, before: str) -> Event:
     altered = JournalDamaged(f"event {row.number} of run {run} was altered", hint=DOCTOR)
     try:
         body, by = row.body.encode(), row.by.encode()
-        digest = hash_of(run, row.number, row.at, before, body, by)
+        digest = hash_of(row.at.encode(), before.encode(), body, by, row.number, run_text(run))
     except UnicodeEncodeError:  # a byte of it is no text any more
         raise altered from None
     if digest != row.hash:
