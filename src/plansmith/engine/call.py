@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Protocol, cast
+from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 
 import jsonschema_rs
 
@@ -15,7 +15,7 @@ from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.refs import put_secrets, secret_names
+from plansmith.plan.refs import SECRET_MARK, put_secrets, secret_names
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     LONGEST_TIMEOUT_S,
@@ -68,22 +68,39 @@ def hiding_question(need: InputNeeded, secrets: Secrets) -> InputNeeded:
     )
 
 
-def secret_problems(plan: Plan, secrets: Secrets | None) -> Iterator[Problem]:
-    """Yields a problem for each secret that is unknown or used outside of a tool's inputs."""
+class SecretUse(NamedTuple):
+    """A secret that a step names; `tool` is empty if it is used outside of a tool's inputs."""
+
+    step: str
+    name: str
+    tool: str
+
+
+def secret_uses(plan: Plan) -> tuple[SecretUse, ...]:
+    """Returns the secrets that a plan names."""
+    content = plan.content
+    if content is not None and SECRET_MARK not in content:
+        return ()
+    uses: list[SecretUse] = []
     for step in plan.steps:
         inner: StepFields = step.each if isinstance(step, MapStep) else step
+        given = secret_names(inner.inputs) if isinstance(inner, ToolStep) else []
         for name in secret_names(step.to_json()):
-            if isinstance(inner, ToolStep) and name in secret_names(inner.inputs):
-                flaw = (
-                    secrets.flaw(name, inner.tool)
-                    if secrets
-                    else Sentence("ps.no_secret", name=name)
-                )
-            else:
-                flaw = Sentence("ps.secret_shown", name=name)
-            if flaw:
-                hint = Sentence("hint.set_secret", name=name)
-                yield problem("PS501", flaw, hint=hint, step=step.id, path=("inputs",))
+            tool = inner.tool if isinstance(inner, ToolStep) and name in given else ""
+            uses.append(SecretUse(step.id, name, tool))
+    return tuple(uses)
+
+
+def secret_problems(uses: Iterable[SecretUse], secrets: Secrets | None) -> Iterator[Problem]:
+    """Yields a problem for each secret that is unknown or used outside of a tool's inputs."""
+    for step, name, tool in uses:
+        if not tool:
+            flaw: str = Sentence("ps.secret_shown", name=name)
+        else:
+            flaw = secrets.flaw(name, tool) if secrets else Sentence("ps.no_secret", name=name)
+        if flaw:
+            hint = Sentence("hint.set_secret", name=name)
+            yield problem("PS501", flaw, hint=hint, step=step, path=("inputs",))
 
 
 MakeComposer = Callable[[str, Call, Mapping[str, Json], ReplyStyle], Awaitable[str]]

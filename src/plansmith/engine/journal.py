@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Final, cast
 
 from plansmith.errors import EventMisfit, JournalDamaged, PlansmithError, Refused, StaleWriter
@@ -20,7 +22,7 @@ from plansmith.plan.events import (
     next_events,
 )
 from plansmith.plan.fold import Ahead, RunFold, fold
-from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.run import ReportText, Run, StepStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Clock, JournalStore, PlanStore, RepairStore, Reply
@@ -238,16 +240,20 @@ async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
         for name, step in run.steps.items()
         if step.status is StepStatus.DONE and step.result_hash
     }
+    if not done:
+        return {}
     values = await asyncio.gather(*map(store.get, done.values()))
     return dict(zip(done, values, strict=True))
 
 
 async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:
-    """Loads the results of a run that is cancelled; none if they are damaged."""
-    try:
-        return await load_results(store, run)
-    except JournalDamaged:
-        return {}
+    """Loads the results of a damaged run that can still be read."""
+    results: dict[str, Json] = {}
+    for name, step in run.steps.items():
+        if step.status is StepStatus.DONE and step.result_hash:
+            with suppress(JournalDamaged):
+                results[name] = await store.get(step.result_hash)
+    return results
 
 
 async def load_replies(store: JournalStore, run: Run) -> dict[str, Reply]:
@@ -259,26 +265,39 @@ async def load_replies(store: JournalStore, run: Run) -> dict[str, Reply]:
     }
 
 
-def _has_result(name: str, step: StepState, results: Mapping[str, Json]) -> bool:
-    return step.status is StepStatus.DONE and name in results
-
-
 async def whole_run(
-    store: JournalStore, run: Run, results: Mapping[str, Json] | None = None
+    store: JournalStore,
+    run: Run,
+    results: Mapping[str, Json] | None = None,
+    *,
+    make_report: Callable[[Mapping[str, Json]], str] | None = None,
 ) -> Run:
-    """Returns a run with its results and report; loads results that are not given."""
+    """Returns a run with its results and report; loads results that are not given.
+
+    `make_report` is called when the report is first read, if the run has not stored one.
+    """
     if results is None:
         try:
             results = await load_results(store, run)
         except JournalDamaged as damage:
             # The rest of the run can still be shown.
-            results, run = {}, run.replace(damage=run.damage or str(damage))
+            results = await results_left(store, run)
+            run = run.replace(damage=run.damage or str(damage))
     steps = {
-        name: step.replace(result=results[name]) if _has_result(name, step, results) else step
+        name: step.replace(result=results[name])
+        if name in results and step.status is StepStatus.DONE
+        else step
         for name, step in run.steps.items()
     }
-    text = await store.get(run.report_hash) if run.report_hash else ""
-    return run.replace(steps=steps, report=str(text))
+    if run.report_hash:
+        text = ReportText(str(await store.get(run.report_hash)))
+    elif make_report is not None:
+        text = ReportText(make=partial(make_report, results))
+    elif results:
+        text = run.report_text
+    else:
+        return run
+    return run.replace(steps=steps, report_text=text)
 
 
 # Calls and how they ended really happened, whatever is wrong with the journal. A repair keeps

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self, cast
 
@@ -50,6 +50,18 @@ class Record(BaseModel):
         """Returns a copy with some fields changed; the copy is validated."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self).model_validate(fields | changes)
+
+    # A copy keeps everything in `__dict__`, also what was computed from the fields before a change.
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Returns a copy with some fields changed, not validated."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.forget()
+        return copied
+
+    def forget(self) -> None:
+        """Drops what was computed from the fields and kept."""
+        for name in self.__dict__.keys() - type(self).model_fields.keys():
+            del self.__dict__[name]
 
     # pydantic treats True, 1 and 1.0 as equal; tools do not.
     def __eq__(self, other: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -127,6 +127,33 @@ class Prefetch(Fields, frozen=True, kw_only=True):
     step: str = ""
 
 
+class ReportText:
+    """The text of a report, made when it is first read."""
+
+    __slots__ = ("_make", "_text")
+
+    def __init__(self, text: str = "", *, make: Callable[[], str] | None = None) -> None:
+        self._text, self._make = text, make
+
+    def __str__(self) -> str:
+        if self._make is not None:
+            self._text, self._make = self._make(), None
+        return self._text
+
+    # Runs are compared and shown without their reports.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReportText)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "ReportText()"
+
+
+_NO_REPORT: Final = ReportText()
+
+
 class Run(Fields, frozen=True, kw_only=True):
     """The state of a run after its last event; made by `fold`.
 
@@ -134,8 +161,8 @@ class Run(Fields, frozen=True, kw_only=True):
     a person reviews what a replan adds to it. `drops` are approved calls that the plan under
     review no longer makes, and `dropped` those that a person agreed to drop. `left` are steps
     that the plan no longer has, kept for the calls they made. `changing`: a person asked for
-    another plan, which is not made yet. `interrupted` is filled in by whoever reads the store:
-    the process that executed the run has ended.
+    another plan, which is not made yet. `interrupted` and `report_text` are filled in by whoever
+    reads the store; `interrupted`: the process that executed the run has ended.
     """
 
     id: str
@@ -177,12 +204,17 @@ class Run(Fields, frozen=True, kw_only=True):
     left: Mapping[str, StepState] = msgspec.field(default_factory=dict[str, StepState])
     questions: Mapping[str, QuestionAsked] = msgspec.field(default_factory=dict[str, QuestionAsked])
     report_hash: str = ""
-    report: str = ""
+    report_text: ReportText = _NO_REPORT
     created_at: datetime | None = None
     updated_at: datetime | None = None
     last: Event | None = None
     interrupted: bool = False
     damage: str = ""
+
+    @property
+    def report(self) -> str:
+        """The report as Markdown; empty while the run goes on, and in a list of runs."""
+        return str(self.report_text)
 
     @property
     def is_approved(self) -> bool:

@@ -19,6 +19,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import NO_OPTIONS, RunOptions, Team
 from plansmith.ports import Clock, PlanStore
+from plansmith.report.build import report_maker
 
 _MAX_REMEMBERED: Final = 1000
 
@@ -81,7 +82,10 @@ class Journals:
 
     async def whole(self, journal: Journal, results: Mapping[str, Json] | None = None) -> Run:
         """Returns a run with its results and report; reads results that are not given."""
-        return await self.owners.marked(await whole_run(self.store, journal.run, results))
+        run = journal.run
+        make = report_maker(run, journal.events)
+        whole = await whole_run(self.store, run, results, make_report=make)
+        return await self.owners.marked(whole)
 
     async def get(self, run_id: str) -> Run:
         """Returns the current state of a run, with its results."""
