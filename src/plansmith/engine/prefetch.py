@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
-from plansmith.engine.call import Asks, Callees, Done, Failed, Outcome, Unsure
+from plansmith.engine.call import Callees
 from plansmith.engine.journal import Journal
+from plansmith.engine.outcome import Asks, Done, Failed, Outcome, Unsure
 from plansmith.engine.progress import spending
 from plansmith.engine.units import Unit
 from plansmith.errors import JournalError

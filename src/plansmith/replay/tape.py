@@ -11,7 +11,8 @@ from decimal import Decimal
 from itertools import zip_longest
 from typing import cast
 
-from plansmith.engine.call import Asks, Callees, Done, Failed, Outcome, Unsure
+from plansmith.engine.call import Callees
+from plansmith.engine.outcome import Asks, Done, Failed, Outcome, Unsure
 from plansmith.engine.units import Unit
 from plansmith.errors import InputNeeded, JournalDamaged, JournalError, StaleWriter
 from plansmith.plan import events as e
@@ -204,6 +205,10 @@ class TapeCallees(Callees):
         following = (event.body for event in self.tape.events[self.tape.position :])
         starts = (body for body in following if isinstance(body, e.StepStarted))
         return next((body.prefetched for body in starts if body.step == unit.name), "")
+
+    def function(self, unit: Unit) -> None:
+        """Returns no function, since none is called."""
+        del unit
 
     async def call(
         self,
