@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from plansmith.engine.units import named_unit
-from plansmith.plan.estimate import Measured
-from plansmith.plan.run import Run, StepStatus
-from plansmith.planner.estimate import Cost
+from plansmith.plan.estimate import Cost, Measured
+from plansmith.plan.run import Run, StepState, StepStatus
 
 KEPT: Final = 50
 RUNS: Final = 20
+_KINDS: Final = ("tool", "agent", "reply")
 
 
 class CallTimings:
@@ -21,25 +21,30 @@ class CallTimings:
     def __init__(self, known: Mapping[str, Measured] | None = None) -> None:
         self._costs: dict[str, deque[Cost]] = {}
         for name, each in (known or {}).items():
-            self._add(name, Cost(each.seconds, each.tokens))
+            self.learn({name: [Cost(each.seconds, each.tokens)]})
 
     @property
     def costs(self) -> Mapping[str, Sequence[Cost]]:
         """Returns the costs of the last calls, by tool or agent."""
         return self._costs
 
-    def learn(self, run: Run) -> None:
-        """Adds the finished steps of a run."""
-        if run.plan is None:
-            return
-        for name, state in run.steps.items():
-            unit = named_unit(run.plan, name, run.templates)
-            if unit is None or state.status is not StepStatus.DONE:
-                continue
-            if unit.step.kind in ("tool", "agent", "reply") and state.started_at:
-                ended = state.finished_at or state.started_at
-                seconds = (ended - state.started_at).total_seconds()
-                self._add(unit.callee, Cost(seconds, state.tokens))
+    def learn(self, calls: Mapping[str, Sequence[Cost]]) -> None:
+        """Adds the calls of a run."""
+        for name, costs in calls.items():
+            known = self._costs.setdefault(name, deque(maxlen=KEPT))
+            known.extend(costs)
 
-    def _add(self, name: str, cost: Cost) -> None:
-        self._costs.setdefault(name, deque(maxlen=KEPT)).append(cost)
+
+def calls_of(run: Run, steps: Mapping[str, StepState]) -> dict[str, list[Cost]]:
+    """Returns the costs of the last finished calls of a run, by tool or agent."""
+    found: dict[str, list[Cost]] = {}
+    plan = run.plan
+    for name, state in steps.items() if plan is not None else ():
+        if state.status is not StepStatus.DONE or not state.started_at or plan is None:
+            continue
+        unit = named_unit(plan, name, run.templates)
+        if unit is not None and unit.step.kind in _KINDS:
+            took = (state.finished_at or state.started_at) - state.started_at
+            cost = Cost(round(took.total_seconds(), 4), state.tokens)
+            found.setdefault(unit.callee, []).append(cost)
+    return {name: costs[-KEPT:] for name, costs in found.items()}

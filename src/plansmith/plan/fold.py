@@ -45,6 +45,7 @@ class Ahead(NamedTuple):
     questions: dict[str, e.QuestionAsked]
     needs: Mapping[str, frozenset[str]]
     hash: str
+    seen: Any = None
 
 
 class RunFold(StepsFold):
@@ -74,10 +75,12 @@ class RunFold(StepsFold):
         self._set(last=event, updated_at=event.at)
         self._result = None
 
-    def check(self, events: Sequence[e.Event]) -> Ahead:
+    def check(
+        self, events: Sequence[e.Event], look: Callable[[RunFold], object] = lambda _: None
+    ) -> Ahead:
         """Returns the changes that events would make, or raises `JournalDamaged`.
 
-        The run itself does not change.
+        The run itself does not change. `look` sees it changed; `seen` is what it returns.
         """
         steps, questions, needed, digest = self.steps, self.questions, self._needs, self._hash
         result, self._before = self._result, {}
@@ -87,7 +90,8 @@ class RunFold(StepsFold):
             for event in events:
                 self.take(event)
             fields = {name: getattr(self.run, name) for name in self._before}
-            return Ahead(fields, self.steps, self.questions, self._needs, self._hash)
+            parts = fields, self.steps, self.questions, self._needs, self._hash
+            return Ahead(*parts, look(self))
         finally:
             before, self._before = self._before, None
             self._set(**before)
@@ -96,7 +100,7 @@ class RunFold(StepsFold):
 
     def adopt(self, ahead: Ahead) -> None:
         """Applies the result of `check`, if no event was applied since."""
-        fields, steps, self.questions, self._needs, self._hash = ahead
+        fields, steps, self.questions, self._needs, self._hash, _ = ahead
         if isinstance(steps, ChainMap):
             changed, known = steps.maps
             known.update(changed)

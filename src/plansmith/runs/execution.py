@@ -172,8 +172,9 @@ class RunExecution:
         if results is None:
             load = results_left if journal.run.cancel_asked else load_results
             results = await load(self._journals.store, journal.run)
+        past = await self._intake.past()
         await self._conclude(journal, results, reason=outcome.reason)
-        (await self._intake.past()).learn(journal.run)
+        past.learn((await journal.summary()).calls)
         return False
 
     async def _conclude(

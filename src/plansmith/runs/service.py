@@ -29,13 +29,14 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.request import MetricTotals, PlanMetrics, PlanRequest
+from plansmith.planner.request import PlanRequest
 from plansmith.ports import Clock, PlanStore
 from plansmith.runs.budgets import RunBudgets
 from plansmith.runs.editing import PlanEditing
 from plansmith.runs.execution import RunExecution, may_execute
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals, run_created
+from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanner, review_on_request
 from plansmith.runs.repeating import RunRepeating
 from plansmith.runs.replan import Rounds
@@ -65,6 +66,7 @@ class RunService:
         free = dict.fromkeys((*given.data_free, *intake.policy.never_for))
         limits = given.replace(data_free=tuple(free))
         self.journals = journals
+        self.lists = RunLists(journals)
         self.intake = intake
         self.planner = planner
         self.budgets = RunBudgets(intake, limits=budget, shared=shared_budget)
@@ -296,11 +298,7 @@ class RunService:
 
     async def metrics(self) -> dict[str, Json]:
         """Returns planning figures over all runs: parse success, steps, repairs, latency, cost."""
-        totals = MetricTotals()
-        for run in await self.journals.all():
-            if run.metrics is not None:
-                totals.add(PlanMetrics.of(run.metrics))
-        return totals.to_json()
+        return (await self.lists.sums()).planning.to_json()
 
     async def give_up(self, run_id: str, *, reason: str) -> None:
         """Ends a run that could not be planned as failed."""
