@@ -319,9 +319,12 @@ class SummaryStore(Protocol):
     """A store that lists and counts runs without reading their journals."""
 
     async def headlines(
-        self, *, statuses: Collection[str] = (), before: str = "", limit: int
+        self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
     ) -> Sequence[Headline]:
-        """Returns the newest runs, newest first; only these statuses, only older than `before`."""
+        """Returns the newest runs, newest first; only these statuses, only older than `before`.
+
+        With a casefolded `text`, leaves out runs that do not have it, as far as the store knows.
+        """
         ...
 
     async def unsummed(self, *, limit: int) -> Sequence[Headline]:

@@ -80,4 +80,4 @@ class RunSummary:
 
     def has(self, text: str) -> bool:
         """Tells whether the request, the goal or the id contains a casefolded text."""
-        return text in f"{self.request}\n{self.goal}\n{self.run}".casefold()
+        return any(text in each.casefold() for each in (self.request, self.goal, self.run))

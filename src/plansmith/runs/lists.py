@@ -60,10 +60,9 @@ class RunLists:
         if statuses:
             await self._tell_statuses()
         found: list[RunSummary] = []
-        folded = text.casefold()
-        size = _PAGE if text else min(limit, _PAGE)
+        folded, size = text.casefold(), min(limit, _PAGE)
         while len(found) < limit:
-            page = await self._headlines(statuses=statuses, before=before, limit=size)
+            page = await self._headlines(statuses, before, folded, size)
             found += [each for _, each in await self._summed(page) if each.has(folded)]
             if len(page) < size:
                 break
@@ -117,15 +116,17 @@ class RunLists:
         """Finds the statuses that no writer has told: of earlier releases, and after repairs."""
         before, full = "", True
         while full and isinstance(self._store, SummaryStore):
-            page = await self._headlines(statuses=[_UNTOLD], before=before, limit=_AT_ONCE)
+            page = await self._headlines([_UNTOLD], before, "", _AT_ONCE)
             await self._summed(page)
             before, full = page[-1].run if page else "", len(page) == _AT_ONCE
 
     async def _headlines(
-        self, *, statuses: Collection[str], before: str, limit: int
+        self, statuses: Collection[str], before: str, text: str, limit: int
     ) -> Sequence[Headline]:
         if isinstance(self._store, SummaryStore):
-            return await self._store.headlines(statuses=statuses, before=before, limit=limit)
+            return await self._store.headlines(
+                statuses=statuses, before=before, text=text, limit=limit
+            )
         found = [each async for each in self._all(before)]
         wanted = [each for each in found if not statuses or each.status in statuses]
         return [Headline(each.run, each.number, each.status, each) for each in wanted[:limit]]

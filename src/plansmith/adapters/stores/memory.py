@@ -97,7 +97,7 @@ class MemoryStore:
         return list(self._events)
 
     async def headlines(
-        self, *, statuses: Collection[str] = (), before: str = "", limit: int
+        self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
     ) -> Sequence[Headline]:
         """Returns the newest runs, newest first; only these statuses, only older than `before`."""
         found: list[Headline] = []
@@ -105,7 +105,9 @@ class MemoryStore:
         for run in reversed(self._events):
             wanted = older and (before in self._events or not before or run < before)
             if wanted and (not statuses or self._statuses[run] in statuses):
-                found.append(self._headline(run))
+                summary = self._summaries.get(run)
+                if not text or summary is None or summary.has(text):
+                    found.append(self._headline(run))
             older = older or run == before
             if len(found) == limit:
                 break

@@ -67,6 +67,7 @@ _BACKLOG: Final = f"""
 """  # noqa: S608 - constants
 _NEWEST: Final = 2**31 - 1
 _UNTOLD: Final = ""
+_SEARCHED: Final = 2000
 _STATUSES: Final = (*OPEN_STATUSES, *OVER_STATUSES)
 
 
@@ -165,6 +166,17 @@ def _headline(row: Sequence[Any]) -> Headline:
     return Headline(str(run), int(last), str(status), summary)
 
 
+def _having(rows: Sequence[Sequence[Any]], text: str) -> list[Sequence[Any]]:
+    """Returns the rows that may have a casefolded text, without taking them apart."""
+    # In the body the text stands as JSON writes it.
+    written = _text(text)[1:-1]
+    return [
+        row
+        for row in rows
+        if row[-1] is None or written in str(row[-1]).casefold() or text in str(row[1]).casefold()
+    ]
+
+
 @cache
 def page_query(statuses: tuple[str, ...], *, unsummed: bool) -> str:
     """Returns the query of a page of runs, newest first: one index range for each status."""
@@ -192,7 +204,7 @@ class SummaryReads:
         self._make_changes = transact
 
     async def headlines(
-        self, *, statuses: Collection[str] = (), before: str = "", limit: int
+        self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
     ) -> Sequence[Headline]:
         """Returns the newest runs, newest first; only these statuses, only older than `before`."""
         place = _NEWEST
@@ -202,8 +214,13 @@ class SummaryReads:
         if statuses and not known:
             return []
         query = page_query(known, unsummed=False)
-        rows = await self._query_rows(query, {"before": place, "most": limit})
-        return [_headline(row) for row in rows]
+        found: list[Sequence[Any]] = []
+        size, full = _SEARCHED if text else limit, True
+        while full and len(found) < limit:
+            rows = await self._query_rows(query, {"before": place, "most": size})
+            found += _having(rows, text) if text else rows
+            place, full = rows[-1][0] if rows else 0, len(rows) == size
+        return [_headline(row) for row in found[:limit]]
 
     async def unsummed(self, *, limit: int) -> Sequence[Headline]:
         """Returns the open runs with no summary of their last event, and some of the others."""
