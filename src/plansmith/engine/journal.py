@@ -90,6 +90,7 @@ class Journal:
                 # The event may have changed the run before it failed: start again without it.
                 self._fold = RunFold(fold(self.events) if self.events else Run(id=self.id))
                 break
+        self._summaries.plan = self._fold.run.plan
         self.beyond = events[len(self.events) - start :]
         self.last = max(last, len(self.events))
         self.damage = JournalDamaged(why, hint=_hint(self.id, self.events)) if why else None

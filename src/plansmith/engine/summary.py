@@ -28,7 +28,8 @@ class SummaryMaker:
         self._records: list[str] = []
         self._known: dict[str, list[tuple[str, int]]] = {}
         self._taken = 0
-        self._plan: Plan | None = None
+        # The plan that the last stored summary tells.
+        self.plan: Plan | None = None
 
     def look(
         self, fold: RunFold, events: Sequence[e.Event], new: Sequence[e.Event]
@@ -37,9 +38,9 @@ class SummaryMaker:
         run, status = fold.run, RunStatus.RUNNING
         if run.phase is not status or run.paused or fold.questions:
             status = status_of(run, fold.steps, fold.questions)
-        if status is RunStatus.RUNNING and run.plan is self._plan:
+        if status is RunStatus.RUNNING and run.plan is self.plan:
             return status, None
-        self._plan = run.plan
+        self.plan = run.plan
         return status, self.summary(fold, events, new)
 
     def summary(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -45,7 +45,7 @@ def _main(args: argparse.Namespace) -> int:
             print_json([_row_json(run) for run in runs])
         elif runs:
             ids = [run.run for run in runs]
-            length = shortest([*ids, *await lists.beside(ids)])
+            length = shortest({*ids, *await lists.beside(ids)})
             print_lines(_table(runs, length, session.smith.runs.journals.folder))
         else:
             session.say(session.words["no_runs"])
@@ -81,7 +81,7 @@ def _began(run: RunSummary) -> str:
     return f"{run.created_at:%Y-%m-%d %H:%M}" if run.created_at else ""
 
 
-def shortest(ids: Sequence[str]) -> int:
+def shortest(ids: Collection[str]) -> int:
     """Returns how many characters are needed to tell the ids apart."""
     ordered = sorted(ids)
     shared = [
