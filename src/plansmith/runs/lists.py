@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Final
 
-from plansmith.errors import JournalError, PlansmithError
+from plansmith.errors import JournalError, Misconfigured, PlansmithError
 from plansmith.plan.run import RunStatus
 from plansmith.plan.summary import ModelUse, RunSummary
 from plansmith.planner.request import MetricTotals, PlanMetrics
@@ -57,13 +57,17 @@ class RunLists:
         self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
     ) -> list[RunSummary]:
         """Returns the newest runs, newest first: with these statuses and this text, older ones."""
-        if statuses:
-            await self._tell_statuses()
         found: list[RunSummary] = []
+        asked = {*statuses, _UNTOLD} if statuses else statuses
         folded, size = text.casefold(), min(limit, _PAGE)
         while len(found) < limit:
-            page = await self._headlines(statuses, before, folded, size)
-            found += [each for _, each in await self._summed(page) if each.has(folded)]
+            page = await self._headlines(asked, before, folded, size)
+            found += [
+                summary
+                for each, summary in await self._summed(page)
+                if summary.has(folded)
+                and (not statuses or (each.status or summary.status) in statuses)
+            ]
             if len(page) < size:
                 break
             before = page[-1].run
@@ -92,11 +96,12 @@ class RunLists:
         """Returns how many runs have each status."""
         if not isinstance(self._store, SummaryStore):
             return dict(Counter([each.status.value async for each in self._all()]))
-        await self._tell_statuses()
+        untold = [each async for each in self._untold()]
         counts = Counter(await self._store.status_counts())
-        # None of the events of these can be read.
-        counts[RunStatus.FAILED.value] += counts.pop(_UNTOLD, 0)
-        return {name: count for name, count in counts.items() if count}
+        damaged = [each for each in untold if each.damage]
+        # The others were told just now, unless nothing can be written.
+        rest = damaged if counts.pop(_UNTOLD, 0) <= len(damaged) else untold
+        return dict(counts + Counter(each.status.value for each in rest))
 
     async def sum_up(self) -> None:
         """Stores the summaries of all runs that have none of their last event.
@@ -106,19 +111,21 @@ class RunLists:
         store = self._store
         if not isinstance(store, SummaryStore):
             return
-        seen: set[Headline] = set()
-        while some := [each for each in await store.unsummed(limit=_AT_ONCE) if each not in seen]:
-            seen.update(some)
+        seen: set[str] = set()
+        while some := [
+            each for each in await store.unsummed(limit=_AT_ONCE) if each.run not in seen
+        ]:
+            seen.update(each.run for each in some)
             for start in range(0, len(some), _AT_ONCE):
                 await self._keep(await self._summed(some[start : start + _AT_ONCE]))
 
-    async def _tell_statuses(self) -> None:
-        """Finds the statuses that no writer has told: of earlier releases, and after repairs."""
-        before, full = "", True
-        while full and isinstance(self._store, SummaryStore):
-            page = await self._headlines([_UNTOLD], before, "", _AT_ONCE)
-            await self._summed(page)
-            before, full = page[-1].run if page else "", len(page) == _AT_ONCE
+    async def _untold(self) -> AsyncIterator[RunSummary]:
+        """Yields the runs whose status no writer has told, and tells it now."""
+        before = ""
+        while page := await self._headlines([_UNTOLD], before, "", _AT_ONCE):
+            before = page[-1].run
+            for _, summary in await self._summed(page):
+                yield summary
 
     async def _headlines(
         self, statuses: Collection[str], before: str, text: str, limit: int
@@ -144,21 +151,16 @@ class RunLists:
         """Returns the summaries of runs; reads the journals of those without a current one."""
         found = await asyncio.gather(*map(self._summary, page))
         pairs = [(each, one) for each, one in zip(page, found, strict=True) if one is not None]
-        # A run that is executed would need another summary in a moment.
-        await self._keep([each for each in pairs if each[0].status != RunStatus.RUNNING])
+        # An executed run would need another summary in a moment; a damaged one is read again.
+        news = [(each, one) for each, one in pairs if each.summary is None and not one.damage]
+        await self._keep([each for each in news if each[0].status != RunStatus.RUNNING])
         return pairs
 
     async def _keep(self, pairs: Sequence[tuple[Headline, RunSummary]]) -> None:
-        # Of a damaged run it is stored once, and read again whenever it is shown.
-        news = [
-            (each.last, summary)
-            for each, summary in pairs
-            if each.summary is None and not (summary.damage and each.status)
-        ]
         # A list can be read where nothing can be written.
-        if news and isinstance(self._store, SummaryStore):
-            with suppress(JournalError):
-                await self._store.keep_summaries(news)
+        if pairs and isinstance(self._store, SummaryStore):
+            with suppress(JournalError, Misconfigured):
+                await self._store.keep_summaries([(each.last, one) for each, one in pairs])
 
     async def _summary(self, headline: Headline) -> RunSummary | None:
         run, last, _, stored = headline

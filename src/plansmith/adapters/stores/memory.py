@@ -144,7 +144,8 @@ class MemoryStore:
         for last, each in summaries:
             if len(self._events.get(each.run, ())) == last:
                 self._summaries[each.run] = each
-                self._statuses[each.run] = each.status
+                if not each.damage:
+                    self._statuses[each.run] = each.status.value
 
     async def beside(self, runs: Sequence[str]) -> Sequence[str]:
         """Returns the ids that come right before and after each of these when sorted."""

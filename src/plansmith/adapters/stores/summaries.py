@@ -259,9 +259,8 @@ class SummaryReads:
 
 def _kept(last: int, summary: RunSummary) -> Change:
     row = {"run": summary.run, **cells_of(summary)._asdict()}
-    # Of a run without a readable event nobody knows the status.
-    status = {"run": summary.run, "status": summary.status.value if summary.number else ""}
-    return Change(
-        (IS_AT, {"run": summary.run, "number": last}),
-        [(_KEEP, [row]), (_SET_STATUS, [status]), (_SUMMED, [status])],
-    )
+    status = {"run": summary.run, "status": summary.status.value}
+    # What a damaged journal says may differ from what was told when it was whole.
+    told = [] if summary.damage else [(_SET_STATUS, [status])]
+    need = IS_AT, {"run": summary.run, "number": last}
+    return Change(need, [(_KEEP, [row]), *told, (_SUMMED, [{"run": summary.run}])])
