@@ -7,7 +7,7 @@ import asyncio
 import getpass
 import shlex
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,11 +24,12 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import ToolStep
-from plansmith.ports import PlanStore
+from plansmith.ports import Headline, PlanStore, SummaryStore
 from plansmith.review.policy import active_steps
 from plansmith.wiring import TeamSmiths, make_smith
 
 _SHORTEST: Final = 4
+_PAGE: Final = 20
 _BUDGETS: Final = ("budget", "shared_budget")
 
 
@@ -118,9 +119,9 @@ class Session:
 
 async def find_run(name: str, store: PlanStore, folder: str) -> str:
     """Returns the id of a run, given `last` (of this folder), its id, or how the id begins."""
-    ids = list(await store.runs())
     if name == "last":
-        return await _last_run(ids, store, folder)
+        return await _last_run(store, folder)
+    ids = list(await store.runs())
     found = [each for each in ids if each.startswith(name.lower())]
     if name.lower() in found:
         return name.lower()
@@ -132,16 +133,34 @@ async def find_run(name: str, store: PlanStore, folder: str) -> str:
     raise Misconfigured(f"{len(found)} runs begin with {name!r}", hint=hint)
 
 
-async def _last_run(ids: Sequence[str], store: PlanStore, folder: str) -> str:
-    for run_id in reversed(ids):
-        try:
-            created = next((event.body for event in await store.events(run_id)), None)
-        except JournalDamaged:
-            return run_id  # its folder is unknown, and it needs attention
-        if not isinstance(created, RunCreated) or created.folder in ("", folder):
+async def _last_run(store: PlanStore, folder: str) -> str:
+    hint = "plansmith ask starts one"
+    async for run_id, _, _, summary in _newest(store):
+        if summary is not None:
+            belongs_to = summary.folder
+        else:
+            try:
+                created = next((event.body for event in await store.events(run_id)), None)
+            except JournalDamaged:
+                return run_id  # its folder is unknown, and it needs attention
+            belongs_to = created.folder if isinstance(created, RunCreated) else ""
+        if belongs_to in ("", folder):
             return run_id
-    hint = "plansmith runs lists those of other folders, too" if ids else "plansmith ask starts one"
+        hint = "plansmith runs lists those of other folders, too"
     raise Misconfigured("there is no run in this folder", hint=hint)
+
+
+async def _newest(store: PlanStore) -> AsyncIterator[Headline]:
+    """Yields the runs from the newest on."""
+    if not isinstance(store, SummaryStore):
+        for run_id in reversed(await store.runs()):
+            yield Headline(run_id, 0, "", None)
+        return
+    before = ""
+    while page := await store.headlines(before=before, limit=_PAGE):
+        for each in page:
+            yield each
+        before = page[-1].run
 
 
 def in_session(args: argparse.Namespace, work: Callable[[Session], Awaitable[int]]) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Final, cast
 
+from plansmith.engine.summary import SummaryMaker
 from plansmith.errors import EventMisfit, JournalDamaged, PlansmithError, Refused, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
@@ -25,6 +27,7 @@ from plansmith.plan.fold import Ahead, RunFold, fold
 from plansmith.plan.run import ReportText, Run, StepStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, joined
+from plansmith.plan.summary import RunSummary
 from plansmith.ports import Clock, JournalStore, PlanStore, RepairStore, Reply
 
 SYSTEM: Final = Actor(kind="system")
@@ -49,6 +52,8 @@ class Journal:
         self._folder = folder
         self._team = team
         self._fold = RunFold(Run(id=run))
+        self._summaries = SummaryMaker()
+        self._summary: RunSummary | None = None
         self.events: list[Event] = []
         self.damage: JournalDamaged | None = None
         # Readable events after the last good one, and the last event's number.
@@ -86,6 +91,7 @@ class Journal:
                 # The event may have changed the run before it failed: start again without it.
                 self._fold = RunFold(fold(self.events) if self.events else Run(id=self.id))
                 break
+        self._summaries.plan = self._fold.run.plan
         self.beyond = events[len(self.events) - start :]
         self.last = max(last, len(self.events))
         self.damage = JournalDamaged(why, hint=_hint(self.id, self.events)) if why else None
@@ -99,7 +105,7 @@ class Journal:
     def doubt(self, number: int, why: str) -> None:
         """Marks the journal as damaged from an event on, and goes back to before it."""
         events, self.events = self.events, []
-        self._fold = RunFold(Run(id=self.id))
+        self._fold, self._summaries = RunFold(Run(id=self.id)), SummaryMaker()
         for event in events[: number - 1]:
             self._take(event)
         self.beyond, self.last = events[number - 1 :], len(events)
@@ -144,14 +150,18 @@ class Journal:
             entries = [(self._placed(body), who) for body, who in entries]
         events = self._next_events(entries, at)
         ahead, known = self._fitting(events), len(self.events)
+        status, summary = ahead.seen
+        if summary is not None:
+            summary = await self._summaries.with_models(summary, events, values, self._store.get)
         try:
-            await self._store.append(events, values)
+            await self._store.append(events, values, status=status.value, summary=summary)
         except StaleWriter:
             await self._check_others_wrote()
             raise
         if len(self.events) == known:
             self._fold.adopt(ahead)
             self.events += events
+            self._summary = summary or self._summary
         return events
 
     def _placed(self, body: AnyBody) -> AnyBody:
@@ -167,6 +177,14 @@ class Journal:
     ) -> list[Event]:
         last = self.events[-1] if self.events else None
         return next_events(entries, run=self.id, at=at or self._clock.now(), last=last)
+
+    async def summary(self) -> RunSummary:
+        """Returns the summary of the run; of a damaged one, at its last good event."""
+        if not self.damage and self._summary and self._summary.number == len(self.events):
+            return self._summary
+        found = self._summaries.summary(self._fold, self.events)
+        found = await self._summaries.with_models(found, (), (), self._store.get)
+        return dataclasses.replace(found, damage=str(self.damage)) if self.damage else found
 
     def program_of(self, step: str) -> str:
         """Returns the program that answered a step's question; empty if none did."""
@@ -204,7 +222,9 @@ class Journal:
     def _fitting(self, events: Sequence[Event]) -> Ahead:
         """Refuses events that do not fit the run, before they are stored for good."""
         try:
-            return self._fold.check(events)
+            return self._fold.check(
+                events, lambda fold: self._summaries.look(fold, self.events, events)
+            )
         except JournalDamaged as misfit:
             hint = "nothing was stored; the run is unchanged"
             raise EventMisfit(misfit.message, hint=hint) from None

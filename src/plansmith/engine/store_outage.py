@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from plansmith.errors import JournalDamaged, StaleWriter, StoreAway
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event
+from plansmith.plan.summary import RunSummary
 from plansmith.ports import Clock, PlanStore, RepairStore, Sound
 
 _T = TypeVar("_T")
@@ -51,7 +52,14 @@ class WaitingStore:
         self._outage = outage
         self._store = outage.store
 
-    async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
+    async def append(
+        self,
+        events: Sequence[Event],
+        values: Sequence[Json | Content] = (),
+        *,
+        status: str = "",
+        summary: RunSummary | None = None,
+    ) -> None:
         """Stores events and values; an append that succeeded without an answer counts."""
         tries = 0
 
@@ -59,7 +67,7 @@ class WaitingStore:
             nonlocal tries
             tries += 1
             try:
-                await self._store.append(events, values)
+                await self._store.append(events, values, status=status, summary=summary)
             except StaleWriter:
                 if tries == 1 or not await self._is_stored(events):
                     raise

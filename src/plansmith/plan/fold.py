@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from datetime import datetime
 from typing import Any, Final, NamedTuple, cast
 
 from plansmith.errors import JournalDamaged
@@ -47,6 +48,7 @@ class Ahead(NamedTuple):
     needs: Mapping[str, frozenset[str]]
     hash: str
     last: e.Event | None
+    seen: Any = None
 
 
 class RunFold(StepsFold):
@@ -70,6 +72,16 @@ class RunFold(StepsFold):
     def step(self, name: str) -> StepState | None:
         """Returns the state of a step; None if the run has no such step."""
         return self.steps.get(name)
+
+    @property
+    def all_steps(self) -> Mapping[str, StepState]:
+        """The steps as they are now, also while events are only checked."""
+        return {**self.steps, **self.changed} if self.changed else self.steps
+
+    @property
+    def updated_at(self) -> datetime | None:
+        """The time of the last event, also while events are only checked."""
+        return self._last.at if self._last else None
 
     def take(self, event: e.Event) -> None:
         """Applies the next event."""
@@ -96,17 +108,19 @@ class RunFold(StepsFold):
             raise misfit(event, repr(error)) from error
         self._last = event
 
-    def check(self, events: Sequence[e.Event]) -> Ahead:
+    def check(
+        self, events: Sequence[e.Event], look: Callable[[RunFold], object] = lambda _: None
+    ) -> Ahead:
         """Returns the state after events that follow, or raises `JournalDamaged`.
 
-        The run itself does not change.
+        The run itself does not change. `look` sees it changed; `seen` is what it returns.
         """
         now = self._state()
         result, self.run, self.changed = self._result, copy(self.run), {}
         try:
             for event in events:
                 self._apply(event)
-            return self._state()
+            return self._state(look(self))
         finally:
             self._become(now)
             self._result = result
@@ -116,23 +130,22 @@ class RunFold(StepsFold):
         self._become(ahead)
         self._merge()
 
-    def _state(self) -> Ahead:
-        questions, needed, digest, last = self.questions, self._needs, self._hash, self._last
-        return Ahead(self.run, self.steps, self.changed, questions, needed, digest, last)
+    def _state(self, seen: object = None) -> Ahead:
+        steps = self.run, self.steps, self.changed
+        return Ahead(*steps, self.questions, self._needs, self._hash, self._last, seen)
 
     def _become(self, state: Ahead) -> None:
         self.run, self.steps, self.changed, self.questions, self._needs = state[:5]
-        self._hash, self._last = state[5:]
+        self._hash, self._last = state[5:7]
 
     def result(self) -> Run:
         """Returns the run as it is now; later events do not change the returned object."""
         if self._result is None:
-            last = self._last
             self._result = self.run.replace(
                 steps=self._with_ready(),
                 questions=self.questions,
-                last=last,
-                updated_at=last.at if last else None,
+                last=self._last,
+                updated_at=self.updated_at,
             )
         return self._result
 

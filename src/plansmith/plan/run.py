@@ -224,15 +224,27 @@ class Run(Fields, frozen=True, kw_only=True):
     @property
     def status(self) -> RunStatus:
         """The phase, or that the run waits for a person or is paused."""
-        if self.phase.over:
-            return self.phase
-        if self.paused:
-            return RunStatus.PAUSED
-        return RunStatus.ASKING if self.questions and not self.calls_open else self.phase
+        return status_of(self, self.steps, self.questions)
 
     @property
     def calls_open(self) -> tuple[str, ...]:
         """The steps whose call has begun and not ended, without map and plan steps."""
-        running = [n for n, step in self.steps.items() if step.status is StepStatus.RUNNING]
-        wholes = {name.rpartition("/")[0] for name in self.steps} if running else set[str]()
-        return tuple(name for name in running if name not in wholes)
+        return open_calls(self.steps)
+
+
+def status_of(
+    run: Run, steps: Mapping[str, StepState], questions: Mapping[str, QuestionAsked]
+) -> RunStatus:
+    """Returns the status of a run that has these steps and open questions."""
+    if run.phase.over:
+        return run.phase
+    if run.paused:
+        return RunStatus.PAUSED
+    return RunStatus.ASKING if questions and not open_calls(steps) else run.phase
+
+
+def open_calls(steps: Mapping[str, StepState]) -> tuple[str, ...]:
+    """Returns the steps whose call has begun and not ended, without map and plan steps."""
+    running = [name for name, step in steps.items() if step.status is StepStatus.RUNNING]
+    wholes = {name.rpartition("/")[0] for name in steps} if running else set[str]()
+    return tuple(name for name in running if name not in wholes)

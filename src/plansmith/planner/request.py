@@ -12,7 +12,7 @@ from pydantic import Field
 
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Flag, Json, Number, Record, Whole
-from plansmith.plan.estimate import Estimate
+from plansmith.plan.estimate import Cost, Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFigures
 from plansmith.plan.problem import Problem
@@ -20,7 +20,6 @@ from plansmith.plan.run_options import EarlierMessage, Mode, RunBudget, RunOptio
 from plansmith.planner.context.background import Search
 from plansmith.planner.context.profile import Profile
 from plansmith.planner.context.token_budget import Count, rough_count
-from plansmith.planner.estimate import Cost
 from plansmith.planner.fallback import Fallback
 from plansmith.planner.shortlist.pick import Pick, SemanticRanker
 from plansmith.planner.triage import Decision

@@ -18,6 +18,7 @@ from plansmith.errors import InputNeeded, JournalDamaged, JournalError, StaleWri
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json, canonical_json, content_of
 from plansmith.plan.planning_events import PlanningFailed
+from plansmith.plan.summary import RunSummary
 from plansmith.ports import Call, News, PlanStore, Usage
 
 
@@ -114,9 +115,15 @@ class TapeStore:
         self._values: dict[str, bytes] = {}
 
     async def append(
-        self, events: Sequence[e.Event], values: Sequence[Json | Content] = ()
+        self,
+        events: Sequence[e.Event],
+        values: Sequence[Json | Content] = (),
+        *,
+        status: str = "",
+        summary: RunSummary | None = None,
     ) -> None:
         """Accepts the events that come next on the tape."""
+        del status, summary
         done = self._tape.position
         if events and events[0].number <= done:
             raise StaleWriter(f"event {events[0].number} does not follow event {done}")

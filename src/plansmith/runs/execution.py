@@ -168,8 +168,9 @@ class RunExecution:
         outcome = await self._reviser.at_rest(journal)
         if not outcome.ends:
             return outcome.goes_on
+        past = await self._intake.past()
         await self._conclude(journal, reason=outcome.reason)
-        (await self._intake.past()).learn(journal.run)
+        past.learn((await journal.summary()).calls)
         return False
 
     async def _conclude(self, journal: Journal, *, reason: str) -> None:

@@ -19,12 +19,22 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run
+from plansmith.plan.summary import OVER_STATUSES, RunSummary
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.check.names import Catalogue
 from plansmith.planner.context.background import Search
 from plansmith.planner.estimate import Workload
-from plansmith.ports import Agent, Clock, Closing, PlanStore, Secrets, ToolSource
+from plansmith.ports import (
+    Agent,
+    Clock,
+    Closing,
+    Headline,
+    PlanStore,
+    Secrets,
+    SummaryStore,
+    ToolSource,
+)
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import definitions
 from plansmith.review.policy import ReviewPolicy, acting_steps, reasons_to_ask
@@ -230,13 +240,26 @@ class PlanIntake:
     async def past(self) -> CallTimings:
         """Returns how long calls took: read once from the last runs, then updated by each run."""
         if self._past is None:
-            self._past = CallTimings()
-            for run_id in (await self.store.runs())[-RUNS:]:
+            past = CallTimings()
+            for each in reversed(await self._ended()):
                 # A damaged run must not keep others from being planned.
                 with suppress(JournalDamaged):
-                    journal = await Journal.load(run_id, store=self.store, clock=self.clock)
-                    self._past.learn(journal.run)
+                    past.learn((each.summary or await self._read(each.run)).calls)
+            # Another task may have read them meanwhile, and learnt from a run.
+            if self._past is None:
+                self._past = past
         return self._past
+
+    async def _ended(self) -> Sequence[Headline]:
+        """Returns the last runs that are over; the last runs, if the store does not tell."""
+        if isinstance(self.store, SummaryStore):
+            return await self.store.headlines(statuses=OVER_STATUSES, limit=RUNS)
+        ids = (await self.store.runs())[-RUNS:]
+        return [Headline(each, 0, "", None) for each in reversed(ids)]
+
+    async def _read(self, run_id: str) -> RunSummary:
+        journal = await Journal.load(run_id, store=self.store, clock=self.clock)
+        return await journal.summary()
 
     def agents(self) -> list[AgentSpec]:
         """Returns the cards of all agents."""

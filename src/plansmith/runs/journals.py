@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import NO_OPTIONS, RunOptions, Team
+from plansmith.plan.summary import RunSummary
 from plansmith.ports import Clock, PlanStore
 from plansmith.report.build import report_maker
 
@@ -95,14 +97,16 @@ class Journals:
         """Returns all runs, oldest first, without results; a damaged one names its damage."""
         return [(await self.listed(run_id))[0] for run_id in await self.store.runs()]
 
-    async def listed(self, run_id: str) -> tuple[Run, Sequence[e.Event]]:
-        """Returns a run without results, and its events; a damaged one names its damage."""
+    async def listed(self, run_id: str) -> tuple[Run, RunSummary]:
+        """Returns a run without results, and its summary; a damaged one names its damage."""
         try:
             journal = await self.load(run_id)
         except JournalDamaged as damage:
-            text = str(damage)
-            return Run(id=run_id, phase=RunStatus.FAILED, reason=text, damage=text), ()
-        return await self.owners.marked(journal.run), journal.events
+            text, over = str(damage), RunStatus.FAILED
+            run = Run(id=run_id, phase=over, reason=text, damage=text)
+            return run, RunSummary(run_id, 0, over, reason=text, damage=text)
+        run = await self.owners.marked(journal.run)
+        return run, replace(await journal.summary(), interrupted=run.interrupted)
 
     async def events(
         self, run_id: str, *, after: int = 0, follow: bool = False

@@ -21,6 +21,7 @@ from plansmith.ports import Sound
 
 DOCTOR: Final = "`plansmith doctor` says what is damaged, and what can be done about it"
 COLUMNS: Final = "number, type, at, by, hash, body"
+SUMMARY_COLUMNS: Final = "number, day, tokens, cost, planning, body"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _HASH: Final = re.compile("[0-9a-f]{64}")
 
@@ -46,6 +47,17 @@ class Entry(NamedTuple):
     def number(self) -> int:
         """The number of the event in its run."""
         return self.row.number
+
+
+class SummaryCells(NamedTuple):
+    """A summary as a database row, without its run: the cells of `SUMMARY_COLUMNS`."""
+
+    number: int
+    day: str
+    tokens: int
+    cost: str
+    planning: str | None
+    body: str
 
 
 @dataclass(frozen=True, slots=True)
