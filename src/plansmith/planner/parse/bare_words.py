@@ -25,13 +25,15 @@ from plansmith.planner.parse.characters import (
 from plansmith.planner.parse.quotes import Role
 
 _STOP = re.compile(r"[,，;\n\"“”{}\[\]｛｝［］():：`]|//|/\*|(?<=\s)#")
-_KEY_END = re.compile(r"[:：=,，\n\"'“”{}\[\]｛｝［］`]")
+_KEY_END = re.compile(r"[:：=,，\n\"'“”{}\[\]｛｝［］`]|->")
 # The first quote after a bare word, if it directly follows the word.
 _HANGING_QUOTE = re.compile(r"(?:[^\"\\\n]|\\.){1,400}(?<![\s,{\[:])\"")
 _COMMA = re.compile(",")
 _BALANCED: Final = {"{": "}", "[": "]", "(": ")"}
 _LONGEST_BRACKET: Final = 200
-_NUMBERS = re.compile(r"(?:-?\d[\d.eE+-]*\s+)+-?\d[\d.eE+-]*")
+_LITERAL = r"(?:[tT]rue|[fF]alse|null|None|-?\d[\d.eE+-]*)"
+_LITERALS = re.compile(rf"(?:{_LITERAL}\s+)+{_LITERAL}")
+_KEY_AND_LITERAL = re.compile(rf"([^\W\d][\w$.-]*)\s+(?={_LITERAL}\s*(?:[,，;}}\]\n]|\Z))")
 _JSON_WORD = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
 
 
@@ -58,9 +60,10 @@ def bare_word(text: str, start: int, end: int, role: Role, *, closing: bool) -> 
         return Word(None, start + 1, empty=True)
     word = text[start:stop].strip()
     first = word.split(maxsplit=1)[0] if word else ""
-    if len(first) < len(word) and _JSON_WORD.fullmatch(first):
+    if len(first) < len(word):
         keyed = role is Role.VALUE and WORD_KEY.match(text, start + len(first), end)
-        if keyed or (role is Role.ITEM and _NUMBERS.fullmatch(word)):
+        listed = role is Role.ITEM and _LITERALS.fullmatch(word)
+        if listed or (keyed and _JSON_WORD.fullmatch(first)):
             return Word(bare_value(first), start + len(first))
     hanging = stop < end and text[stop] in '"“”' and not text[stop - 1].isspace()
     return _meaning(word, stop + hanging, hanging=hanging)
@@ -137,6 +140,9 @@ def _passed(text: str, start: int, end: int, found: re.Match[str], role: Role) -
 
 def bare_key(text: str, start: int, end: int) -> tuple[str, int]:
     """Reads the unquoted key at a place; returns it and where it ends."""
+    found = _KEY_AND_LITERAL.match(text, start, end)
+    if found:
+        return found[1], found.end()
     found = _KEY_END.search(text, start, end)
     stop = found.start() if found else end
     hanging = start < stop < end and text[stop] in "\"'“”" and not text[stop - 1].isspace()

@@ -10,6 +10,7 @@ from typing import Final
 
 from plansmith.planner.parse.characters import (
     BARE_KEY,
+    BARE_VALUE,
     CLOSERS,
     COLONS,
     COMMAS,
@@ -174,7 +175,8 @@ class Strings:
             return Verdict.NEXT
         if self._lost_key_end(scan, at):
             return Verdict.NEXT
-        return Verdict.END if char in OPENING_QUOTES and scan.inner % 2 == 0 else Verdict.INNER
+        value = char in OPENING_QUOTES or BARE_VALUE.match(self.text, self._skip(at + 1), self.end)
+        return Verdict.END if value and scan.inner % 2 == 0 else Verdict.INNER
 
     def _lost_key_end(self, scan: _Scan, at: int) -> bool:
         """Whether a key lost its closing quote, so that a whole field was read as key."""
