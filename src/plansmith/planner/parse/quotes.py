@@ -80,6 +80,8 @@ _FIELD_STOP = re.compile(r"[,，}\]\n+]")
 _KEY_STOP = re.compile(r"[:：,}\n]")
 # The text between the end of one field and the key of the next.
 _STRUCTURE = re.compile(r"(?:\s*[}\]])*\s*(?:[,，]|\n)\s*(?:[{\[]\s*)*")
+_KEY_AND_COLON = re.compile(r"[^\"'“”:：,，{}\[\]\n]{1,80}[:：]\s*(?:[\[{(]\s*)*\Z")
+_AFTER_STRING: Final = COMMAS | COLONS | CLOSERS.keys()
 _MAX_RUN: Final = 200
 
 
@@ -169,17 +171,23 @@ class Strings:
         return self._before_word(scan, at, follow)
 
     def _judge_key(self, scan: _Scan, at: int, char: str) -> Verdict:
-        if char in COLONS or char in COMMAS or char in CLOSERS or char in OPENERS or char.isdigit():
+        if char in COLONS or char in COMMAS or char in CLOSERS:
+            return Verdict.END
+        if self._lost_key_end(scan, at):
+            return Verdict.NEXT
+        if char in OPENERS or char.isdigit():
             return Verdict.END
         if self._before_char(scan, at) in COLONS and not self._closes_pair(scan):
-            return Verdict.NEXT
-        if self._lost_key_end(scan, at):
             return Verdict.NEXT
         value = char in OPENING_QUOTES or BARE_VALUE.match(self.text, self._skip(at + 1), self.end)
         return Verdict.END if value and scan.inner % 2 == 0 else Verdict.INNER
 
     def _lost_key_end(self, scan: _Scan, at: int) -> bool:
-        """Whether a key lost its closing quote, so that a whole field was read as key."""
+        """Whether a key lost its closing quote, so that more of its field was read as key."""
+        if _KEY_AND_COLON.match(self.text, scan.start, at):
+            string = QUOTED.match(self.text, at, self.end)
+            follow = self._skip(string.end()) if string else self.end
+            return follow < self.end and self.text[follow] in _AFTER_STRING
         fresh = self._before_char(scan, at) == "," and QUOTED_KEY.match(self.text, at, self.end)
         return bool(fresh) and ":" in self.text[scan.start : min(at, scan.start + _MAX_RUN)]
 
