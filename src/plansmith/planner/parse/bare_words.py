@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,32 +40,33 @@ _JSON_WORD = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """An unquoted value and where it ends; `empty` if only a character was skipped."""
+    """Unquoted values and where they end; none if only a character was skipped."""
 
-    value: Json
+    values: Sequence[Json]
     end: int
     flaws: int = 1
-    empty: bool = False
 
 
 def bare_word(text: str, start: int, end: int, role: Role, *, closing: bool) -> Word:
     """Reads the unquoted value at a place; `closing` if a parenthesis may end it."""
     found = SIMPLE_CALL.match(text, start, end)
     if found:
-        return Word(_argument(found[1]), found.end())
+        return Word([_argument(found[1])], found.end())
     grouped = GROUPED.match(text, start, end) if role is Role.VALUE else None
     if grouped and not BARE_KEY.match(text, grouped[0].index(",") + start + 1, end):
-        return Word(number(grouped[0].replace(",", "")), grouped.end())
+        return Word([number(grouped[0].replace(",", ""))], grouped.end())
     stop = _lost_opening(text, start, end, role) or _word_end(text, start, end, role, closing)
     if stop == start:
-        return Word(None, start + 1, empty=True)
+        return Word([], start + 1)
     word = text[start:stop].strip()
     first = word.split(maxsplit=1)[0] if word else ""
     if len(first) < len(word):
+        if role is Role.ITEM and _LITERALS.fullmatch(word):
+            items = [bare_value(item) for item in word.split()]
+            return Word(items, stop, flaws=len(items))
         keyed = role is Role.VALUE and WORD_KEY.match(text, start + len(first), end)
-        listed = role is Role.ITEM and _LITERALS.fullmatch(word)
-        if listed or (keyed and _JSON_WORD.fullmatch(first)):
-            return Word(bare_value(first), start + len(first))
+        if keyed and _JSON_WORD.fullmatch(first):
+            return Word([bare_value(first)], start + len(first))
     hanging = stop < end and text[stop] in '"“”' and not text[stop - 1].isspace()
     return _meaning(word, stop + hanging, hanging=hanging)
 
@@ -80,8 +82,8 @@ def _meaning(word: str, end: int, *, hanging: bool) -> Word:
     if hanging and (value is None or isinstance(value, bool)):
         value = word
     if isinstance(value, str):
-        return Word(clean(value), end, flaws=2)
-    return Word(value, end, flaws=0 if _JSON_WORD.fullmatch(word) else 1)
+        return Word([clean(value)], end, flaws=2)
+    return Word([value], end, flaws=0 if _JSON_WORD.fullmatch(word) else 1)
 
 
 def call_around(text: str, start: int, end: int) -> int:

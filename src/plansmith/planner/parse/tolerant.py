@@ -281,8 +281,8 @@ class TolerantParser:
             )
             self.flaws += word.flaws
             self.pos = word.end
-            if not word.empty:
-                self._nest.put(word.value)
+            for value in word.values:
+                self._nest.put(value)
 
     def _bare_key(self) -> str:
         if self._is_escaped():
