@@ -28,7 +28,8 @@ from plansmith.planner.parse.quotes import Role
 _STOP = re.compile(r"[,，;\n\"“”{}\[\]｛｝［］():：`]|//|/\*|(?<=\s)#")
 _KEY_END = re.compile(r"[:：=,，\n\"'“”{}\[\]｛｝［］`]|->")
 # The first quote after a bare word, if it directly follows the word.
-_HANGING_QUOTE = re.compile(r"(?:[^\"\\\n]|\\.){1,400}(?<![\s,{\[:])\"")
+_HANGING_QUOTE = re.compile(r"(?:[^\"\\\n]++|\\.)++(?<![\s,{\[:])\"")
+_LONGEST_LOST: Final = 400
 _COMMA = re.compile(",")
 _BALANCED: Final = {"{": "}", "[": "]", "(": ")"}
 _LONGEST_BRACKET: Final = 200
@@ -97,7 +98,7 @@ def call_around(text: str, start: int, end: int) -> int:
 
 def _lost_opening(text: str, start: int, end: int, role: Role) -> int:
     """Returns where a string without an opening quote ends, else 0."""
-    found = _HANGING_QUOTE.match(text, start, end)
+    found = _HANGING_QUOTE.match(text, start, min(end, start + _LONGEST_LOST))
     if found is None or role is Role.ROOT or (role is Role.ITEM and "," in found[0]):
         return 0
     if any(found[0].count(close) > found[0].count(opener) for opener, close in _BALANCED.items()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import string
 from functools import cached_property
 from typing import Final, cast
 
@@ -26,6 +27,8 @@ _SPACE = r"[\s\x00-\x20\u200b-\u200f\u2060\ufeff]"
 GAP: Final = re.compile(
     rf"(?:{_SPACE}+|//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|#(?![0-9a-fA-F]{{3,8}}\b)[^\n]*)*"
 )
+# Characters that begin no gap: most calls need no search.
+_SOLID = frozenset("{}[](),:=\"'“”") | frozenset(string.ascii_letters + string.digits)
 ELLIPSIS: Final = re.compile(r"\.\.\.+|…+")
 REGEX_LITERAL: Final = re.compile(r"/(?:[^/\\\n]|\\.){1,500}/[a-z]*")
 CALL: Final = re.compile(r"(?:new\s+)?[A-Za-z_$][\w$.]{0,80}\s*\(")
@@ -44,6 +47,12 @@ BARE_KEY: Final = re.compile(
 )
 WORD_KEY: Final = re.compile(rf"{_SPACE}*[\w$][\w$.-]{{0,80}}{_SPACE}*[:：](?!//)")
 QUOTED: Final = re.compile(_QUOTED_KEY)
+# Strings whose end is certain by what follows, so that no quote needs to be judged.
+_STRING = r"(?:\"[^\"\\]+\"|'[^'\\]+')"
+_LAST_STRING = r"(?:\"[^\"\\{\[(]+\"|'[^'\\{\[(]+')(?=\s*[}\]]\s*[,}\]])"
+CERTAIN_KEY: Final = re.compile(rf"{_STRING}(?=\s*:)")
+CERTAIN_VALUE: Final = re.compile(rf"{_STRING}(?=\s*,\s*[\"'])|{_LAST_STRING}")
+CERTAIN_ITEM: Final = re.compile(rf"{_STRING}(?=\s*,)|{_LAST_STRING}")
 # A word or several after a quote, up to the end of the field or, if spaced, to the next string.
 _FIELD_END = rf"\n|[}}\]]|\Z|[,，;]\s*(?:[\"'“‘}}\]]|\Z|[\w$.-]+\s*{_COLON})"
 BARE_VALUE: Final = re.compile(
@@ -124,6 +133,8 @@ def number(word: str) -> int | float | str:
 
 def after_gap(text: str, position: int, end: int) -> int:
     """Returns the next place that is neither white space nor a comment."""
+    if position < end and text[position] in _SOLID:
+        return position
     found = GAP.match(text, position, end)
     return found.end() if found else position
 
