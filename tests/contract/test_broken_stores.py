@@ -28,7 +28,7 @@ class AltersResults(MemoryStore):
 
     async def append(self, events: Sequence[Event], values: Sequence[Json | Content] = ()) -> None:
         altered = [
-            each.model_copy(update={"body": each.body.model_copy(update={"size": 7})})
+            each.replace(body=each.body.replace(size=7))
             if isinstance(each.body, StepDone)
             else each
             for each in events

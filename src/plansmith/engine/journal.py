@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Final, cast
 
 from plansmith.errors import EventMisfit, JournalDamaged, PlansmithError, Refused, StaleWriter
@@ -19,10 +19,10 @@ from plansmith.plan.events import (
     RunCreated,
     StepDone,
     StepReplied,
-    next_event,
+    next_events,
 )
 from plansmith.plan.fold import Ahead, RunFold, fold
-from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.run import ReportText, Run, StepStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Clock, JournalStore, PlanStore, RepairStore, Reply
@@ -137,17 +137,12 @@ class Journal:
         An entry may name its actor, else it is `by`. `at` is the time of the events, by default
         now.
         """
-        events: list[Event] = []
-        last, now = self.events[-1] if self.events else None, at or self._clock.now()
-        for entry in bodies:
-            body, actor = entry if isinstance(entry, tuple) else (entry, by)
-            if isinstance(body, RunCreated) and self._folder and not body.folder:
-                body = body.replace(folder=self._folder)
-            if isinstance(body, RunCreated) and self._team and not body.options.team:
-                body = body.replace(options=body.options.replace(team=self._team))
-            last = next_event(body, run=self.id, by=actor, at=now, last=last)
-            events.append(last)
-        self.need_sound()
+        if self.damage is not None:
+            raise self.damage
+        entries = [each if isinstance(each, tuple) else (each, by) for each in bodies]
+        if not self.events and (self._folder or self._team):
+            entries = [(self._placed(body), who) for body, who in entries]
+        events = self._next_events(entries, at)
         ahead, known = self._fitting(events), len(self.events)
         try:
             await self._store.append(events, values)
@@ -159,9 +154,23 @@ class Journal:
             self.events += events
         return events
 
+    def _placed(self, body: AnyBody) -> AnyBody:
+        """Adds the folder and the team to which new runs belong."""
+        if isinstance(body, RunCreated) and self._folder and not body.folder:
+            body = body.replace(folder=self._folder)
+        if isinstance(body, RunCreated) and self._team and not body.options.team:
+            body = body.replace(options=body.options.replace(team=self._team))
+        return body
+
+    def _next_events(
+        self, entries: Iterable[tuple[AnyBody, Actor]], at: datetime | None = None
+    ) -> list[Event]:
+        last = self.events[-1] if self.events else None
+        return next_events(entries, run=self.id, at=at or self._clock.now(), last=last)
+
     def program_of(self, step: str) -> str:
         """Returns the program that answered a step's question; empty if none did."""
-        state = self._fold.steps.get(step)
+        state = self._fold.step(step)
         return state.program if state else ""
 
     @property
@@ -173,20 +182,18 @@ class Journal:
     def run(self) -> Run:
         """Returns the state of the run; of a damaged one, at its last good event."""
         run = self._fold.result()
-        return replace(run, damage=str(self.damage)) if self.damage else run
+        return run.replace(damage=str(self.damage)) if self.damage else run
 
     def following(self, *entries: Entry) -> list[Event]:
         """Returns the events that could follow the last one, without those that do not fit."""
-        events: list[Event] = []
-        now = self._clock.now()
+        fitting: list[tuple[AnyBody, Actor]] = []
         for entry in entries:
-            body, by = entry if isinstance(entry, tuple) else (entry, SYSTEM)
-            last = events[-1] if events else self.events[-1]
-            event = next_event(body, run=self.id, by=by, at=now, last=last)
-            with suppress(JournalDamaged):
-                self._fold.check([*events, event])
-                events.append(event)
-        return events
+            fitting.append(entry if isinstance(entry, tuple) else (entry, SYSTEM))
+            try:
+                self._fold.check(self._next_events(fitting))
+            except JournalDamaged:
+                fitting.pop()
+        return self._next_events(fitting)
 
     async def _check_others_wrote(self) -> None:
         """Raises `JournalDamaged` if a stale write has no newer event: the run was repaired."""
@@ -233,16 +240,20 @@ async def load_results(store: JournalStore, run: Run) -> dict[str, Json]:
         for name, step in run.steps.items()
         if step.status is StepStatus.DONE and step.result_hash
     }
+    if not done:
+        return {}
     values = await asyncio.gather(*map(store.get, done.values()))
     return dict(zip(done, values, strict=True))
 
 
 async def results_left(store: JournalStore, run: Run) -> dict[str, Json]:
-    """Loads the results of a run that is cancelled; none if they are damaged."""
-    try:
-        return await load_results(store, run)
-    except JournalDamaged:
-        return {}
+    """Loads the results of a damaged run that can still be read."""
+    results: dict[str, Json] = {}
+    for name, step in run.steps.items():
+        if step.status is StepStatus.DONE and step.result_hash:
+            with suppress(JournalDamaged):
+                results[name] = await store.get(step.result_hash)
+    return results
 
 
 async def load_replies(store: JournalStore, run: Run) -> dict[str, Reply]:
@@ -254,26 +265,39 @@ async def load_replies(store: JournalStore, run: Run) -> dict[str, Reply]:
     }
 
 
-def _has_result(name: str, step: StepState, results: Mapping[str, Json]) -> bool:
-    return step.status is StepStatus.DONE and name in results
-
-
 async def whole_run(
-    store: JournalStore, run: Run, results: Mapping[str, Json] | None = None
+    store: JournalStore,
+    run: Run,
+    results: Mapping[str, Json] | None = None,
+    *,
+    make_report: Callable[[Mapping[str, Json]], str] | None = None,
 ) -> Run:
-    """Returns a run with its results and report; loads results that are not given."""
+    """Returns a run with its results and report; loads results that are not given.
+
+    `make_report` is called when the report is first read, if the run has not stored one.
+    """
     if results is None:
         try:
             results = await load_results(store, run)
         except JournalDamaged as damage:
             # The rest of the run can still be shown.
-            results, run = {}, replace(run, damage=run.damage or str(damage))
+            results = await results_left(store, run)
+            run = run.replace(damage=run.damage or str(damage))
     steps = {
-        name: replace(step, result=results[name]) if _has_result(name, step, results) else step
+        name: step.replace(result=results[name])
+        if name in results and step.status is StepStatus.DONE
+        else step
         for name, step in run.steps.items()
     }
-    text = await store.get(run.report_hash) if run.report_hash else ""
-    return replace(run, steps=steps, report=str(text))
+    if run.report_hash:
+        text = ReportText(str(await store.get(run.report_hash)))
+    elif make_report is not None:
+        text = ReportText(make=partial(make_report, results))
+    elif results:
+        text = run.report_text
+    else:
+        return run
+    return run.replace(steps=steps, report_text=text)
 
 
 # Calls and how they ended really happened, whatever is wrong with the journal. A repair keeps

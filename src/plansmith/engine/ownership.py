@@ -7,7 +7,6 @@ import socket
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -100,7 +99,7 @@ class Owners:
         unplanned = run.plan is None and not run.questions and not run.paused
         if run.status.over or run.damage or not (run.calls_open or unplanned):
             return run
-        return run if await self._is_owned(run.id) else replace(run, interrupted=True)
+        return run if await self._is_owned(run.id) else run.replace(interrupted=True)
 
     async def _is_owned(self, run: str) -> bool:
         """Tells whether this process, or one not known to be dead, owns a run."""

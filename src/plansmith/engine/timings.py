@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from plansmith.engine.units import named_unit
 from plansmith.plan.estimate import Measured
 from plansmith.plan.run import Run, StepStatus
-from plansmith.planner.estimate import Cost
+from plansmith.planner.estimate import Cost, median_cost
 
 KEPT: Final = 50
 RUNS: Final = 20
@@ -20,6 +20,7 @@ class CallTimings:
 
     def __init__(self, known: Mapping[str, Measured] | None = None) -> None:
         self._costs: dict[str, deque[Cost]] = {}
+        self._medians: dict[str, Measured] = {}
         for name, each in (known or {}).items():
             self._add(name, Cost(each.seconds, each.tokens))
 
@@ -27,6 +28,16 @@ class CallTimings:
     def costs(self) -> Mapping[str, Sequence[Cost]]:
         """Returns the costs of the last calls, by tool or agent."""
         return self._costs
+
+    def measured(self, names: Iterable[str]) -> dict[str, Measured]:
+        """Returns the median cost of each of these tools and agents that was called before."""
+        return {name: self._median(name) for name in names if name in self._costs}
+
+    def _median(self, name: str) -> Measured:
+        known = self._medians.get(name)
+        if known is None:
+            known = self._medians[name] = median_cost(self._costs[name])
+        return known
 
     def learn(self, run: Run) -> None:
         """Adds the finished steps of a run."""
@@ -43,3 +54,4 @@ class CallTimings:
 
     def _add(self, name: str, cost: Cost) -> None:
         self._costs.setdefault(name, deque(maxlen=KEPT)).append(cost)
+        self._medians.pop(name, None)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self, cast
 
+import msgspec
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, JsonValue, Strict
 
 from plansmith.plan.sentence import Sentence
@@ -22,10 +24,13 @@ Path = tuple[str | int, ...]
 
 MAX_DEPTH: Final = 64
 MAX_INTEGER_BITS: Final = 4096
-# `json.dumps` would make a new encoder for every call.
+# Python's encoder defines the canonical text. `json.dumps` would make a new one for every call.
 _encode: Final = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
 ).encode
+# Numbers inside an object or a list that the fast encoder writes in another way.
+_other_number: Final = re.compile(rb"[:,\[]-?(?:[\d.]+e|0\.0000|\d{17,}\.)").search
+_ALIKE: Final = frozenset({str, int, bool})
 
 
 class Record(BaseModel):
@@ -46,6 +51,18 @@ class Record(BaseModel):
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self).model_validate(fields | changes)
 
+    # A copy keeps everything in `__dict__`, also what was computed from the fields before a change.
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Returns a copy with some fields changed, not validated."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.forget()
+        return copied
+
+    def forget(self) -> None:
+        """Drops what was computed from the fields and kept."""
+        for name in self.__dict__.keys() - type(self).model_fields.keys():
+            del self.__dict__[name]
+
     # pydantic treats True, 1 and 1.0 as equal; tools do not.
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Record):
@@ -61,7 +78,34 @@ class Record(BaseModel):
 
 def canonical_json(value: object) -> bytes:
     """Returns the one canonical text of a JSON value: sorted keys, no spaces, UTF-8."""
+    text = _fast(value)
+    if value.__class__ in _ALIKE or not (value.__class__ is float or may_differ(text)):
+        return text
     return _encode(value).encode()
+
+
+def may_differ(text: bytes) -> bool:
+    """Whether the fast encoder may have written another text than Python's: null may be a NaN."""
+    return b"null" in text or _other_number(text) is not None
+
+
+def _as_text(value: object) -> object:
+    """Writes a text of another class as text."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
+_fast: Final = msgspec.json.Encoder(enc_hook=_as_text, order="sorted").encode
+_decode: Final = msgspec.json.Decoder().decode
+
+
+def read_canonical(text: bytes | str) -> Json:
+    """Parses canonical text; every call returns a new object."""
+    try:
+        return cast("Json", _decode(text))
+    except msgspec.DecodeError:  # a number or text that only an earlier release could store
+        return cast("Json", json.loads(text))
 
 
 def content_hash(value: object) -> str:
@@ -77,7 +121,7 @@ class Content(NamedTuple):
 
     def value(self) -> Json:
         """Parses the text; every call returns a new object."""
-        return cast("Json", json.loads(self.text))
+        return read_canonical(self.text)
 
 
 def content_of(value: Json | Content) -> Content:

@@ -20,10 +20,7 @@ Needs = Mapping[str, frozenset[str]]
 
 def needs(plan: Plan) -> dict[str, frozenset[str]]:
     """Returns what each step waits for; ids that are no step of the plan are left out."""
-    graph: dict[str, frozenset[str]] = {step.id: frozenset() for step in plan.steps}
-    for step in plan.steps:
-        graph[step.id] |= {need for need in step.needs() if need in graph}
-    return graph
+    return plan.needs.copy()
 
 
 def dependents(graph: Needs) -> dict[str, list[str]]:
@@ -37,6 +34,23 @@ def dependents(graph: Needs) -> dict[str, list[str]]:
 
 def order(graph: Needs) -> list[str]:
     """Returns all nodes, each after the nodes it needs, otherwise in the graph's order."""
+    result = _sequence(graph)
+    if len(result) < len(graph):
+        raise InvalidPlan(cycle_problems(graph))
+    return result
+
+
+def _sequence(graph: Needs) -> list[str]:
+    """Returns the nodes in order, without those in a cycle and behind it."""
+    seen: set[str] = set()
+    for node, before in graph.items():
+        if not before <= seen:
+            return _sorted(graph)
+        seen.add(node)
+    return list(graph)  # most plans are written in order
+
+
+def _sorted(graph: Needs) -> list[str]:
     position = {node: index for index, node in enumerate(graph)}
     names = list(graph)
     waiting = {node: len(before) for node, before in graph.items()}
@@ -51,8 +65,6 @@ def order(graph: Needs) -> list[str]:
             waiting[follower] -= 1
             if not waiting[follower]:
                 heappush(heap, position[follower])
-    if len(result) < len(names):
-        raise InvalidPlan(cycle_problems(graph))
     return result
 
 
@@ -68,6 +80,8 @@ def cycles(graph: Needs) -> list[list[str]]:
 
 def cycle_problems(graph: Needs) -> list[Problem]:
     """Returns the cycles of a graph as problems."""
+    if len(_sequence(graph)) == len(graph):
+        return []
     return [_cycle_problem(ring) for ring in cycles(graph)]
 
 
@@ -190,10 +204,17 @@ def levels(graph: Needs) -> list[list[str]]:
 
 def tails(graph: Needs, durations: Mapping[str, float]) -> dict[str, float]:
     """Returns for each node how long the longest path from its start to the end takes."""
-    reverse = dependents(graph)
+    return _tails(graph, durations, dependents(graph))
+
+
+def _tails(
+    graph: Needs, durations: Mapping[str, float], reverse: Mapping[str, list[str]]
+) -> dict[str, float]:
     tail: dict[str, float] = {}
     for node in reversed(order(graph)):
-        behind = max((tail[follower] for follower in reverse[node]), default=0.0)
+        behind = 0.0
+        for follower in reverse[node]:
+            behind = max(behind, tail[follower])
         tail[node] = durations.get(node, 1.0) + behind
     return tail
 
@@ -202,11 +223,11 @@ def critical_path(graph: Needs, durations: Mapping[str, float]) -> tuple[list[st
     """Returns the longest path through the graph and its length; default duration is 1."""
     if not graph:
         return [], 0.0
-    tail = tails(graph, durations)
     reverse = dependents(graph)
-    node = max((each for each in graph if not graph[each]), key=lambda each: tail[each])
+    tail = _tails(graph, durations, reverse)
+    node = max((each for each in graph if not graph[each]), key=tail.__getitem__)
     total, path = tail[node], [node]
     while reverse[node]:
-        node = max(reverse[node], key=lambda each: tail[each])
+        node = max(reverse[node], key=tail.__getitem__)
         path.append(node)
     return path, total

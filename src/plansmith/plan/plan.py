@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from functools import cached_property
+from hashlib import sha256
+from operator import itemgetter
 from typing import Annotated, Any, Final
 
 from pydantic import Field
+from pydantic_core import to_json
 
 from plansmith.plan.data import Flag, Json, Record, Whole, content_hash
-from plansmith.plan.steps import AnyStep, MapStep, Step, StepFields, Text
+from plansmith.plan.steps import STEP_TYPES, AnyStep, MapStep, Step, StepFields, Text
 from plansmith.plan.timing import Timing
 
 SCHEMA_VERSION: Final = 1
 MAX_STEPS: Final = 10_000
 PROSE: Final = frozenset({"title", "why"})
 _NOT_HASHED: Final = PROSE | {"after"}
+_NOTHING: Final[frozenset[str]] = frozenset()
+# The inner step of a map step is added by itself.
+_VALUES: Final = {
+    each: itemgetter(*(name for name in each.model_fields if name != "each")) for each in STEP_TYPES
+}
 
 
 class Plan(Record):
@@ -34,8 +42,38 @@ class Plan(Record):
 
     @property
     def hash(self) -> str:
-        """The hash that approvals refer to; computed each time, since inputs are plain dicts."""
-        return plan_hash(self)
+        """The hash that approvals refer to; computed again if the plan was changed in place."""
+        mark, known = self.fingerprint, self.__dict__.get("_hash")
+        if known is None or mark is None or known[0] != mark:
+            known = self.__dict__["_hash"] = mark, plan_hash(self)
+        return known[1]
+
+    @property
+    def content(self) -> bytes | None:
+        """Every present value as text that differs between releases; None if one is no JSON."""
+        steps = self.steps
+        try:
+            values: list[object] = [_VALUES[type(step)](step.__dict__) for step in steps]
+            inner = [step.each for step in steps if type(step) is MapStep]
+            values += [_VALUES[type(each)](each.__dict__) for each in inner]
+            timing = self.schedule and self.schedule.to_json()
+            return to_json((_OWN(self.__dict__), timing, values))
+        except (KeyError, ValueError):
+            return None
+
+    @property
+    def fingerprint(self) -> bytes | None:
+        """A digest of the content, far cheaper than the hash; None if a value is no JSON.
+
+        Inputs are plain dicts, and a plan can be changed in place: what was computed from an
+        earlier content is forgotten.
+        """
+        content = self.content
+        mark = None if content is None else sha256(content).digest()
+        if self.__dict__.get("_mark", mark) != mark:
+            _forget(self)
+        self.__dict__["_mark"] = mark
+        return mark
 
     @cached_property
     def by_id(self) -> dict[str, AnyStep]:
@@ -45,12 +83,31 @@ class Plan(Record):
             table.setdefault(step.id, step)
         return table
 
+    @cached_property
+    def needs(self) -> dict[str, frozenset[str]]:
+        """What each step waits for; ids that are no step of the plan are left out."""
+        known = {step.id for step in self.steps}
+        graph: dict[str, frozenset[str]] = {}
+        for step in self.steps:
+            graph[step.id] = graph.get(step.id, _NOTHING) | (step.needed & known)
+        return graph
+
     def to_json(self) -> dict[str, Json]:
         """Returns the plan as JSON, version and goal first, without default values."""
         value: dict[str, Json] = {"schema_version": self.schema_version, "goal": self.goal}
         value |= self.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
         value["steps"] = [step.to_json() for step in self.steps]
         return value
+
+
+_OWN: Final = itemgetter(*(Plan.model_fields.keys() - {"steps", "schedule"}))
+
+
+def _forget(plan: Plan) -> None:
+    """Drops what was computed from an earlier content of a plan and its steps."""
+    inner = [step.each for step in plan.steps if isinstance(step, MapStep)]
+    for each in (plan, *plan.steps, *inner):
+        each.forget()
 
 
 def plan_hash(plan: Plan) -> str:

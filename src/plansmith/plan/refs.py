@@ -18,6 +18,9 @@ ITEM: Final = "item"
 PARAMS: Final = "params"
 RESERVED: Final = frozenset({ITEM, PARAMS})
 
+# The types of values that hold no reference, whatever they are.
+PLAIN: Final = frozenset({int, float, bool, type(None)})
+
 STEP_ID: Final = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}"
 _STEP_ID: Final = re.compile(STEP_ID)
 _QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
@@ -58,20 +61,24 @@ class Found(NamedTuple):
 def find(template: Json, where: Path = ()) -> Iterator[Found]:
     """Returns every reference in a JSON template; malformed ones have a `flaw`."""
     found: list[Found] = []
-    _collect(template, where, found)
+    collect(template, where, found)
     return iter(found)
 
 
-def _collect(template: Json, where: Path, found: list[Found]) -> None:
+def collect(template: Json, where: Path, found: list[Found]) -> None:
+    """Adds every reference in a JSON template to a list, as `find` returns them."""
     # Fills one list instead of using generators: this is called very often.
-    if isinstance(template, str):
-        if "{{" in template:
-            found += [each._replace(where=where) for each in find_in_text(template)]
-    elif isinstance(template, list):
-        for index, child in enumerate(template):
-            _collect(child, (*where, index), found)
-    elif isinstance(template, dict):
-        _collect_in_object(template, where, found)
+    match template:
+        case str():
+            if "{{" in template:
+                found += [each._replace(where=where) for each in find_in_text(template)]
+        case list():
+            for index, child in enumerate(template):
+                collect(child, (*where, index), found)
+        case dict():
+            _collect_in_object(template, where, found)
+        case _:
+            return
 
 
 def _collect_in_object(template: dict[str, Json], where: Path, found: list[Found]) -> None:
@@ -80,9 +87,10 @@ def _collect_in_object(template: dict[str, Json], where: Path, found: list[Found
         found.append(
             Found(where, parsed) if isinstance(parsed, Ref) else Found(where, None, parsed)
         )
-    elif not _is_literal(template):
+    elif LITERAL not in template or not _is_literal(template):
         for key, child in template.items():
-            _collect(child, (*where, key), found)
+            if type(child) not in PLAIN:
+                collect(child, (*where, key), found)
 
 
 def ref_of(template: dict[str, Json]) -> Ref | None:
@@ -216,7 +224,10 @@ def _is_literal(template: dict[str, Json]) -> bool:
 
 
 def _parse(template: dict[str, Json]) -> Ref | str:
-    step, path = template[FROM], template.get(PATH, [])
+    step = template[FROM]
+    if len(template) == 1 and type(step) is str and _STEP_ID.fullmatch(step):
+        return Ref(step)
+    path = template.get(PATH, [])
     strangers = template.keys() - {FROM, PATH}
     if strangers:
         return f'a reference has only "$from" and "$path", not {min(strangers)!r}'
@@ -274,6 +285,7 @@ def _members(value: Json) -> str:
     return Sentence("step.has_no_parts", value=repr(value_text(value)[:40]))
 
 
+SECRET_MARK: Final = b"${secret:"
 _SECRET: Final = re.compile(r"\$\{secret:([A-Za-z0-9][A-Za-z0-9_.-]{0,63})\}")
 
 

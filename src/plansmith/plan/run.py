@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Final, Literal, NamedTuple
 
+import msgspec
+
 from plansmith.plan.data import Json
 from plansmith.plan.estimate import Estimate
+from plansmith.plan.event_body import Fields
 from plansmith.plan.events import Event, LimitName, QuestionAsked, StepAdvised, StepReplied
-from plansmith.plan.origin import Origin
+from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning_events import PlanningFigures, TriageDecision
 from plansmith.plan.problem import Problem
-from plansmith.plan.run_options import RunOptions
+from plansmith.plan.run_options import NO_OPTIONS, RunOptions
 from plansmith.plan.step_events import FailureKind
 
 
@@ -40,7 +42,7 @@ class RunStatus(StrEnum):
     @property
     def over(self) -> bool:
         """Whether the run has ended."""
-        return self in _OVER
+        return self in OVER
 
 
 class StepStatus(StrEnum):
@@ -57,19 +59,14 @@ class StepStatus(StrEnum):
     UNKNOWN = "unknown"
 
 
-_OVER: Final = frozenset(
-    {
-        RunStatus.DONE,
-        RunStatus.PARTLY_DONE,
-        RunStatus.FAILED,
-        RunStatus.CANCELLED,
-        RunStatus.ANSWERED,
-    }
+# A tuple, since looking for a member in a set calls the enum's own `__hash__`.
+OVER: Final = (
+    RunStatus.DONE,
+    RunStatus.PARTLY_DONE,
+    RunStatus.FAILED,
+    RunStatus.CANCELLED,
+    RunStatus.ANSWERED,
 )
-
-
-_NO_OPTIONS: Final = RunOptions()
-_OWN_REQUEST: Final = Origin()
 
 
 class Made(NamedTuple):
@@ -80,8 +77,7 @@ class Made(NamedTuple):
     result: str
 
 
-@dataclass(frozen=True, slots=True)
-class StepState:
+class StepState(Fields, frozen=True):
     """The state of one step; `result` is filled in by whoever reads the store.
 
     `unsure` means that an earlier try may have taken effect; `made` are calls that a step made
@@ -118,8 +114,7 @@ class Covered(NamedTuple):
     templates: Mapping[str, Plan]
 
 
-@dataclass(frozen=True, slots=True)
-class Prefetch:
+class Prefetch(Fields, frozen=True, kw_only=True):
     """A read made before its plan was complete; `step` is the step that uses its result."""
 
     tool: str
@@ -132,29 +127,55 @@ class Prefetch:
     step: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class ReportText:
+    """The text of a report, made when it is first read."""
+
+    __slots__ = ("_make", "_text")
+
+    def __init__(self, text: str = "", *, make: Callable[[], str] | None = None) -> None:
+        self._text, self._make = text, make
+
+    def __str__(self) -> str:
+        if self._make is not None:
+            self._text, self._make = self._make(), None
+        return self._text
+
+    # Runs are compared and shown without their reports.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReportText)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "ReportText()"
+
+
+_NO_REPORT: Final = ReportText()
+
+
+class Run(Fields, frozen=True, kw_only=True):
     """The state of a run after its last event; made by `fold`.
 
     `covered` is the plan that a person approved last, or that the policy let run without approval;
     a person reviews what a replan adds to it. `drops` are approved calls that the plan under
     review no longer makes, and `dropped` those that a person agreed to drop. `left` are steps
     that the plan no longer has, kept for the calls they made. `changing`: a person asked for
-    another plan, which is not made yet. `interrupted` is filled in by whoever reads the store:
-    the process that executed the run has ended.
+    another plan, which is not made yet. `interrupted` and `report_text` are filled in by whoever
+    reads the store; `interrupted`: the process that executed the run has ended.
     """
 
     id: str
     request: str = ""
     locale: str = "en"
-    options: RunOptions = _NO_OPTIONS
-    origin: Origin = _OWN_REQUEST
+    options: RunOptions = NO_OPTIONS
+    origin: Origin = OWN_REQUEST
     folder: str = ""
     phase: RunStatus = RunStatus.TRIAGING
     decision: TriageDecision | Literal[""] = ""
     reason: str = ""
     plan: Plan | None = None
-    templates: Mapping[str, Plan] = field(default_factory=dict[str, Plan])
+    templates: Mapping[str, Plan] = msgspec.field(default_factory=dict[str, Plan])
     problems: tuple[Problem, ...] = ()
     estimate: Estimate | None = None
     metrics: PlanningFigures | None = None
@@ -163,10 +184,10 @@ class Run:
     covered: Covered | None = None
     drops: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
-    approved_tools: Mapping[str, str] = field(default_factory=dict[str, str])
+    approved_tools: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     running_hash: str = ""
     paused: bool = False
-    grants: Mapping[LimitName, int] = field(default_factory=dict[LimitName, int])
+    grants: Mapping[LimitName, int] = msgspec.field(default_factory=dict[LimitName, int])
     replans: int = 0
     iterations: int = 0
     rejections: int = 0
@@ -177,18 +198,23 @@ class Run:
     tokens: int = 0
     money: Decimal = Decimal(0)
     started_at: datetime | None = None
-    prefetches: Mapping[str, Prefetch] = field(default_factory=dict[str, Prefetch])
+    prefetches: Mapping[str, Prefetch] = msgspec.field(default_factory=dict[str, Prefetch])
     cancel_asked: bool = False
-    steps: Mapping[str, StepState] = field(default_factory=dict[str, StepState])
-    left: Mapping[str, StepState] = field(default_factory=dict[str, StepState])
-    questions: Mapping[str, QuestionAsked] = field(default_factory=dict[str, QuestionAsked])
+    steps: Mapping[str, StepState] = msgspec.field(default_factory=dict[str, StepState])
+    left: Mapping[str, StepState] = msgspec.field(default_factory=dict[str, StepState])
+    questions: Mapping[str, QuestionAsked] = msgspec.field(default_factory=dict[str, QuestionAsked])
     report_hash: str = ""
-    report: str = ""
+    report_text: ReportText = _NO_REPORT
     created_at: datetime | None = None
     updated_at: datetime | None = None
     last: Event | None = None
     interrupted: bool = False
     damage: str = ""
+
+    @property
+    def report(self) -> str:
+        """The report as Markdown; empty while the run goes on, and in a list of runs."""
+        return str(self.report_text)
 
     @property
     def is_approved(self) -> bool:

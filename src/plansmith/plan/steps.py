@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from plansmith.plan.data import Flag, Json, Number, Path, Record, Whole, flaws
-from plansmith.plan.refs import RESERVED, STEP_ID, Found, Ref, find
+from plansmith.plan.refs import RESERVED, STEP_ID, Found, Ref, collect
 
 
 def _plain(value: object) -> object:
@@ -65,12 +65,16 @@ class StepFields(Record):
     @cached_property
     def references(self) -> tuple[Found, ...]:
         """Every reference of the step, and every failed attempt at one."""
-        return tuple(each for path, template in self.templates() for each in find(template, path))
+        found: list[Found] = []
+        for path, template in self.templates():
+            collect(template, path, found)
+        return tuple(found)
 
     @cached_property
     def needed(self) -> frozenset[str]:
         """The ids of all steps that must be done first."""
-        return frozenset(self.after) | {ref.step for ref in self.refs()} - RESERVED
+        used = {found.ref.step for found in self.references if found.ref is not None}
+        return frozenset(self.after) | (used - RESERVED)
 
     def found(self) -> Iterator[Found]:
         """Returns every reference of the step, and every failed attempt at one."""

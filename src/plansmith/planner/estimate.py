@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.estimate import Estimate, Measured
-from plansmith.plan.graph import critical_path, needs
+from plansmith.plan.graph import critical_path
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AgentStep, AskStep, MapStep, ReplyStep, StepFields, ToolStep
+from plansmith.plan.steps import AnyStep
 
 
 class Cost(NamedTuple):
@@ -44,90 +44,115 @@ def estimate(
 
     `past` holds what tools, agents and kinds of steps took before, by name.
     """
-    active = [step for step in plan.steps if not step.disabled]
-    known = {name: _middle(past[name]) for name in _names(active) if past and past.get(name)}
-    costs = {step.id: _step_cost(step, known) for step in active}
-    graph = {name: before & costs.keys() for name, before in needs(plan).items() if name in costs}
-    path, seconds = critical_path(graph, {name: cost.seconds for name, cost in costs.items()})
-    tokens = sum(cost.tokens for cost in costs.values())
-    price = None
-    if price_per_million is not None:
-        price = (Decimal(tokens) * price_per_million / 1_000_000).quantize(Decimal("0.0001"))
-    return Estimate(
-        seconds=round(seconds, 1),
-        tokens=tokens,
-        cost_usd=None if price is None else str(price),
-        effects=_effects(active, tools, agents),
-        critical_path=tuple(path),
-        basis=_basis(active, known, price),
-        measured=known,
-    )
+    workload = Workload(plan, tools, agents)
+    known = {name: median_cost(past[name]) for name in workload.names if past and past.get(name)}
+    return workload.estimate(known, price_per_million)
 
 
-def _step_cost(step: StepFields, past: Mapping[str, Measured]) -> Cost:
-    if isinstance(step, MapStep):
-        inner = _step_cost(step.each, past)
+class Workload:
+    """The steps of a plan that run, what they call and their order; all an estimate needs."""
+
+    def __init__(
+        self, plan: Plan, tools: Sequence[ToolSpec], agents: Sequence[AgentSpec] = ()
+    ) -> None:
+        active = [step for step in plan.steps if not step.disabled]
+        self._calls = {step.id: _Calls.of(step) for step in active}
+        self.names = sorted({each.name for each in self._calls.values()})
+        ids = self._calls.keys()
+        self._graph = {name: plan.needs[name] & ids for name in plan.needs if name in ids}
+        inner = [step.each if step.kind == "map" else step for step in active]
+        self._effects = _effects(inner, tools, agents)
+        lists = [step.over for step in active if step.kind == "map"]
+        self._guesses_items = bool([over for over in lists if not isinstance(over, list)])
+        self._asks = bool([step for step in active if step.kind == "ask"])
+        self._total = len(active)
+        self._last: tuple[Mapping[str, Measured], Decimal | None, Estimate] | None = None
+
+    def estimate(
+        self, known: Mapping[str, Measured], price_per_million: Decimal | None
+    ) -> Estimate:
+        """Estimates the plan by what its calls took before; computes it again if that changed."""
+        last = self._last
+        if last is None or last[0] != known or last[1] != price_per_million:
+            made = self._estimate(known, price_per_million)
+            self._last = last = known, price_per_million, made
+        return last[2]
+
+    def _estimate(
+        self, known: Mapping[str, Measured], price_per_million: Decimal | None
+    ) -> Estimate:
+        costs = {step: each.cost(known.get(each.name)) for step, each in self._calls.items()}
+        path, seconds = critical_path(
+            self._graph, {name: cost.seconds for name, cost in costs.items()}
+        )
+        tokens = sum([cost.tokens for cost in costs.values()])
+        price = None
+        if price_per_million is not None:
+            price = (Decimal(tokens) * price_per_million / 1_000_000).quantize(Decimal("0.0001"))
+        return Estimate(
+            seconds=round(seconds, 1),
+            tokens=tokens,
+            cost_usd=None if price is None else str(price),
+            effects=dict(self._effects),
+            critical_path=tuple(path),
+            basis=self._basis(known, price),
+            measured=dict(known),
+        )
+
+    def _basis(self, known: Mapping[str, Measured], price: Decimal | None) -> tuple[str, ...]:
+        measured = sum([each.name in known for each in self._calls.values()])
+        lines = [Sentence("estimate.measured", count=measured, total=self._total)]
+        if self._guesses_items:
+            lines.append(Sentence("estimate.items", count=_ITEMS_GUESS))
+        if price is None:
+            lines.append(Sentence("estimate.no_price"))
+        if self._asks:
+            lines.append(Sentence("estimate.no_waiting"))
+        return tuple(lines)
+
+
+class _Calls(NamedTuple):
+    """What a step calls, how often, and how often one after the other."""
+
+    name: str
+    guess: Cost
+    times: int
+    rounds: int
+
+    @classmethod
+    def of(cls, step: AnyStep) -> _Calls:
+        if step.kind != "map":
+            return cls(_name(step), _GUESS[step.kind], 1, 1)
         items = len(step.over) if isinstance(step.over, list) else _ITEMS_GUESS
-        rounds = -(-items // step.width)
-        return Cost(inner.seconds * rounds, inner.tokens * items)
-    seen = past.get(_name(step))
-    return _GUESS[_kind(step)] if seen is None else Cost(seen.seconds, seen.tokens)
+        return cls(_name(step.each), _GUESS[step.each.kind], items, -(-items // step.width))
+
+    def cost(self, seen: Measured | None) -> Cost:
+        each = seen or self.guess
+        return Cost(each.seconds * self.rounds, each.tokens * self.times)
 
 
-def _middle(seen: Sequence[Cost]) -> Measured:
+def median_cost(seen: Sequence[Cost]) -> Measured:
+    """Returns the median time and tokens of earlier calls."""
     return Measured(
         seconds=round(statistics.median(each.seconds for each in seen), 4),
         tokens=int(statistics.median(each.tokens for each in seen)),
     )
 
 
-def _names(steps: Sequence[StepFields]) -> list[str]:
-    inner = (step.each if isinstance(step, MapStep) else step for step in steps)
-    return sorted({_name(step) for step in inner})
-
-
-def _name(step: StepFields) -> str:
-    match step:
-        case ToolStep():
-            return step.tool
-        case AgentStep():
-            return step.agent
-        case _:
-            return _kind(step)
-
-
-def _kind(step: StepFields) -> str:
-    return str(type(step).model_fields["kind"].default)
+def _name(step: AnyStep) -> str:
+    if step.kind == "tool":
+        return step.tool
+    return step.agent if step.kind == "agent" else step.kind
 
 
 def _effects(
-    steps: Sequence[StepFields], tools: Sequence[ToolSpec], agents: Sequence[AgentSpec]
+    steps: Sequence[AnyStep], tools: Sequence[ToolSpec], agents: Sequence[AgentSpec]
 ) -> dict[str, int]:
     table = {tool.name: tool.effect for tool in tools} | {each.name: each.effect for each in agents}
     counts = {"read": 0, "write": 0, "final": 0, "ask": 0, "reply": 0}
     for step in steps:
-        inner = step.each if isinstance(step, MapStep) else step
-        match inner:
-            case AskStep():
-                counts["ask"] += 1
-            case ReplyStep():
-                counts["reply"] += 1
-            case _:
-                counts[table.get(_name(inner), Effect.WRITE)] += 1
+        if step.kind in ("ask", "reply"):
+            counts[step.kind] += 1
+        else:
+            counts[table.get(_name(step), Effect.WRITE)] += 1
     return counts
-
-
-def _basis(
-    steps: Sequence[StepFields], past: Mapping[str, Measured], price: Decimal | None
-) -> tuple[str, ...]:
-    inner = [step.each if isinstance(step, MapStep) else step for step in steps]
-    measured = sum(_name(step) in past for step in inner)
-    lines = [Sentence("estimate.measured", count=measured, total=len(inner))]
-    guessed = [s for s in steps if isinstance(s, MapStep) and not isinstance(s.over, list)]
-    if guessed:
-        lines.append(Sentence("estimate.items", count=_ITEMS_GUESS))
-    if price is None:
-        lines.append(Sentence("estimate.no_price"))
-    if any(isinstance(step, AskStep) for step in steps):
-        lines.append(Sentence("estimate.no_waiting"))
-    return tuple(lines)

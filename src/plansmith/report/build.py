@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from plansmith.engine.journal import load_results, whole_run
+from plansmith.engine.journal import load_results, results_left, whole_run
 from plansmith.engine.requested import missing_in
 from plansmith.errors import JournalDamaged, Refused
 from plansmith.plan import events as e
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, content_hash
 from plansmith.plan.fold import fold
 from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded
 from plansmith.plan.refs import RESERVED
@@ -102,6 +103,8 @@ def _named(each: Missing) -> str:
     return f"{each.step} — {each.title}" if each.title else each.step
 
 
+# What follows the last thing that a report tells.
+_CLOSING: Final = (e.RunFinished, e.ReportMade, e.ReportStarted)
 LONGEST_ANSWER: Final = 200_000
 ITEMS: Final = 5
 _LONGEST: Final = 2_000
@@ -117,11 +120,37 @@ _PRICED: Final = (
 )
 
 
-def report(
-    run: Run, status: RunStatus, results: Mapping[str, Json], events: Sequence[e.Event] = ()
-) -> str:
-    """Returns the report as Markdown, in the run's language, as it is stored with the run."""
-    return to_markdown(make_report(run, status, results, events))
+def report_maker(run: Run, events: Sequence[e.Event]) -> Callable[[Mapping[str, Json]], str] | None:
+    """Returns what makes the report of a run from its results, as Markdown in its language.
+
+    None for a run that is not over, and for one that neither started nor was cancelled: it has
+    nothing to tell. Answers without a plan, and the reports of earlier releases, are stored.
+    """
+    if run.report_hash or not run.phase.over or not _is_concluded(run):
+        return None
+    return partial(_text_of, run, events)
+
+
+def _is_concluded(run: Run) -> bool:
+    """Tells whether a run that is over came to its end, not only its planning."""
+    return run.started_at is not None or run.cancel_asked
+
+
+def _text_of(run: Run, events: Sequence[e.Event], results: Mapping[str, Json]) -> str:
+    kept = {
+        name: results[name]
+        for name, state in run.steps.items()
+        if name in results and _is_recorded(results[name], state)
+    }
+    return to_markdown(final_report(run, kept, events))
+
+
+def _is_recorded(result: Json, state: StepState) -> bool:
+    """Tells whether a result is still the recorded one: whoever got the run may have changed it."""
+    try:
+        return content_hash(result) == state.result_hash
+    except (TypeError, ValueError):
+        return False
 
 
 async def load_report(store: PlanStore, run_id: str) -> Report:
@@ -137,8 +166,21 @@ async def load_report(store: PlanStore, run_id: str) -> Report:
     if not run.status.over:
         hint = "a report is made when a run is over; plansmith show shows its state"
         raise Refused(f"run {run_id} is {run.status}", hint=hint)
-    run = await whole_run(store, run)
-    return make_report(run, run.status, await load_results(store, run), events)
+    try:
+        results = await load_results(store, run)
+    except JournalDamaged:
+        results = await results_left(store, run)
+    return final_report(await whole_run(store, run, results), results, events)
+
+
+def final_report(run: Run, results: Mapping[str, Json], events: Sequence[e.Event]) -> Report:
+    """Builds the report of a run that is over, as it stood when it ended."""
+    if not _is_concluded(run):
+        return make_report(run, run.status, results, events)
+    told = list(events)
+    while len(told) > 1 and isinstance(told[-1].body, _CLOSING):
+        told.pop()
+    return make_report(fold(told), run.status, results, told)
 
 
 def make_report(
@@ -164,7 +206,7 @@ def make_report(
         answer=answer,
         missing=tuple(in_language(each, locale) for each in missing_in(run.problems)),
         notes=notes,
-        evidence=_evidence(run, results),
+        evidence=_evidence(run, results, words),
         deviations=(*early_reads(run, words), *deviations(events, words)),
         assumptions=plan.assumptions if plan else (),
         failures=tuple(
@@ -201,7 +243,9 @@ def _answer(
     if run.plan is None:
         return Answer(), (in_language(run.reason, words["locale"]),) if run.reason else ()
     if not made:
-        return Answer(), (words["nothing"] if replies else words["no_reply"],)
+        lost = any(run.steps[step.id].status is StepStatus.DONE for step in replies)
+        missing_reply = words["lost_reply"] if lost else words["nothing"]
+        return Answer(), (missing_reply if replies else words["no_reply"],)
     step = made[-1]
     text = str(results[step.id])
     seen = step.needs() - RESERVED
@@ -215,14 +259,15 @@ def _answer(
     return Answer(checked.text, checked.claims, sources), tuple(notes)
 
 
-def _evidence(run: Run, results: Mapping[str, Json]) -> tuple[Evidence, ...]:
+def _evidence(run: Run, results: Mapping[str, Json], words: Words) -> tuple[Evidence, ...]:
     done = [
         (name, state)
         for name, state in run.steps.items()
         if state.status is StepStatus.DONE and not _is_part_of_done_step(name, run)
     ]
     width = max(_SHORTEST, min(_LONGEST, _ALL_RESULTS // max(len(done), 1)))
-    return tuple(_shown(run, name, state, results.get(name), width) for name, state in done)
+    lost = words["lost"]
+    return tuple(_shown(run, name, state, results.get(name, lost), width) for name, state in done)
 
 
 def _is_part_of_done_step(name: str, run: Run) -> bool:

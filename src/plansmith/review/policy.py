@@ -58,13 +58,15 @@ def reasons_to_ask(
     templates: Mapping[str, Plan] | None = None,
 ) -> tuple[str, ...]:
     """Returns the reasons why a person must review a plan; empty if it may run at once."""
-    reasons: list[str] = [
-        _reason(active, name, effect, policy)
-        for active in _active(plan, templates or {})
-        for name, effect in effects(active.step, tools=tools, agents=agents)
-        if effect is not Effect.READ
-        and not any(fnmatchcase(name, each) for each in policy.never_for)
-    ]
+    reasons: list[str] = []
+    if acting_steps(plan, tools=tools, agents=agents, templates=templates or {}):
+        reasons = [
+            _reason(active, name, effect, policy)
+            for active in _active(plan, templates or {})
+            for name, effect in effects(active.step, tools=tools, agents=agents)
+            if effect is not Effect.READ
+            and not any(fnmatchcase(name, each) for each in policy.never_for)
+        ]
     if plan.degraded:
         reasons.append(Sentence("review.degraded"))
     if policy.ask == "always" and not reasons:
@@ -148,13 +150,28 @@ def acting_steps(
 ) -> tuple[str, ...]:
     """Returns the steps of a plan that change something, themselves or in a part."""
     return tuple(
-        step.id
-        for step in plan.steps
-        if any(
-            effect is not Effect.READ
-            for inner in active_steps(Plan(steps=(step,)), templates)
-            for _, effect in effects(inner, tools=tools, agents=agents)
-        )
+        [
+            step.id
+            for step in plan.steps
+            if not step.disabled and _acts(step, tools=tools, agents=agents, templates=templates)
+        ]
+    )
+
+
+def _acts(
+    step: AnyStep,
+    *,
+    tools: Mapping[str, ToolSpec],
+    agents: Mapping[str, AgentSpec],
+    templates: Mapping[str, Plan],
+) -> bool:
+    inner: AnyStep = step.each if step.kind == "map" else step
+    if inner.kind == "tool":
+        return inner.tool not in tools or tools[inner.tool].effect is not Effect.READ
+    return any(
+        effect is not Effect.READ
+        for each in active_steps(Plan(steps=(step,)), templates)
+        for _, effect in effects(each, tools=tools, agents=agents)
     )
 
 

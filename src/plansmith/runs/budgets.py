@@ -21,11 +21,13 @@ class RunBudgets:
         self.limits = limits or BudgetLimits()
         self._price = intake.price_per_million
         self._shared = Budget(shared or BudgetLimits())
+        self._has_shared = self._shared.limits != BudgetLimits()
         self._spending = Spending(intake.store, intake.clock, self._shared)
 
     async def count(self) -> None:
         """Updates the shared budget from the store."""
-        await self._spending.count()
+        if self._has_shared:
+            await self._spending.count()
 
     def of(self, run: Run) -> Budget:
         """Returns the budget of a run: by its own limits if it has some, else by the default."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from plansmith.engine.journal import Journal
 from plansmith.engine.requested import missing_in
 from plansmith.plan import events as e
-from plansmith.plan.data import Json, content_hash
 from plansmith.plan.fold import fold
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.report.build import report
 
 _OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING, StepStatus.ASKING})
 _SHOWN: Final = 5
@@ -48,11 +46,13 @@ def close_open_steps(run: Run, is_read: Callable[[str], bool]) -> Iterator[e.Any
 
     A call that was made and did not end may have taken effect: its step becomes unknown.
     """
+    left = [name for name, step in run.steps.items() if step.status in _OPEN]
+    if not left:
+        return
     disabled = {step.id for step in run.plan.steps if step.disabled} if run.plan else set[str]()
     calls = set(run.calls_open)
-    for name, step in run.steps.items():
-        if step.status not in _OPEN:
-            continue
+    for name in left:
+        step = run.steps[name]
         if step.unsure or (name in calls and not is_read(name)):
             yield e.StepUnknown(step=name, reason=Sentence("step.not_seen"))
         elif run.cancel_asked:
@@ -76,9 +76,9 @@ def _is_of_another_plan(name: str, run: Run) -> bool:
 def reason_for(run: Run, status: RunStatus, events: Sequence[e.Event]) -> str:
     """Says why a run ended as it did, the most important reason first."""
     reasons: list[str] = []
-    asked = [event for event in events if isinstance(event.body, e.CancelAsked)]
-    if status is RunStatus.CANCELLED and asked:
-        reasons.append(_cancelled_by(asked[-1]))
+    if status is RunStatus.CANCELLED:
+        asked = [event for event in events if isinstance(event.body, e.CancelAsked)]
+        reasons += [_cancelled_by(event) for event in asked[-1:]]
     if names := _with_status(run, StepStatus.UNKNOWN):
         reasons.append(Sentence("end.unknown", steps=_first_few(names)))
     if (names := _with_status(run, StepStatus.FAILED)) and not run.cancel_asked:
@@ -108,35 +108,26 @@ def _cancelled_by(event: e.Event) -> str:
 
 async def conclude(
     journal: Journal,
-    results: Mapping[str, Json],
     *,
     is_read: Callable[[str], bool],
     acting: Collection[str] = (),
     reason: str = "",
-) -> Run:
-    """Ends a run that has nothing left to do: closes open steps, writes the report and the end.
+) -> None:
+    """Ends a run that has nothing left to do: closes open steps and writes the end.
 
     `is_read` tells by a step's name whether its call changes nothing.
     """
-    over = Sentence("step.run_over")
-    rest: list[e.AnyBody] = [
-        e.QuestionWithdrawn(question=name, reason=over) for name in journal.run.questions
-    ]
-    rest += close_open_steps(journal.run, is_read)
-    ends = journal.following(*rest)
-    run, events = fold(ends, journal.run), [*journal.events, *ends]
+    run, rest = journal.run, list[e.AnyBody]()
+    if run.questions:
+        over = Sentence("step.run_over")
+        rest += [e.QuestionWithdrawn(question=name, reason=over) for name in run.questions]
+    rest += close_open_steps(run, is_read)
+    if rest:
+        run = fold(journal.following(*rest), run)
     status = verdict(run, acting=acting)
-    text = report(run, status, results, events)
-    reason = reason or reason_for(run, status, events)
+    reason = reason or reason_for(run, status, journal.events)
     reason = reason or (Sentence("end.dropped", calls=[*run.dropped]) if run.dropped else "")
     reason = reason or joined(missing_in(run.problems))
     # In one append: after a crash in between, nobody would be asked about the unknown steps.
-    await journal.append(
-        *rest,
-        e.ReportStarted(),
-        e.ReportMade(result=content_hash(text)),
-        e.RunFinished(status=status.value, reason=reason),  # type: ignore[arg-type]
-        values=[text],
-        at=ends[0].at if ends else None,  # the report counts each step's time up to then
-    )
-    return journal.run
+    end = e.RunFinished(status=status.value, reason=reason)  # type: ignore[arg-type]
+    await journal.append(*rest, end)

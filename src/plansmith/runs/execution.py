@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 from plansmith.engine.executor import Executor
-from plansmith.engine.journal import Journal, load_replies, load_results, results_left
+from plansmith.engine.journal import Journal, load_replies, load_results
 from plansmith.engine.store_outage import WaitingStore
 from plansmith.engine.units import named_unit
 from plansmith.errors import StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, Conclude, Execute, next_move
 from plansmith.plan.run import Run, RunStatus
@@ -134,7 +133,7 @@ class RunExecution:
                     case Execute() | AwaitAnswer() if _is_running(journal.run, idle=idle):
                         await executor.execute()
                         idle = True
-                    case Conclude() if await self._ended(journal, executor):
+                    case Conclude() if await self._ended(journal):
                         again = partial(self._executor_for, journal)
                         executor, idle = await self._journals.patience.until_done(again), False
                         self._active[journal.id] = executor, self._active[journal.id][1]
@@ -153,32 +152,27 @@ class RunExecution:
         whole = partial(self._journals.whole, journal, executor.results)
         return await self._journals.patience.until_done(whole)
 
-    async def _ended(self, journal: Journal, executor: Executor) -> bool:
+    async def _ended(self, journal: Journal) -> bool:
         """Ends a run, waiting for a store that is away; true if the run goes on with a new plan."""
 
         async def end() -> bool:
             over = journal.run.status.over
-            return not over and await self.end(journal, results=executor.results)
+            return not over and await self.end(journal)
 
         return await self._journals.patience.until_done(end)
 
-    async def end(self, journal: Journal, *, results: Mapping[str, Json] | None = None) -> bool:
+    async def end(self, journal: Journal) -> bool:
         """Ends a run, unless it needs a new plan; true if it goes on with one."""
         await self._planner.settle_early(journal, ())
         await self._planner.drop_early(journal.id)
         outcome = await self._reviser.at_rest(journal)
         if not outcome.ends:
             return outcome.goes_on
-        if results is None:
-            load = results_left if journal.run.cancel_asked else load_results
-            results = await load(self._journals.store, journal.run)
-        await self._conclude(journal, results, reason=outcome.reason)
+        await self._conclude(journal, reason=outcome.reason)
         (await self._intake.past()).learn(journal.run)
         return False
 
-    async def _conclude(
-        self, journal: Journal, results: Mapping[str, Json], *, reason: str
-    ) -> None:
+    async def _conclude(self, journal: Journal, *, reason: str) -> None:
         run, intake = journal.run, self._intake
         # What the other steps would have changed matters only if the goal was met early.
         acting = await intake.acting(run.plan, run.templates) if run.plan and run.advice else ()
@@ -188,7 +182,7 @@ class RunExecution:
             unit = named_unit(run.plan, name, templates) if run.plan else None
             return unit is not None and callees.is_read(unit)
 
-        await conclude(journal, results, is_read=is_read, acting=acting, reason=reason)
+        await conclude(journal, is_read=is_read, acting=acting, reason=reason)
 
     async def interrupt(self, run_id: str, tell: Callable[[Executor], None]) -> None:
         """Calls `tell` with the executor of a run in this process, and waits until it stops."""

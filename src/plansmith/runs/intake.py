@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from plansmith.engine.answers import Known
-from plansmith.engine.call import Callees, secret_problems
+from plansmith.engine.call import Callees, secret_problems, secret_uses
 from plansmith.engine.journal import SYSTEM, Entry, Journal
 from plansmith.engine.requested import asking_about_missing, left_out
 from plansmith.engine.timings import RUNS, CallTimings
@@ -23,11 +23,12 @@ from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.check.names import Catalogue
 from plansmith.planner.context.background import Search
-from plansmith.planner.estimate import estimate
+from plansmith.planner.estimate import Workload
 from plansmith.ports import Agent, Clock, Closing, PlanStore, Secrets, ToolSource
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import definitions
 from plansmith.review.policy import ReviewPolicy, acting_steps, reasons_to_ask
+from plansmith.runs.plan_facts import PlanFacts, PlansKnown
 from plansmith.templates.book import (
     Template,
     every_template,
@@ -77,6 +78,7 @@ class PlanIntake:
         self._callees: Callees | None = None
         self._listed: list[list[ToolSpec]] = []
         self._catalogue: tuple[Callees, Catalogue] | None = None
+        self._plans = PlansKnown()
 
     async def usable(self, plan: Plan) -> list[Problem]:
         """Returns the warnings of a plan; raises `InvalidPlan` if it has errors."""
@@ -87,11 +89,18 @@ class PlanIntake:
 
     async def check(self, plan: Plan) -> list[Problem]:
         """Returns every problem of a plan, given the present tools, agents and templates."""
-        tools = self._catalogue_of(await self.callees())
-        known = await self.load_templates() if runs_templates(plan) else dict[str, Template]()
-        problems = check_plan(plan, tools, agents=self.agents(), templates=known)
-        problems += template_problems(plan, known)
-        return [*problems, *secret_problems(plan, self._secrets), *lint_plan(plan, tools)]
+        callees = await self.callees()
+        tools, facts = self._catalogue_of(callees), self._facts_of(plan, callees)
+        known = await self.load_templates() if facts.runs_templates else dict[str, Template]()
+        found = facts.once(check_plan, plan, tools, agents=self.agents(), templates=known)
+        of_templates = template_problems(plan, known) if facts.runs_templates else ()
+        # Which secrets are set may change at any time.
+        of_secrets = secret_problems(facts.once(secret_uses, plan), self._secrets)
+        return [*found, *of_templates, *of_secrets, *facts.once(lint_plan, plan, tools)]
+
+    def _facts_of(self, plan: Plan, callees: Callees) -> PlanFacts:
+        """Returns what is known of a plan with the present tools, agents and policy."""
+        return self._plans.of(plan, callees=callees, agents=self.agents(), policy=self.policy)
 
     def _catalogue_of(self, callees: Callees) -> Catalogue:
         """Returns the catalogue of tools for checks, built again when the tools have changed."""
@@ -129,25 +138,24 @@ class PlanIntake:
         All in one append, so that no crash leaves a plan without its review. `about` are more
         fields of the event; `reviewed` replaces the review that would be asked for here.
         """
-        expected = estimate(
-            plan,
-            list((await self.callees()).specs.values()),
-            agents=self.agents(),
-            past=(await self.past()).costs,
-            price_per_million=self.price_per_million,
-        )
-        now = await self.contents(plan)
+        callees = await self.callees()
+        facts, known = await self._facts_and_known(plan, callees)
         begun = [entry[0] if isinstance(entry, tuple) else entry for entry in start]
-        bodies = [*(event.body for event in journal.events), *begun]
-        found = (*problems, *left_out(bodies, plan, **await self.known(plan, now)))
-        fields = {"problems": found, "estimate": expected}
-        fields |= {"acts": await self.acting(plan, now), **(about or {})}
-        if now:  # finished steps keep the templates they ran with
+        bodies = [*[event.body for event in journal.events], *begun]
+        found = (*problems, *left_out(bodies, plan, **known))
+        workload = facts.once(Workload, plan, list(callees.specs.values()), self.agents())
+        past = (await self.past()).measured(workload.names)
+        fields: dict[str, Any] = {
+            "acts": facts.once(acting_steps, plan, **known),
+            "problems": found,
+            "estimate": workload.estimate(past, self.price_per_million),
+        }
+        if now := known["templates"]:  # finished steps keep the templates they ran with
             fields["templates"] = {**journal.run.templates, **now}
-        body = e.PlanProposed.model_validate({"plan": plan} | fields)
+        body = e.PlanProposed(plan=plan, **fields | dict(about or {}))
         asked = reviewed
         if asked is None:
-            asked = await self.review(plan, journal.run, templates=now)
+            asked = self._review(plan, journal.run, facts, known)
         asked = asking_about_missing(asked, plan, found)
         await journal.append(*start, (body, by), *then, *asked, values=values)
 
@@ -155,7 +163,8 @@ class PlanIntake:
         self, plan: Plan, templates: Mapping[str, Plan] | None = None
     ) -> tuple[str, ...]:
         """Returns the steps of a plan that change something, themselves or in a part."""
-        return acting_steps(plan, **await self.known(plan, templates))
+        facts, known = await self._facts_and_known(plan, await self.callees(), templates)
+        return facts.once(acting_steps, plan, **known)
 
     async def review(
         self,
@@ -170,8 +179,19 @@ class PlanIntake:
         `more` are reasons beyond those of the policy. The request also names calls that earlier
         revisions dropped, unless this plan makes them.
         """
-        known = await self.known(plan, templates)
-        reasons = tuple(dict.fromkeys((*more, *reasons_to_ask(plan, self.policy, **known))))
+        facts, known = await self._facts_and_known(plan, await self.callees(), templates)
+        return self._review(plan, run, facts, known, more)
+
+    def _review(
+        self,
+        plan: Plan,
+        run: Run | None,
+        facts: PlanFacts,
+        known: Known,
+        more: Sequence[str] = (),
+    ) -> list[e.ReviewAsked]:
+        found = facts.once(reasons_to_ask, plan, self.policy, **known)
+        reasons = tuple(dict.fromkeys((*more, *found)))
         reasons = reasons or tuple(self._ask_also(plan))
         if not reasons:
             return []
@@ -192,10 +212,20 @@ class PlanIntake:
 
     async def known(self, plan: Plan | None, templates: Mapping[str, Plan] | None = None) -> Known:
         """Returns the tools, the agents, and a plan's present or given templates."""
-        agents = {spec.name: spec for spec in self.agents()}
-        specs = (await self.callees()).specs
-        found = templates or await self.contents(plan)
-        return Known(tools=specs, agents=agents, templates=found)
+        callees, found = await self.callees(), templates or await self.contents(plan)
+        return Known(tools=callees.specs, agents=self._agent_cards(), templates=found)
+
+    async def _facts_and_known(
+        self, plan: Plan, callees: Callees, templates: Mapping[str, Plan] | None = None
+    ) -> tuple[PlanFacts, Known]:
+        """Returns what is known of a plan, and what it is known by; as `known` does."""
+        facts = self._facts_of(plan, callees)
+        if facts.runs_templates:
+            return facts, await self.known(plan, templates)
+        return facts, Known(tools=callees.specs, agents=self._agent_cards(), templates={})
+
+    def _agent_cards(self) -> dict[str, AgentSpec]:
+        return {spec.name: spec for spec in self.agents()}
 
     async def past(self) -> CallTimings:
         """Returns how long calls took: read once from the last runs, then updated by each run."""
@@ -243,7 +273,8 @@ class PlanIntake:
         self, plan: Plan, templates: Mapping[str, Plan] | None = None
     ) -> dict[str, str]:
         """Returns the present hash of each tool and agent that a plan calls."""
-        return definitions(plan, **await self.known(plan, templates))
+        facts, known = await self._facts_and_known(plan, await self.callees(), templates)
+        return dict(facts.once(definitions, plan, **known))
 
     async def close(self) -> None:
         """Closes the tools and agents that can be closed."""

@@ -14,11 +14,12 @@ from plansmith.errors import JournalDamaged, OtherFolder, OtherTeam
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.ids import Ids
-from plansmith.plan.origin import Origin
+from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.run_options import RunOptions, Team
+from plansmith.plan.run_options import NO_OPTIONS, RunOptions, Team
 from plansmith.ports import Clock, PlanStore
+from plansmith.report.build import report_maker
 
 _MAX_REMEMBERED: Final = 1000
 
@@ -81,7 +82,10 @@ class Journals:
 
     async def whole(self, journal: Journal, results: Mapping[str, Json] | None = None) -> Run:
         """Returns a run with its results and report; reads results that are not given."""
-        return await self.owners.marked(await whole_run(self.store, journal.run, results))
+        run = journal.run
+        make = report_maker(run, journal.events)
+        whole = await whole_run(self.store, run, results, make_report=make)
+        return await self.owners.marked(whole)
 
     async def get(self, run_id: str) -> Run:
         """Returns the current state of a run, with its results."""
@@ -172,7 +176,7 @@ def run_created(
     return e.RunCreated(
         request=request or (plan.goal if plan else ""),
         locale=locale or (plan.locale if plan else "en"),
-        options=options or RunOptions(),
-        origin=origin or Origin(),
+        options=options or NO_OPTIONS,
+        origin=origin or OWN_REQUEST,
         folder=folder,
     )

@@ -16,7 +16,7 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning_events import PlanningFailed
+from plansmith.plan.planning_events import PickedTool, PlanningFailed, PlanningFigures
 from plansmith.plan.problem import Severity
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
@@ -145,18 +145,18 @@ class RunPlanner:
     async def _record(self, journal: Journal, planned: Planned) -> None:
         """Writes the outcome of planning: a plan, a failure, a question or an answer."""
         spent = spending(planned.metrics.usage)
-        head = {"decision": planned.decision.value, "reason": planned.reason}
+        decided = e.Triaged(decision=planned.decision.value, reason=planned.reason)
         plan = planned.plan
         if planned.decision is Decision.PLAN and plan and not only_stands_in(plan):
-            await self.propose(journal, planned, start=[e.Triaged.model_validate(head)])
+            await self.propose(journal, planned, start=[decided])
             return
         exchanges = recorded_exchanges(planned)
         record = content_hash(exchanges[0]) if exchanges else ""
         if planned.decision is Decision.PLAN:
             failed, ended = failure(planned), _no_plan(planned)
-            await journal.append(e.Triaged.model_validate(head), failed, ended, values=exchanges)
+            await journal.append(decided, failed, ended, values=exchanges)
             return
-        triaged = e.Triaged.model_validate(head | spent | {"record": record})
+        triaged = decided.replace(**spent, record=record)
         if planned.decision is Decision.ASK:
             number = sum(isinstance(event.body, e.QuestionAsked) for event in journal.events)
             name = f"request:{number + 1}"
@@ -183,8 +183,10 @@ class RunPlanner:
         about: dict[str, Any] = {
             "origin": self.maker_of(planned),
             "cause": cause,
-            "metrics": planned.metrics.to_json(),
-            "picks": [{"name": each.name, "reason": each.reason} for each in planned.picks],
+            "metrics": PlanningFigures.model_validate(planned.metrics.to_json()),
+            "picks": tuple(
+                PickedTool(name=each.name, reason=each.reason) for each in planned.picks
+            ),
             **spending(planned.metrics.usage),
         }
         exchanges = recorded_exchanges(planned)
@@ -280,8 +282,12 @@ def recorded_exchanges(planned: Planned) -> list[Json]:
 def failure(planned: Planned) -> PlanningFailed:
     """Returns the event of planning that failed, with its reason and cost."""
     record = content_hash([*planned.exchanges]) if planned.exchanges else ""
-    fields = {"reason": why_none(planned), "problems": planned.problems, "record": record}
-    return PlanningFailed.model_validate(fields | spending(planned.metrics.usage))
+    return PlanningFailed(
+        reason=why_none(planned),
+        problems=tuple(planned.problems),
+        record=record,
+        **spending(planned.metrics.usage),
+    )
 
 
 def why_none(planned: Planned) -> str:

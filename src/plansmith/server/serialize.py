@@ -37,7 +37,7 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
     journal = await smith.runs.journals.load(run_id)
     events, run = journal.events, await smith.runs.journals.owners.marked(journal.run)
     steps = await step_views(smith, run, CLIP)
-    report = await smith.store.get(run.report_hash) if run.report_hash else ""
+    whole = await smith.runs.journals.whole(journal) if run.phase.over else run
     specs = await known_tools(smith)
     return {
         **_head(run),
@@ -55,7 +55,7 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
         "review": _review(run, events),
         "steps": steps,
         "questions": [question_view(each) for each in run.questions.values()],
-        "report": str(report),
+        "report": whole.report,
         "prefetches": await _prefetches(smith, run),
         "continues": _continues(run),
     }

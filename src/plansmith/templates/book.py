@@ -277,7 +277,14 @@ async def every_template(store: PlanStore, given: Mapping[str, Plan]) -> dict[st
 
 def runs_templates(plan: Plan | None) -> bool:
     """Tells whether a plan has a step that runs a template."""
-    return plan is not None and any(True for _ in plan_steps(plan))
+    if plan is None:
+        return False
+    # Without a call a step: it is asked at every submission and start.
+    for step in plan.steps:
+        kind = step.each.kind if step.kind == "map" else step.kind
+        if kind == "plan" and not step.disabled:
+            return True
+    return False
 
 
 def exported(template: Template, *, yaml: bool = False) -> Json | str:

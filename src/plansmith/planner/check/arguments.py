@@ -41,16 +41,30 @@ _LOOSE_TIME: Final = re.compile(
 _UNEXPECTED: Final = frozenset({"additionalProperties", "unevaluatedProperties"})
 
 
-def argument_problems(step: ToolStep, spec: ToolSpec, *, takes: Shape) -> list[Problem]:
+def argument_problems(
+    step: ToolStep, spec: ToolSpec, *, takes: Shape, arguments: Placeholders | None = None
+) -> list[Problem]:
     """Returns the problems of a step's inputs; none if the tool's schema is unusable."""
-    arguments = Placeholders(step.inputs)
+    arguments = arguments or Placeholders(step.inputs)
     found = certain_errors(spec.input_schema, arguments)
     if isinstance(found, Unusable):
+        return []
+    if not found and _are_declared(arguments.value, takes):
         return []
     writer = _ProblemWriter(step.id, arguments, takes)
     problems = [each for fault in found for each in writer.problems(fault)]
     reported = {each.path for each in problems}
     return problems + [each for each in writer.unknown_arguments() if each.path not in reported]
+
+
+def _are_declared(value: Json, takes: Shape) -> bool:
+    """Tells whether a flat object surely has only keys that the schema mentions."""
+    if type(value) is not dict or len(takes.forms) != 1:
+        return False
+    properties = takes.forms[0].get("properties")
+    if type(properties) is not dict or not value.keys() <= properties.keys():
+        return False
+    return not [each for each in value.values() if isinstance(each, (dict, list))]
 
 
 def schema_problems(spec: ToolSpec, step: str) -> Iterator[Problem]:

@@ -64,6 +64,8 @@ def certain_errors(schema: Schema, arguments: Placeholders) -> list[CertainError
 
 def _is_certain(error: jsonschema_rs.ValidationError, arguments: Placeholders) -> bool:
     keyword, path = error.kind.name, tuple(error.instance_path)
+    if path in arguments.unknown and keyword != "falseSchema":
+        return False  # a reference alone may become any value
     if type(error.kind).__name__ in _NO_VERDICT:
         return False
     level = _condition_depth(error.evaluation_path)

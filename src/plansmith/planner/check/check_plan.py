@@ -9,7 +9,7 @@ from typing import Final
 from plansmith.errors import Misconfigured
 from plansmith.plan.capability import AgentSpec, Tools
 from plansmith.plan.data import Json, Path
-from plansmith.plan.graph import cycle_problems, needs
+from plansmith.plan.graph import cycle_problems
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, ITEM, PARAMS, RESERVED, Found, Ref, pieces
@@ -18,10 +18,8 @@ from plansmith.plan.steps import (
     LONGEST_TIMEOUT_S,
     AgentStep,
     AnyStep,
-    AskStep,
     MapStep,
     PlanStep,
-    ReplyStep,
     StepFields,
     ToolStep,
 )
@@ -30,6 +28,7 @@ from plansmith.planner.check.arguments import argument_problems, schema_problems
 from plansmith.planner.check.constraints import Constraint, constraint_problems
 from plansmith.planner.check.flow import Flow
 from plansmith.planner.check.names import Catalogue, Names
+from plansmith.planner.check.placeholders import Placeholders
 
 _MOST_GUESSES: Final = 50
 
@@ -54,14 +53,24 @@ def check_plan(
     arguments, flow = _Arguments(catalogue), Flow(plan, catalogue)
     problems = [*_check_ids(plan), *_check_size(plan, max_steps), *_check_schedule(plan)]
     for step in plan.steps:
-        problems += _check_references(step, plan, parameters)
-        problems += _check_map(step)
-        problems += _check_timeouts(step)
-        problems += names.check(step)
-        problems += arguments.check(step)
-        problems += flow.problems(step)
-    problems += constraint_problems(plan, catalogue, constraints or ())
-    return problems + cycle_problems(needs(plan))
+        # What has nothing to check is not even called: plans are checked at every submission.
+        if step.references or step.after:
+            problems += _check_references(step, plan, parameters)
+        inner: AnyStep = step
+        if isinstance(step, MapStep):
+            problems += _check_map(step)
+            inner = step.each
+        if step.timeout_s is not None or inner.timeout_s is not None:
+            problems += _check_timeouts(step)
+        problems += names.check(inner)
+        given = Placeholders(inner.inputs) if isinstance(inner, ToolStep) else None
+        if isinstance(inner, ToolStep):
+            problems += arguments.check(inner, given)
+        if step.references or inner is not step:
+            problems += flow.problems(step, given)
+    if constraints:
+        problems += constraint_problems(plan, catalogue, constraints)
+    return problems + cycle_problems(plan.needs)
 
 
 class Way(StrEnum):
@@ -85,10 +94,14 @@ def way_on(plan: Plan, *, done: Collection[str] = ()) -> Way:
 
 
 def _check_ids(plan: Plan) -> Iterator[Problem]:
-    if all(step.disabled for step in plan.steps):
+    if not [step for step in plan.steps if not step.disabled]:
         hint = Sentence("hint.add_or_switch_on") if plan.steps else Sentence("hint.add_step")
         yield problem("PS307", Sentence("ps.nothing_runs"), hint=hint, path=("steps",))
     seen: set[str] = set()
+    if plan.by_id.keys().isdisjoint(RESERVED) and len(plan.by_id) == len(plan.steps) == sum(
+        [step.kind != "map" for step in plan.steps]
+    ):
+        return
     for step in _all_steps(plan):
         if step.id in RESERVED:
             message, hint = Sentence("ps.reserved_id", id=step.id), Sentence("hint.other_id")
@@ -100,12 +113,12 @@ def _check_ids(plan: Plan) -> Iterator[Problem]:
 
 
 def _check_size(plan: Plan, max_steps: int | None) -> Iterator[Problem]:
+    if max_steps is None:
+        return
     counted = [
-        step
-        for step in plan.steps
-        if not step.disabled and not isinstance(step, (AskStep, ReplyStep))
+        step for step in plan.steps if not step.disabled and step.kind not in ("ask", "reply")
     ]
-    if max_steps is not None and len(counted) > max_steps:
+    if len(counted) > max_steps:
         message = Sentence("ps.too_many_steps", count=len(counted), most=max_steps)
         hint = Sentence("hint.fewer_steps")
         yield problem("PS313", message, hint=hint, path=("steps",))
@@ -131,8 +144,10 @@ def _all_steps(plan: Plan) -> Iterator[StepFields]:
 def _check_references(
     step: AnyStep, plan: Plan, parameters: Collection[str] | None
 ) -> Iterator[Problem]:
-    for found in step.found():
-        yield from _check_reference(step, found, plan, parameters)
+    for found in step.references:
+        source = plan.by_id.get(found.ref.step) if found.ref else None
+        if source is None or source.disabled or source.id in RESERVED:
+            yield from _check_reference(step, found, plan, parameters)
     for position, need in enumerate(step.after):
         if need not in plan.by_id:
             message = Sentence("ps.after_unknown", step=step.id, name=need)
@@ -180,9 +195,7 @@ def _near(name: str, known: Collection[str]) -> str:
     return Names(known).hint(name)
 
 
-def _check_map(step: AnyStep) -> Iterator[Problem]:
-    if not isinstance(step, MapStep):
-        return
+def _check_map(step: MapStep) -> Iterator[Problem]:
     if not (isinstance(step.over, list) or _is_reference(step.over)):
         message = Sentence("ps.over_no_list")
         yield problem("PS309", message, hint=_json_hint(), step=step.id, path=("over",))
@@ -217,15 +230,16 @@ class _Arguments:
         self.tools = tools
         self.seen: set[str] = set()
 
-    def check(self, step: AnyStep) -> Iterator[Problem]:
-        inner = step.each if isinstance(step, MapStep) else step
-        spec = self.tools.get(inner.tool) if isinstance(inner, ToolStep) else None
-        if spec is None or not isinstance(inner, ToolStep):
-            return
+    def check(self, step: ToolStep, given: Placeholders | None) -> list[Problem]:
+        spec = self.tools.get(step.tool)
+        if spec is None:
+            return []
+        found: list[Problem] = []
         if spec.name not in self.seen:
             self.seen.add(spec.name)
-            yield from schema_problems(spec, inner.id)
-        yield from argument_problems(inner, spec, takes=self.tools.takes(spec))
+            found += schema_problems(spec, step.id)
+        takes = self.tools.takes(spec)
+        return found + argument_problems(step, spec, takes=takes, arguments=given)
 
 
 def agent_names(agents: Iterable[str | AgentSpec]) -> tuple[set[str], dict[str, str]]:
@@ -265,23 +279,21 @@ class _Names:
         self.templates = None if templates is None else Names(set(templates))
         self.guesses: dict[tuple[str, str], str] = {}
 
-    def check(self, step: StepFields) -> Iterator[Problem]:
+    def check(self, step: AnyStep) -> Iterable[Problem]:
         match step:
-            case ToolStep():
-                yield from self._look_up(step, "PS101", "tool", step.tool, self.tools)
+            case ToolStep() if step.tool not in self.tools.known:
+                return self._look_up(step, "PS101", "tool", step.tool, self.tools)
             case AgentStep():
-                yield from self._look_up(step, "PS102", "agent", step.agent, self.agents)
+                return self._look_up(step, "PS102", "agent", step.agent, self.agents)
             case PlanStep():
-                yield from self._look_up(step, "PS103", "template", step.template, self.templates)
-            case MapStep():
-                yield from self.check(step.each)
+                return self._look_up(step, "PS103", "template", step.template, self.templates)
             case _:
-                pass
+                return ()
 
     def _look_up(
         self, step: StepFields, code: str, what: str, name: str, known: Names | None
     ) -> Iterator[Problem]:
-        if known is None or name in known:
+        if known is None or name in known.known:
             return
         key = code, name
         # Limited, because every suggestion compares the name with similar ones.

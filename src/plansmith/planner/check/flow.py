@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from plansmith.plan.data import Json, Path, same
+from plansmith.plan.data import Path, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import ITEM, RESERVED, Ref, find
@@ -13,7 +13,7 @@ from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AnyStep, AskStep, MapStep, ReplyStep, StepFields, ToolStep
 from plansmith.planner.check.names import Catalogue, Names
 from plansmith.planner.check.placeholders import Placeholders
-from plansmith.planner.check.schemas import Shape, inside, shape, types_of, values_of
+from plansmith.planner.check.schemas import Shape, inside, shape, types_of
 
 _TEXT = Shape([{"type": "string"}], {})
 _ANY = Shape([{}], {})
@@ -34,27 +34,37 @@ class Flow:
     def __init__(self, plan: Plan, tools: Catalogue) -> None:
         self.plan = plan
         self.tools = tools
+        self._outputs: dict[str, Shape] = {}
 
-    def problems(self, step: AnyStep) -> Iterator[Problem]:
-        """Yields references that point to nothing, or to a value of the wrong type."""
+    def problems(self, step: AnyStep, arguments: Placeholders | None = None) -> Iterator[Problem]:
+        """Yields references that point to nothing, or to a value of the wrong type.
+
+        `arguments` are those of a tool step, if the caller has them.
+        """
         within = step if isinstance(step, MapStep) else None
-        for found in step.found():
-            if found.ref is not None:
+        for found in step.references:
+            if found.ref is not None and found.ref.path:
                 yield from self._lookup(found.ref, Place(step.id, found.where), within)
-        if isinstance(step, MapStep):
-            yield from self._list(step)
+        if within is not None:
+            yield from self._list(within)
         inner = step.each if isinstance(step, MapStep) else step
-        if isinstance(inner, ToolStep):
-            yield from self._fit(inner, within)
+        if isinstance(inner, ToolStep) and step.references:
+            yield from self._fit(inner, within, arguments or Placeholders(inner.inputs))
 
     def output(self, ref: Ref, within: MapStep | None) -> Shape:
         """Returns the shape of the value that a reference will have."""
         if ref.step == ITEM:
             source = self._items(within, ref) if within is not None else _ANY
         else:
-            step = None if ref.step in RESERVED else self.plan.by_id.get(ref.step)
-            source = _ANY if step is None else self._of(step)
-        return inside(source, ref.path) if source.known else _ANY
+            source = self._outputs.get(ref.step) or self._output_of(ref.step)
+        if not source.known:
+            return _ANY
+        return inside(source, ref.path) if ref.path else source
+
+    def _output_of(self, name: str) -> Shape:
+        step = None if name in RESERVED else self.plan.by_id.get(name)
+        found = self._outputs[name] = _ANY if step is None else self._of(step)
+        return found
 
     def _of(self, step: StepFields) -> Shape:
         match step:
@@ -111,11 +121,12 @@ class Flow:
             hint = Sentence("hint.list_inside")
             yield problem("PS309", message, hint=hint, step=step.id, path=("over",))
 
-    def _fit(self, step: ToolStep, within: MapStep | None) -> Iterator[Problem]:
+    def _fit(
+        self, step: ToolStep, within: MapStep | None, arguments: Placeholders
+    ) -> Iterator[Problem]:
         spec = self.tools.get(step.tool)
         if spec is None:
             return
-        arguments = Placeholders(step.inputs)
         takes = self.tools.takes(spec)
         for path, ref in arguments.refs.items():
             gives, wanted = self.output(ref, within), inside(takes, path)
@@ -155,15 +166,15 @@ def _types(place: Shape) -> str:
 
 
 def _can_fit(gives: Shape, wanted: Shape) -> bool:
-    return any(
-        types_of(one) & types_of(other) and _values_meet(values_of(one), values_of(other))
-        for one in gives.forms
-        for other in wanted.forms
-    )
-
-
-def _values_meet(one: list[Json] | None, other: list[Json] | None) -> bool:
-    return one is None or other is None or any(same(a, b) for a in one for b in other)
+    for types, values in gives.kinds():
+        for others, allowed in wanted.kinds():
+            if types & others and (
+                values is None
+                or allowed is None
+                or any(same(a, b) for a in values for b in allowed)
+            ):
+                return True
+    return False
 
 
 def _severity(gives: Shape, wanted: Shape) -> Severity:

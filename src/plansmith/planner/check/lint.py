@@ -9,7 +9,7 @@ from typing import Final
 from plansmith.errors import InvalidPlan
 from plansmith.plan.capability import Effect, Tools, ToolSpec
 from plansmith.plan.data import Json, canonical_json
-from plansmith.plan.graph import dependents, needs, order, upstream
+from plansmith.plan.graph import dependents, order, upstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import RESERVED
@@ -18,7 +18,6 @@ from plansmith.plan.steps import (
     AgentStep,
     AnyStep,
     AskStep,
-    MapStep,
     PlanStep,
     ReplyStep,
     StepFields,
@@ -34,7 +33,7 @@ _BOUNDED: Final = 100
 
 def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
     """Returns warnings and notes; none for a plan with a cycle, whose order is undefined."""
-    graph = needs(plan)
+    graph = plan.needs
     try:
         sequence = order(graph)
     except InvalidPlan:
@@ -67,10 +66,18 @@ class _Linter:
         self.sequence = sequence
         self.steps = [step for step in plan.by_id.values() if not step.disabled]
         self.by_id = {step.id: step for step in self.steps}
-        self.uses = {step.id: {ref.step for ref in step.refs()} - RESERVED for step in self.steps}
+        self.followers = dependents(graph)
+        self.uses = {
+            step.id: {found.ref.step for found in step.references if found.ref} - RESERVED
+            for step in self.steps
+        }
         self.used = {source for sources in self.uses.values() for source in sources}
-        self.replies = any(isinstance(step, ReplyStep) for step in self.steps)
-        self.reading = {step.id for step in self.steps if self._only_reads(step)}
+        self.replies = bool([step for step in self.steps if step.kind == "reply"])
+        self.specs = {step.id: self._tool(step) for step in self.steps}
+        reading = {spec.name: reads(spec) for spec in self.specs.values() if spec is not None}
+        self.reading = {
+            name for name, spec in self.specs.items() if spec is not None and reading[spec.name]
+        }
 
     def dead_steps(self) -> Iterator[Problem]:
         """Yields reading steps that no reply and no change depends on."""
@@ -98,11 +105,12 @@ class _Linter:
 
     def unused_outputs(self) -> Iterator[Problem]:
         """Yields reading steps that others wait for without using the output."""
-        followers = dependents(self.graph)
         for step in self.steps:
-            waiting = [self.by_id[each] for each in followers[step.id] if each in self.by_id]
-            is_used = step.id in self.used or any(_sees_all(each) for each in waiting)
-            if step.id in self.reading and waiting and not is_used:
+            if step.id in self.used or step.id not in self.reading:
+                continue
+            followers = self.followers[step.id]
+            waiting = [self.by_id[each] for each in followers if each in self.by_id]
+            if waiting and not any(_sees_all(each) for each in waiting):
                 message = Sentence("ps.unused_output", step=step.id)
                 hint = Sentence("hint.use_output")
                 yield problem("PS403", message, hint=hint, step=step.id)
@@ -127,10 +135,11 @@ class _Linter:
 
     def unbounded_fan_out(self) -> Iterator[Problem]:
         """Yields map steps over lists of unknown length that change things or run very wide."""
-        flow = Flow(self.plan, self.tools)
+        flow: Flow | None = None
         for step in self.steps:
-            if not isinstance(step, MapStep) or isinstance(step.over, list):
+            if step.kind != "map" or isinstance(step.over, list):
                 continue
+            flow = flow or Flow(self.plan, self.tools)
             acts, bounded = step.id not in self.reading, _is_bounded(flow.over(step))
             if not bounded and (acts or step.width > _WIDE):
                 wide = Sentence("ps.runs_wide", step=step.id, width=step.width)
@@ -141,8 +150,8 @@ class _Linter:
     def writes_without_review(self) -> Iterator[Problem]:
         """Yields changes with values known only at run time, without a question before."""
         for step in self.steps:
-            spec = self._tool(step.each if isinstance(step, MapStep) else step)
-            if spec is None or not states_effect(spec) or spec.effect is Effect.READ:
+            spec = self.specs[step.id]
+            if spec is None or spec.effect is Effect.READ or not states_effect(spec):
                 continue
             if not self._found_out(step) or self._asked_before(step):
                 continue
@@ -156,20 +165,16 @@ class _Linter:
         """Reports a plan that ends with reading steps and has no reply."""
         if self.replies:
             return
-        followers = dependents(self.graph)
         for step in self.steps:
-            if step.id in self.reading and not followers[step.id]:
+            if step.id in self.reading and not self.followers[step.id]:
                 message = Sentence("ps.told_nobody", step=step.id)
                 hint = Sentence("hint.add_reply")
                 yield problem("PS407", message, hint=hint, step=step.id)
                 return
 
-    def _tool(self, step: StepFields) -> ToolSpec | None:
-        return self.tools.get(step.tool) if isinstance(step, ToolStep) else None
-
-    def _only_reads(self, step: StepFields) -> bool:
-        spec = self._tool(step.each if isinstance(step, MapStep) else step)
-        return spec is not None and reads(spec)
+    def _tool(self, step: AnyStep) -> ToolSpec | None:
+        inner = step.each if step.kind == "map" else step
+        return self.tools.get(inner.tool) if inner.kind == "tool" else None
 
     def _is_end(self, step: StepFields) -> bool:
         return step.id not in self.reading and not isinstance(step, AskStep)
@@ -207,10 +212,10 @@ class _Linter:
 
     @cached_property
     def _below(self) -> dict[str, int]:
-        below, followers = dict[str, int](), dependents(self.graph)
+        below: dict[str, int] = {}
         for name in reversed(self.sequence):
             bits = 0
-            for follower in followers[name]:
+            for follower in self.followers[name]:
                 bits |= below[follower] | 1 << self._place[follower]
             below[name] = bits
         return below

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from plansmith.plan.data import Json, Path, same
-from plansmith.plan.refs import FROM, LITERAL, Ref, pieces, ref_of
+from plansmith.plan.refs import FROM, LITERAL, PLAIN, Ref, pieces, ref_of
 
 # Never equal to each other or, by chance, to a value in a plan.
 _MARK: Final = "\ue000blank "
@@ -59,18 +59,29 @@ class Placeholders:
         return False
 
     def _filled(self, template: Json, path: Path) -> Json:
-        if isinstance(template, str):
-            return self._text(template, path)
-        if isinstance(template, list):
-            return [self._filled(each, (*path, place)) for place, each in enumerate(template)]
-        if not isinstance(template, dict):
-            return template
+        match template:
+            case str():
+                return self._text(template, path)
+            case list():
+                return [self._filled(each, (*path, place)) for place, each in enumerate(template)]
+            case dict():
+                return self._object(template, path)
+            case _:
+                return template
+
+    def _object(self, template: dict[str, Json], path: Path) -> Json:
         if FROM in template:
             return self._placeholder(ref_of(template), path)
         if len(template) == 1 and LITERAL in template:
             self._literals.add(path)
             return template[LITERAL]
-        return {key: self._filled(each, (*path, key)) for key, each in template.items()}
+        # Most arguments are plain, and a call for each would cost more than the rest.
+        return {
+            key: each
+            if type(each) in PLAIN or (type(each) is str and "{{" not in each)
+            else self._filled(each, (*path, key))
+            for key, each in template.items()
+        }
 
     def _text(self, text: str, path: Path) -> Json:
         if "{{" not in text:
@@ -90,7 +101,7 @@ class Placeholders:
         return self._mark(path)
 
     def _mark(self, path: Path) -> str:
-        self._around.update(path[:end] for end in range(len(path)))
+        self._around.update([path[:end] for end in range(len(path))])
         return f"{_MARK}{len(self.unknown) + len(self.texts)}"
 
 

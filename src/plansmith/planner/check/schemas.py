@@ -146,11 +146,21 @@ class Shape:
     root: Schema
     undeclared: bool = False
     below: dict[Path, Shape] = field(default_factory=dict["Path", "Shape"], repr=False)
+    _kinds: list[tuple[frozenset[str], list[Json] | None]] = field(
+        default_factory=list[tuple[frozenset[str], list[Json] | None]], repr=False, compare=False
+    )
 
-    @property
-    def known(self) -> bool:
-        """Whether the schema says anything about the place."""
-        return bool(self.forms) and all(self.forms)
+    # Whether the schema says anything about the place.
+    known: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "known", bool(self.forms) and all(self.forms))
+
+    def kinds(self) -> list[tuple[frozenset[str], list[Json] | None]]:
+        """Returns the types and the listed values of each form."""
+        if not self._kinds:
+            self._kinds[:] = [(types_of(form), values_of(form)) for form in self.forms]
+        return self._kinds
 
 
 def shape(schema: Json, root: Schema) -> Shape:
@@ -232,7 +242,7 @@ def types_of(form: Schema) -> frozenset[str]:
     if isinstance(named, list):
         types = {each for each in named if isinstance(each, str)}
     # An unknown type, such as "any" or "float", allows anything.
-    allowed = frozenset(each for each in types if each in _ALL_TYPES) or _ALL_TYPES
+    allowed = _ALL_TYPES.intersection(types) or _ALL_TYPES
     if "number" in allowed:
         allowed |= {"integer"}
     values = values_of(form)

@@ -189,8 +189,7 @@ class RunTasks(InMemoryTaskStore):
         context_id = run.origin.id if run.origin.kind == "a2a" else task_id
         task = Task(id=task_id, context_id=kept.context_id if kept else context_id)
         task.status.CopyFrom(TaskStatus(state=_state(run)))
-        if run.report_hash:
-            report = str(await self._state.smith.store.get(run.report_hash))
+        if run.phase.over and (report := (await self._state.smith.get(task_id)).report):
             task.artifacts.append(_artifact(report))
         return task
 
@@ -282,8 +281,7 @@ class RunExecutor(AgentExecutor):
             )
 
     async def _end(self, run: Run, updater: TaskUpdater) -> None:
-        if run.report_hash:
-            report = str(await self._state.smith.store.get(run.report_hash))
+        if report := (await self._state.smith.get(run.id)).report:
             part = Part(text=report, media_type="text/markdown")
             await updater.add_artifact([part], artifact_id="report", name="report")
         text = in_language(run.reason, run.locale) or run.status.value

@@ -1,0 +1,66 @@
+"""Keeps what follows from a plan and the present tools alone, so that it is computed once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, Final, ParamSpec, TypeVar, cast
+
+from plansmith.engine.call import Callees
+from plansmith.plan.capability import AgentSpec
+from plansmith.plan.plan import Plan
+from plansmith.review.policy import ReviewPolicy
+from plansmith.templates.book import runs_templates
+
+PLANS_KEPT: Final = 256
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class PlanFacts:
+    """What was computed about one plan; each function is called once, with the same plan."""
+
+    def __init__(self, *, runs_templates: bool) -> None:
+        self.runs_templates = runs_templates
+        self._known: dict[Callable[..., Any], Any] = {}
+
+    def once(self, make: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
+        """Returns what a function makes of the plan; calls it only the first time."""
+        if make not in self._known:
+            self._known[make] = make(*args, **named)
+        return cast("_T", self._known[make])
+
+
+class PlansKnown:
+    """The facts of the plans seen last, by their whole content.
+
+    None outlives a change of a tool, an agent or the policy. Facts of a plan that runs templates
+    or has a schedule are not kept: they also depend on the store and on the machine.
+    """
+
+    def __init__(self) -> None:
+        self._callees: Callees | None = None
+        self._policy: ReviewPolicy | None = None
+        self._agents: Sequence[AgentSpec] = ()
+        self._facts: OrderedDict[bytes, PlanFacts] = OrderedDict()
+
+    def of(
+        self, plan: Plan, *, callees: Callees, agents: Sequence[AgentSpec], policy: ReviewPolicy
+    ) -> PlanFacts:
+        """Returns the facts of a plan with these tools and agents, and under this policy."""
+        same = self._callees is callees and self._policy is policy and self._agents == agents
+        if not same:
+            self._facts.clear()
+            self._callees, self._policy, self._agents = callees, policy, agents
+        mark = plan.fingerprint
+        found = self._facts.get(mark) if mark is not None else None
+        if found is not None and mark is not None:
+            self._facts.move_to_end(mark)
+            return found
+        facts = PlanFacts(runs_templates=runs_templates(plan))
+        if mark is None or facts.runs_templates or plan.schedule is not None:
+            return facts
+        self._facts[mark] = facts
+        if len(self._facts) > PLANS_KEPT:
+            self._facts.popitem(last=False)
+        return facts
