@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self, cast
 
@@ -165,6 +165,34 @@ class Flaw(NamedTuple):
 
 def flaws(value: object) -> Iterator[Flaw]:
     """Lists everything in a Python value that JSON cannot hold; does not recurse."""
+    if not _is_plain(value):
+        yield from _located_flaws(value)
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value surely has no flaw; quick, since it keeps no paths."""
+    texts: list[object] = []
+    stack: list[tuple[Iterable[object], int]] = [((value,), 0)]
+    while stack:
+        nodes, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            return False
+        for node in nodes:
+            kind = type(node)
+            if kind is str:
+                texts.append(node)
+            elif kind is dict:
+                table = cast("dict[object, object]", node)
+                texts.extend(table)
+                stack.append((table.values(), depth + 1))
+            elif kind is list:
+                stack.append((cast("list[object]", node), depth + 1))
+            elif node is not None and _scalar_flaw(node, ()):
+                return False
+    return _are_texts(texts)
+
+
+def _located_flaws(value: object) -> Iterator[Flaw]:
     stack: list[tuple[object, Path]] = [(value, ())]
     while stack:
         node, path = stack.pop()
@@ -188,16 +216,16 @@ def flaws(value: object) -> Iterator[Flaw]:
 def _key_flaw(key: object, path: Path) -> Flaw | None:
     if not isinstance(key, str):
         return Flaw("kind", path, Sentence("json.key_not_text", key=repr(key)))
-    return (
-        None if _is_text(key) else Flaw("text", path, Sentence("json.key_bad_text", key=repr(key)))
-    )
+    if _are_texts([key]):
+        return None
+    return Flaw("text", path, Sentence("json.key_bad_text", key=repr(key)))
 
 
 def _scalar_flaw(node: object, path: Path) -> Flaw | None:
     if node is None or isinstance(node, bool):
         return None
     if isinstance(node, str):
-        return None if _is_text(node) else Flaw("text", path, Sentence("json.bad_text"))
+        return None if _are_texts([node]) else Flaw("text", path, Sentence("json.bad_text"))
     if isinstance(node, int):
         fits = node.bit_length() <= MAX_INTEGER_BITS
         return None if fits else Flaw("number", path, Sentence("json.digits"))
@@ -207,9 +235,10 @@ def _scalar_flaw(node: object, path: Path) -> Flaw | None:
     return Flaw("kind", path, Sentence("json.kind", kind=type(node).__name__))
 
 
-def _is_text(text: str) -> bool:
+def _are_texts(values: list[object]) -> bool:
+    """Whether values are texts that UTF-8 can hold."""
     try:
-        text.encode()
-    except UnicodeEncodeError:
+        "".join(cast("list[str]", values)).encode()
+    except (TypeError, UnicodeEncodeError):
         return False
     return True
