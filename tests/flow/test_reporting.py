@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import closing
 from decimal import Decimal
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -15,11 +19,13 @@ from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.adapters.models.scripted import Answer
 from plansmith.config import Settings
 from plansmith.errors import ModelRefused, OutcomeUnknown, Refused, ToolBusy, ToolFailed
-from plansmith.plan.data import Json
+from plansmith.plan import events as e
+from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import Actor, PlanOrigin
 from plansmith.plan.limits import Limits
 from plansmith.plan.times import Times
 from plansmith.ports import Call, Delta, ModelDone, TextDelta, Usage
+from plansmith.replay.player import replay
 from plansmith.report.build import load_report
 from plansmith.report.data import Report
 from plansmith.report.html import to_html
@@ -143,6 +149,100 @@ async def test_the_report_that_a_run_keeps_is_the_whole_one() -> None:
     run = await app.run(run.id)
     assert "tried 2 times; before: later" in run.report
     assert run.report == to_markdown(await load_report(app.store, run.id))
+
+
+async def test_a_finished_run_stores_no_report_and_a_list_of_runs_makes_none() -> None:
+    app = smith(OSLO, ROME)
+    run = await app.submit(plan(*CITIES))
+    run = await app.run(run.id)
+    written = [event.body.type async for event in app.events(run.id)]
+    assert written[-1] == "run_finished"
+    assert not {"report_started", "report_made"} & set(written)
+    assert [each.report for each in await app.runs()] == [""]
+    assert (await app.get(run.id)).report == run.report != ""
+
+
+async def test_a_report_is_the_same_in_another_process_without_the_tools(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    ordered = FakeTool("oslo", [{"z": 1, "temp": -3, "list": [{"b": 1, "a": 2}]}])
+    async with smith(ordered, ROME, store=url) as app:
+        run = await app.submit(plan(*CITIES, locale="zh-CN"))
+        run = await app.run(run.id)
+        assert "-3" in run.report
+    program = (
+        "import asyncio, sys\n"
+        "from plansmith import Plansmith\n"
+        "async def main():\n"
+        "    async with Plansmith(store=sys.argv[1]) as smith:\n"
+        "        run = await smith.get(sys.argv[2])\n"
+        "        sys.stdout.buffer.write(run.report.encode())\n"
+        "asyncio.run(main())\n"
+    )
+    told = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, url, run.id, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await told.communicate()
+    assert out.decode() == run.report
+
+
+async def test_a_report_does_not_change_with_the_plan_or_the_results_that_somebody_got() -> None:
+    app = smith(OSLO, ROME)
+    run = await app.submit(plan(*CITIES))
+    run, other = await app.run(run.id), await app.get(run.id)
+    said = other.report
+    run.steps["oslo"].result["temp"] = 99  # type: ignore[index, call-overload]
+    assert '"temp": 99' not in run.report
+    assert EN["lost"] in run.report
+    assert (await app.get(run.id)).report == said
+
+
+async def test_a_report_of_damaged_results_says_so_and_shows_the_others(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    async with smith(OSLO, ROME, store=url) as app:
+        run = await app.submit(plan(*CITIES))
+        run = await app.run(run.id)
+    lost = [run.steps[name].result_hash for name in ("oslo", "say")]
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as database, database:
+        found = database.executemany("DELETE FROM contents WHERE hash = ?", [(x,) for x in lost])
+        assert found.rowcount == 2
+    async with smith(store=url) as app:
+        again = await app.get(run.id)
+        assert again.damage
+        for text in (again.report, to_markdown(await load_report(app.store, run.id))):
+            assert EN["lost"] in text
+            assert EN["lost_reply"] in text
+            assert '"temp": 21' in text
+
+
+async def test_a_report_that_an_earlier_release_stored_stays_and_its_run_plays_back() -> None:
+    app = smith(OSLO, ROME)
+    run = await app.submit(plan(*CITIES))
+    run = await app.run(run.id)
+    *before, end = [event async for event in app.events(run.id)]
+    old = smith(OSLO, ROME)
+    bodies: list[e.AnyBody] = [
+        e.ReportStarted(),
+        e.ReportMade(result=content_hash("As it was.")),
+        end.body,
+    ]
+    events: list[e.Event] = list(before)
+    for body in bodies:
+        made = e.next_event(body, run=run.id, by=end.by, at=end.at, last=events[-1])
+        events.append(made)
+    values = [state.result for state in run.steps.values()]
+    await old.store.append(events, ["As it was.", *values])
+    assert (await old.get(run.id)).report == "As it was."
+    assert (await replay(run.id, old)).identical
+
+
+async def test_a_run_that_was_rejected_or_goes_on_has_no_report() -> None:
+    sends = plan({"id": "a", "tool": "send"})
+    app = smith(FakeTool("send", ["sent"], effect=Effect.WRITE))
+    run = await app.submit(sends)
+    assert run.report == ""
+    run = await app.decide(run.id, reject=True, by="ada")
+    assert run.status is RunStatus.CANCELLED
+    assert run.report == ""
 
 
 async def test_what_failed_and_what_did_not_run_is_told_with_its_reason() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 from plansmith import Plan, plan_hash
@@ -47,3 +49,47 @@ def test_the_inner_step_of_a_map_counts_and_its_title_does_not() -> None:
 
     assert plan(title="x").hash == plan().hash
     assert plan(tool="u").hash != plan().hash
+
+
+def test_a_hash_follows_every_change_of_a_plan_in_place() -> None:
+    inner = {"id": "m", "over": [1], "each": {"tool": "t", "inputs": {"x": 1}}}
+    plan = Plan.model_validate({"steps": [*BASE["steps"], inner]})
+    seen = [plan.hash]
+    plan.steps[0].inputs["x"] = 1.0  # type: ignore[union-attr]
+    seen.append(plan.hash)
+    plan.steps[0].inputs["x"] = True  # type: ignore[union-attr]
+    seen.append(plan.hash)
+    plan.steps[2].each.inputs["x"] = {"y": [1]}  # type: ignore[union-attr]
+    seen.append(plan.hash)
+    plan.steps[2].each.inputs["x"]["y"][0] = 2  # type: ignore[union-attr, index, call-overload]
+    seen.append(plan.hash)
+    object.__setattr__(plan.steps[1], "tool", "v")
+    seen.append(plan.hash)
+    object.__setattr__(plan, "steps", plan.steps[:2])
+    seen.append(plan.hash)
+    assert len(set(seen)) == len(seen)
+    assert seen[-1] == plan_hash(Plan.model_validate(plan.to_json()))
+    assert list(plan.by_id) == list(plan.needs) == ["a", "b"]
+
+
+def test_a_copy_of_a_plan_has_the_hash_of_its_own_content() -> None:
+    plan = Plan.model_validate(BASE)
+    digest, known = plan.hash, plan.by_id
+    changed = plan.model_copy(update={"steps": plan.steps[:1]})
+    assert changed.hash == plan_hash(Plan.model_validate(changed.to_json())) != digest
+    assert list(changed.by_id) == ["a"]
+    step = plan.steps[1].model_copy(update={"inputs": {"y": "{{a}}"}})
+    assert step.needs() == {"a"}
+    for same in (pickle.loads(pickle.dumps(plan)), copy.deepcopy(plan)):
+        assert same == plan
+        assert same.hash == digest
+        assert same.by_id == known
+
+
+def test_a_plan_with_a_value_that_is_no_json_has_no_remembered_hash() -> None:
+    plan = Plan.model_validate(BASE)
+    digest = plan.hash
+    plan.steps[0].inputs["x"] = "\ud800"  # type: ignore[union-attr]
+    assert plan.fingerprint is None
+    plan.steps[0].inputs["x"] = 1  # type: ignore[union-attr]
+    assert plan.hash == digest

@@ -1,0 +1,235 @@
+"""What is known of a plan is computed once, and never outlives what it was computed from."""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
+from plansmith.errors import InvalidPlan
+from plansmith.plan.capability import AgentSpec
+from plansmith.plan.data import Json
+from plansmith.ports import Call
+from plansmith.review.policy import ReviewPolicy
+from plansmith.runs.plan_facts import PLANS_KEPT
+from plansmith.testing import FakeTool, FakeTools, MemoryStore
+
+TEXT = {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}
+NUMBER = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+
+
+class Changing:
+    """A source whose tools can be replaced at any time, as those of a server can."""
+
+    def __init__(self, *specs: ToolSpec) -> None:
+        self.specs: Sequence[ToolSpec] = specs
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        return [each.model_copy(deep=True) for each in self.specs]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        del tool, call
+        return dict(arguments)
+
+
+class Purse:
+    """Secrets that can be taken away while the program runs."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = set(names)
+
+    def flaw(self, name: str, tool: str) -> str:
+        return "" if name in self.names else f"{tool} has no secret {name}"
+
+    def reveal(self, name: str, tool: str) -> str:
+        return f"{name} of {tool}"
+
+    def hide(self, value: Json) -> Json:
+        return value
+
+
+def look(**fields: Any) -> ToolSpec:
+    return ToolSpec(**{"name": "look", "effect": Effect.READ, "input_schema": TEXT} | fields)
+
+
+def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
+    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
+
+
+def step(name: str = "a", **fields: Any) -> dict[str, Any]:
+    return {"id": name, "tool": "look", "inputs": {"x": "y"}} | fields
+
+
+async def codes(app: Plansmith, wanted: Plan) -> set[str]:
+    return {each.code for each in await app.check(wanted)}
+
+
+async def test_a_plan_is_checked_again_when_a_tool_goes_changes_or_comes() -> None:
+    source, wanted = Changing(look()), plan(step())
+    app = Plansmith(tools=[source])
+    await app.submit(wanted)
+    source.specs = [look(input_schema=NUMBER)]
+    with pytest.raises(InvalidPlan, match="PS201"):
+        await app.submit(wanted)
+    source.specs = []
+    with pytest.raises(InvalidPlan, match="PS101"):
+        await app.submit(wanted)
+    source.specs = [look()]
+    assert (await app.submit(wanted)).status is RunStatus.PLANNING
+
+
+async def test_a_plan_is_reviewed_once_a_tool_that_it_calls_begins_to_change_something() -> None:
+    source, wanted = Changing(look()), plan(step())
+    app = Plansmith(tools=[source])
+    before = await app.submit(wanted)
+    source.specs = [look(effect=Effect.FINAL)]
+    after = await app.submit(wanted)
+    assert after.status is RunStatus.REVIEWING
+    assert after.estimate is not None
+    assert after.estimate.effects["final"] == 1
+    # Also the run that needed no review when it was made.
+    assert (await app.run(before.id)).status is RunStatus.REVIEWING
+
+
+async def test_an_approval_of_a_plan_does_not_cover_a_tool_redefined_since() -> None:
+    source = Changing(look(effect=Effect.WRITE))
+    app = Plansmith(tools=[source])
+    run = await app.submit(plan(step()))
+    await app.decide(run.id, approve=run.plan.hash if run.plan else "", by="ada")
+    source.specs = [look(effect=Effect.WRITE, description="now it deletes")]
+    assert (await app.run(run.id)).status is RunStatus.REVIEWING
+
+
+async def test_a_plan_is_checked_against_the_present_card_of_an_agent() -> None:
+    class Helper:
+        spec = AgentSpec(name="helper", effect=Effect.READ)
+
+        async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+            del inputs, call
+            return task
+
+    helper = Helper()
+    app = Plansmith(agents=[helper])
+    wanted = plan({"id": "a", "agent": "helper", "task": "look"})
+    assert (await app.submit(wanted)).status is RunStatus.PLANNING
+    helper.spec = helper.spec.replace(effect=Effect.WRITE)
+    assert (await app.submit(wanted)).status is RunStatus.REVIEWING
+    helper.spec = helper.spec.replace(enabled=False)
+    assert "PS102" in await codes(app, wanted)
+
+
+async def test_two_services_with_one_store_keep_their_own_policy_for_one_plan() -> None:
+    store, wanted = MemoryStore(), plan(step())
+    strict = Plansmith(tools=[Changing(look())], store=store, policy=ReviewPolicy(ask="always"))
+    free = Plansmith(tools=[Changing(look())], store=store)
+    assert (await free.submit(wanted)).status is RunStatus.PLANNING
+    assert (await strict.submit(wanted)).status is RunStatus.REVIEWING
+    assert (await free.submit(wanted)).status is RunStatus.PLANNING
+
+
+async def test_a_secret_that_is_taken_away_is_missed_in_a_plan_checked_before() -> None:
+    purse = Purse("key")
+    app = Plansmith(tools=[Changing(look())], secrets=purse)
+    wanted = plan(step(inputs={"x": "${secret:key}"}))
+    assert "PS501" not in await codes(app, wanted)
+    purse.names.clear()
+    assert "PS501" in await codes(app, wanted)
+    shown = plan(step(title="use ${secret:key}"))
+    assert "PS501" not in await codes(app, plan(step(title="use")))
+    assert "PS501" in await codes(app, shown)
+
+
+async def test_a_plan_sees_the_template_that_replaced_another_of_its_name() -> None:
+    app = Plansmith(tools=[FakeTools(FakeTool("send", ["sent"]), FakeTool("look", ["seen"]))])
+    app.runs.intake.templates["part"] = plan({"id": "p", "tool": "look"})
+    wanted = plan({"id": "a", "template": "part"})
+    first = await app.submit(wanted)
+    app.runs.intake.templates["part"] = plan({"id": "p", "tool": "send"})
+    second = await app.submit(wanted)
+    assert first.templates["part"].steps != second.templates["part"].steps
+    assert first.plan is not None
+    assert second.plan is not None
+    assert "sent" in str((await _approved(app, second.id)).steps["a"].result)
+    del app.runs.intake.templates["part"]
+    assert "PS103" in await codes(app, wanted)
+
+
+async def _approved(app: Plansmith, run_id: str) -> Any:
+    run = await app.get(run_id)
+    if run.status is RunStatus.REVIEWING and run.plan:
+        await app.decide(run_id, approve=run.plan.hash, by="ada")
+    return await app.run(run_id)
+
+
+async def test_a_plan_changed_in_place_is_checked_as_it_is_now() -> None:
+    app = Plansmith(tools=[Changing(look(), look(name="send", effect=Effect.FINAL))])
+    wanted = plan(step(), step("b", inputs={"x": "{{a.x}}"}))
+    assert (await app.submit(wanted)).status is RunStatus.PLANNING
+    wanted.steps[0].inputs["x"] = 5  # type: ignore[union-attr]
+    with pytest.raises(InvalidPlan, match="PS201"):
+        await app.submit(wanted)
+    wanted.steps[0].inputs["x"] = "y"  # type: ignore[union-attr]
+    object.__setattr__(wanted.steps[0], "tool", "send")
+    assert (await app.submit(wanted)).status is RunStatus.REVIEWING
+    object.__setattr__(wanted, "steps", wanted.steps[1:])
+    with pytest.raises(InvalidPlan, match="PS302"):
+        await app.submit(wanted)
+
+
+async def test_plans_that_hash_alike_and_differ_are_told_apart() -> None:
+    app = Plansmith(tools=[Changing(look())])
+    written = plan(step(), step("b", inputs={"x": "{{a.x}}"}))
+    twice = plan(step(), step("b", inputs={"x": "{{a.x}}"}, after=["a"]))
+    assert written.hash == twice.hash
+    assert "PS406" not in await codes(app, written)
+    # A plan that a stand-in made is reviewed, though it hashes like the model's.
+    weak = written.replace(degraded="no model")
+    assert (await app.submit(written)).status is RunStatus.PLANNING
+    assert weak.hash == written.hash
+    assert (await app.submit(weak)).status is RunStatus.REVIEWING
+
+
+async def test_an_estimate_of_a_known_plan_follows_what_calls_took() -> None:
+    app = Plansmith(tools=[Changing(look())])
+    wanted = plan(step())
+    before = (await app.submit(wanted)).estimate
+    await app.run((await app.submit(wanted)).id)
+    after = (await app.submit(wanted)).estimate
+    assert before is not None
+    assert after is not None
+    assert not before.measured
+    assert list(after.measured) == ["look"]
+    assert after.seconds < before.seconds
+
+
+async def _calls(app: Plansmith, wanted: Plan) -> int:
+    """Counts the calls of Python functions that one check takes."""
+    profile = cProfile.Profile()
+    profile.enable()
+    await app.check(wanted)
+    profile.disable()
+    return pstats.Stats(profile).total_calls  # type: ignore[attr-defined, no-any-return]
+
+
+async def test_a_plan_checked_before_is_checked_in_few_calls() -> None:
+    app = Plansmith(tools=[FakeTools(FakeTool("look", ["seen"]))])
+    steps = [step(f"s{n}", inputs={"x": f"{{{{s{n - 1}}}}}" if n else "y"}) for n in range(10)]
+    wanted = plan(*steps)
+    counts = [await _calls(app, each) for each in (wanted, plan(*steps), wanted)]
+    assert counts[0] < 2500
+    assert counts[1] < 80
+    assert counts[2] < 80
+
+
+async def test_only_the_plans_checked_last_are_kept() -> None:
+    app = Plansmith(tools=[FakeTools(FakeTool("look", ["seen"]))])
+    plans = [plan(step(inputs={"x": str(number)})) for number in range(PLANS_KEPT + 1)]
+    costs = [await _calls(app, each) for each in plans]
+    known = await _calls(app, plans[-1])
+    assert known < costs[-1] / 2
+    assert await _calls(app, plans[1]) == known
+    assert await _calls(app, plans[0]) > 2 * known
