@@ -4,33 +4,47 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, Unpack, cast
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
-from plansmith.adapters.tools.functions import FunctionTool, FunctionTools
-from plansmith.config import Settings
+from plansmith.errors import Misconfigured
+from plansmith.lazy import lazy_modules
 from plansmith.old_names import by_old_name, read_options
-from plansmith.plan.data import Json
-from plansmith.plan.events import Event, Who
-from plansmith.plan.limits import Limits
-from plansmith.plan.plan import Plan
-from plansmith.plan.problem import Problem
-from plansmith.plan.run import Run
-from plansmith.planner.request import PlanRequest
-from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
-from plansmith.runs.intake import PlanIntake
-from plansmith.runs.journals import Journals
-from plansmith.runs.options import Options
-from plansmith.runs.planning import RunPlanner, ignore_progress
-from plansmith.runs.service import RunService
-from plansmith.runs.stopping import LeftOut
-from plansmith.schedules.approval import StandingApproval
-from plansmith.schedules.service import Schedules
-from plansmith.templates.book import TemplateBook
 
-ToolLike = FunctionTool | Callable[..., Any] | ToolSource
+if TYPE_CHECKING:
+    from plansmith import assembly
+    from plansmith.adapters.tools import functions
+    from plansmith.config import Settings
+    from plansmith.plan.data import Json
+    from plansmith.plan.events import Event, Who
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.problem import Problem
+    from plansmith.plan.run import Run
+    from plansmith.planner import request as requests
+    from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
+    from plansmith.runs.options import Options
+    from plansmith.runs.service import RunService
+    from plansmith.runs.stopping import LeftOut
+    from plansmith.schedules import approval, service
+    from plansmith.templates import book
+else:
+    lazy_modules(
+        globals(),
+        approval="plansmith.schedules.approval",
+        assembly="plansmith.assembly",
+        book="plansmith.templates.book",
+        functions="plansmith.adapters.tools.functions",
+        requests="plansmith.planner.request",
+        service="plansmith.schedules.service",
+    )
+
+ToolLike: TypeAlias = "functions.FunctionTool | Callable[..., Any] | ToolSource"
+_Part = TypeVar("_Part")
 
 
 class Plansmith:
@@ -52,31 +66,48 @@ class Plansmith:
         clock: Clock | None = None,
         **more: Unpack[Options],
     ) -> None:
-        more = read_options(more)
-        opened_store = open_store(store) if isinstance(store, str) else store
-        clock = clock or SystemClock()
-        journals = Journals(
-            store=opened_store,
-            clock=clock,
-            ids=more.get("ids"),
-            folder=more.get("folder", ""),
-            team=more.get("team"),
-            shared_store=more.get("shared_store", False),
+        options = read_options(more)
+        if folder := options.get("folder"):
+            options["folder"] = Path(folder).resolve()  # now: a program may change its folder
+        self.store: PlanStore = open_store(store) if isinstance(store, str) else store
+        sources = _sources(tools)
+        _refuse_same_name(agents)
+        self._making = RLock()
+        self._make_runs: Callable[[], RunService] = lambda: assembly.make_runs(
+            store=self.store,
+            clock=clock or SystemClock(),
+            sources=sources,
+            agents=agents,
+            model=model,
+            settings=settings.planner if settings else None,
+            options=options,
         )
-        intake = _intake(opened_store, clock, _sources(tools), agents, more)
-        approval = StandingApproval(intake=intake)
-        planner = _planner(model, journals, intake, settings, approval, more)
-        self.runs = RunService(
-            journals=journals,
-            intake=intake,
-            planner=planner,
-            limits=more.get("limits"),
-            rounds=more.get("rounds"),
-            budget=more.get("budget"),
-            shared_budget=more.get("shared_budget"),
-        )
-        self.templates = TemplateBook(self)
-        self.schedules = Schedules(runs=self.runs, templates=self.templates, approval=approval)
+
+    @cached_property
+    def runs(self) -> RunService:
+        """Manages runs."""
+        return self._once("runs", self._make_runs)
+
+    @cached_property
+    def templates(self) -> book.TemplateBook:
+        """Keeps plans for reuse."""
+        return book.TemplateBook(self)
+
+    @cached_property
+    def schedules(self) -> service.Schedules:
+        """Starts runs at set times."""
+        return self._once("schedules", self._make_schedules)
+
+    def _make_schedules(self) -> service.Schedules:
+        standing = approval.StandingApproval(intake=self.runs.intake)
+        return service.Schedules(runs=self.runs, templates=self.templates, approval=standing)
+
+    def _once(self, name: str, make: Callable[[], _Part]) -> _Part:
+        """Makes a part when it is first used, once even if two threads need it at a time."""
+        with self._making:
+            if name not in self.__dict__:
+                self.__dict__[name] = make()
+            return cast("_Part", self.__dict__[name])
 
     @classmethod
     def from_settings(cls, settings: Settings | None = None) -> Plansmith:
@@ -96,14 +127,10 @@ class Plansmith:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    @property
-    def store(self) -> PlanStore:
-        """Returns the store that keeps runs, schedules and templates."""
-        return self.runs.store
-
     async def close(self) -> None:
         """Stops executing and closes the store, tools and agents; runs can be resumed later."""
-        await self.schedules.close()
+        if "schedules" in self.__dict__:
+            await self.schedules.close()
         await self.runs.close()
 
     async def plan(self, request: str, *, by: Who = "", **options: Any) -> Run:
@@ -111,7 +138,7 @@ class Plansmith:
 
         Options are those of a `PlanRequest`: locale, target, profile, history, top_k.
         """
-        return await self.runs.plan(PlanRequest(request, **options), by=by)
+        return await self.runs.plan(requests.PlanRequest(request, **options), by=by)
 
     async def submit(self, plan: Plan, *, request: str = "", by: Who = "") -> Run:
         """Creates a run from a finished plan, checked and reviewed like any; needs no model."""
@@ -204,55 +231,18 @@ class Plansmith:
         return asyncio.run(self.run(run_id))
 
 
-def _intake(
-    store: PlanStore,
-    clock: Clock,
-    sources: Sequence[ToolSource],
-    agents: Sequence[Agent],
-    more: Options,
-) -> PlanIntake:
-    return PlanIntake(
-        store=store,
-        clock=clock,
-        sources=sources,
-        agents=agents,
-        templates=more.get("templates"),
-        policy=more.get("policy"),
-        price_per_million=more.get("price_per_million"),
-        past=more.get("past"),
-        secrets=more.get("secrets"),
-        ask_also=more.get("ask_also", lambda _: ()),
-    )
-
-
-def _planner(
-    model: ChatModel | None,
-    journals: Journals,
-    intake: PlanIntake,
-    settings: Settings | None,
-    approval: StandingApproval,
-    more: Options,
-) -> RunPlanner:
-    return RunPlanner(
-        journals=journals,
-        intake=intake,
-        model=model,
-        triage_model=more.get("triage_model"),
-        report_model=more.get("report_model"),
-        context=more.get("context", ()),
-        ranker=more.get("ranker"),
-        settings=(settings or Settings()).planner,
-        early_start=more.get("limits", Limits()).early_start,
-        tell=more.get("tell", ignore_progress),
-        standing=approval.of_run,
-    )
-
-
 def _sources(tools: Sequence[ToolLike]) -> list[ToolSource]:
     sources = [cast("ToolSource", each) for each in tools if _is_source(each)]
-    functions = [cast("Callable[..., Any]", each) for each in tools if not _is_source(each)]
-    return [FunctionTools(functions), *sources] if functions else sources
+    plain = [cast("Callable[..., Any]", each) for each in tools if not _is_source(each)]
+    return [functions.FunctionTools(plain), *sources] if plain else sources
 
 
 def _is_source(each: object) -> bool:
     return hasattr(each, "tools") and hasattr(each, "call")
+
+
+def _refuse_same_name(agents: Sequence[Agent]) -> None:
+    names = [agent.spec.name for agent in agents]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise Misconfigured(f"two agents are called {twice!r}")

@@ -6,14 +6,15 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
-from plansmith.plan.capability import AgentSpec, ToolSpec
-from plansmith.plan.data import Content, Json
-from plansmith.plan.events import Event
-from plansmith.plan.plan import Plan
-from plansmith.plan.schedules import Fire, Schedule
-from plansmith.plan.steps import ReplyStyle
+if TYPE_CHECKING:
+    from plansmith.plan.capability import AgentSpec, ToolSpec
+    from plansmith.plan.data import Content, Json
+    from plansmith.plan.events import Event
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.schedules import Fire, Schedule
+    from plansmith.plan.steps import ReplyStyle
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from plansmith.engine.journal import Journal
 from plansmith.engine.requested import missing_in
+from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.fold import fold
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.report.build import report
+
+if TYPE_CHECKING:
+    from plansmith.report import build
+else:
+    lazy_modules(globals(), build="plansmith.report.build")
 
 _OPEN = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING, StepStatus.ASKING})
 _SHOWN: Final = 5
@@ -126,7 +131,7 @@ async def conclude(
     ends = journal.following(*rest)
     run, events = fold(ends, journal.run), [*journal.events, *ends]
     status = verdict(run, acting=acting)
-    text = report(run, status, results, events)
+    text = build.report(run, status, results, events)
     reason = reason or reason_for(run, status, events)
     reason = reason or (Sentence("end.dropped", calls=[*run.dropped]) if run.dropped else "")
     reason = reason or joined(missing_in(run.problems))

@@ -5,20 +5,22 @@ from __future__ import annotations
 import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from plansmith.engine.journal import Journal, repair, whole_run
 from plansmith.engine.ownership import Owners
 from plansmith.engine.store_outage import StoreOutage
 from plansmith.errors import JournalDamaged, OtherFolder, OtherTeam
 from plansmith.plan import events as e
-from plansmith.plan.data import Json
 from plansmith.plan.ids import Ids
 from plansmith.plan.origin import Origin
-from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import RunOptions, Team
-from plansmith.ports import Clock, PlanStore
+
+if TYPE_CHECKING:
+    from plansmith.plan.data import Json
+    from plansmith.plan.plan import Plan
+    from plansmith.ports import Clock, PlanStore
 
 _MAX_REMEMBERED: Final = 1000
 

@@ -1,0 +1,36 @@
+"""Loads modules of the package when they are first used: a program pays for what it uses."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+
+class _Unloaded(ModuleType):
+    """Stands for a module in the globals of another, until an attribute of it is needed."""
+
+    def __init__(self, name: str, user: dict[str, Any], alias: str) -> None:
+        super().__init__(name)
+        self._use = user, alias
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):  # what inspection asks of every module
+            raise AttributeError(name)
+        module = import_module(self.__name__)
+        user, alias = self._use
+        user[alias] = module  # from now on the user finds the module itself, at no cost
+        return getattr(module, name)
+
+
+def lazy_modules(user: dict[str, Any], **modules: str) -> None:
+    """Puts modules into the globals of another, to be loaded when they are first used.
+
+    Type checkers and linters read the imports beside it:
+
+        if TYPE_CHECKING:
+            from plansmith.planner import pipeline
+        else:
+            lazy_modules(globals(), pipeline="plansmith.planner.pipeline")
+    """
+    user |= {alias: _Unloaded(name, user, alias) for alias, name in modules.items()}
