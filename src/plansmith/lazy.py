@@ -1,10 +1,11 @@
-"""Loads modules of the package when they are first used: a program pays for what it uses."""
+"""Loads modules and compiles patterns when they are first used: a program pays for what it uses."""
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 
 class _Unloaded(ModuleType):
@@ -34,3 +35,20 @@ def lazy_modules(user: dict[str, Any], **modules: str) -> None:
             lazy_modules(globals(), pipeline="plansmith.planner.pipeline")
     """
     user |= {alias: _Unloaded(name, user, alias) for alias, name in modules.items()}
+
+
+class _Uncompiled:
+    """Stands for a pattern; keeps the methods of the compiled one as its own."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        self._given = pattern, flags
+
+    def __getattr__(self, name: str) -> object:
+        value: object = getattr(re.compile(*self._given), name)
+        setattr(self, name, value)
+        return value
+
+
+def lazy_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """Returns a pattern that is compiled when it is first used; for long ones that are rare."""
+    return cast("re.Pattern[str]", _Uncompiled(pattern, flags))
