@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from threading import RLock
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack, cast
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
 from plansmith.errors import Misconfigured
-from plansmith.lazy import lazy_modules
+from plansmith.lazy import lazy_modules, made_once
 from plansmith.old_names import by_old_name, read_options
+from plansmith.ports import Closing
 
 if TYPE_CHECKING:
     from plansmith import assembly
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from plansmith.plan.run import Run
     from plansmith.planner import request as requests
     from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
+    from plansmith.runs import journals as run_journals
     from plansmith.runs.options import Options
     from plansmith.runs.service import RunService
     from plansmith.runs.stopping import LeftOut
@@ -40,19 +40,19 @@ else:
         book="plansmith.templates.book",
         functions="plansmith.adapters.tools.functions",
         requests="plansmith.planner.request",
+        run_journals="plansmith.runs.journals",
         service="plansmith.schedules.service",
     )
 
 ToolLike: TypeAlias = "functions.FunctionTool | Callable[..., Any] | ToolSource"
-_Part = TypeVar("_Part")
 
 
 class Plansmith:
     """Makes plans, asks a person to approve them, runs them, and records every event.
 
     `tools` are functions (see `tool`) and tool sources; `store` is a URL or your own store. For
-    the other options see `Options`. Its parts: `runs` manages runs, `schedules` starts runs at
-    set times, `templates` keeps plans for reuse.
+    the other options see `Options`. Its parts are made when they are first used: `runs` manages
+    runs, `schedules` starts runs at set times, `templates` keeps plans for reuse.
     """
 
     def __init__(
@@ -70,44 +70,48 @@ class Plansmith:
         if folder := options.get("folder"):
             options["folder"] = Path(folder).resolve()  # now: a program may change its folder
         self.store: PlanStore = open_store(store) if isinstance(store, str) else store
-        sources = _sources(tools)
+        self._clock: Clock = clock or SystemClock()
+        self._options = options
+        self._planner_settings = settings.planner if settings else None
+        self._model = model
+        self._sources = _sources(tools)
+        self._agents = agents
         _refuse_same_name(agents)
-        self._making = RLock()
-        self._make_runs: Callable[[], RunService] = lambda: assembly.make_runs(
+
+    @made_once
+    def journals(self) -> run_journals.Journals:
+        """Reads, lists and follows runs; needs no tools and no model."""
+        return run_journals.Journals(
             store=self.store,
-            clock=clock or SystemClock(),
-            sources=sources,
-            agents=agents,
-            model=model,
-            settings=settings.planner if settings else None,
-            options=options,
+            clock=self._clock,
+            ids=self._options.get("ids"),
+            folder=self._options.get("folder", ""),
+            team=self._options.get("team"),
+            shared_store=self._options.get("shared_store", False),
         )
 
-    @cached_property
+    @made_once
     def runs(self) -> RunService:
         """Manages runs."""
-        return self._once("runs", self._make_runs)
+        return assembly.make_runs(
+            journals=self.journals,
+            sources=self._sources,
+            agents=self._agents,
+            model=self._model,
+            settings=self._planner_settings,
+            options=self._options,
+        )
 
-    @cached_property
+    @made_once
     def templates(self) -> book.TemplateBook:
         """Keeps plans for reuse."""
         return book.TemplateBook(self)
 
-    @cached_property
+    @made_once
     def schedules(self) -> service.Schedules:
         """Starts runs at set times."""
-        return self._once("schedules", self._make_schedules)
-
-    def _make_schedules(self) -> service.Schedules:
         standing = approval.StandingApproval(intake=self.runs.intake)
         return service.Schedules(runs=self.runs, templates=self.templates, approval=standing)
-
-    def _once(self, name: str, make: Callable[[], _Part]) -> _Part:
-        """Makes a part when it is first used, once even if two threads need it at a time."""
-        with self._making:
-            if name not in self.__dict__:
-                self.__dict__[name] = make()
-            return cast("_Part", self.__dict__[name])
 
     @classmethod
     def from_settings(cls, settings: Settings | None = None) -> Plansmith:
@@ -131,7 +135,12 @@ class Plansmith:
         """Stops executing and closes the store, tools and agents; runs can be resumed later."""
         if "schedules" in self.__dict__:
             await self.schedules.close()
-        await self.runs.close()
+        if "runs" in self.__dict__:
+            await self.runs.close()
+        for part in (*self._sources, *self._agents):
+            if isinstance(part, Closing):
+                await part.close()
+        await self.journals.close()
 
     async def plan(self, request: str, *, by: Who = "", **options: Any) -> Run:
         """Plans a request: returns a run with a checked plan, waiting for review if required.
@@ -154,11 +163,11 @@ class Plansmith:
 
     async def get(self, run_id: str) -> Run:
         """Returns the current state of a run, with its results."""
-        return await self.runs.journals.get(run_id)
+        return await self.journals.get(run_id)
 
     def events(self, run_id: str, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
         """Yields the events of a run after a number; with `follow`, also new ones as they come."""
-        return self.runs.journals.events(run_id, after=after, follow=follow)
+        return self.journals.events(run_id, after=after, follow=follow)
 
     async def decide(
         self, run_id: str, *, approve: str | None = None, reject: bool = False, by: Who = ""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from importlib import import_module
+from threading import RLock
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
+
+_LOCK: Final = RLock()
 
 
 class _Unloaded(ModuleType):
@@ -35,6 +39,18 @@ def lazy_modules(user: dict[str, Any], **modules: str) -> None:
             lazy_modules(globals(), pipeline="plansmith.planner.pipeline")
     """
     user |= {alias: _Unloaded(name, user, alias) for alias, name in modules.items()}
+
+
+if TYPE_CHECKING:
+    made_once = property
+else:
+
+    class made_once(cached_property):  # noqa: N801 - used as a decorator
+        """A part of an object, made when it is first used: once, also for two threads at a time."""
+
+        def __get__(self, instance: object, owner: type | None = None) -> object:
+            with _LOCK:
+                return super().__get__(instance, owner)
 
 
 class _Uncompiled:

@@ -15,7 +15,6 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Flag, Json, Number, Record, Whole
 from plansmith.plan.run_options import EarlierMessage, Mode, RunBudget, RunOptions, read_options
 from plansmith.planner.context.token_budget import Count, rough_count
-from plansmith.planner.estimate import Cost
 from plansmith.planner.fallback import Fallback
 from plansmith.ports import ChatModel, Clock, ContextSource, Message, Usage
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from plansmith.plan.problem import Problem
     from plansmith.planner.context import profile as profiles
     from plansmith.planner.context.background import Search
+    from plansmith.planner.estimate import Cost
     from plansmith.planner.shortlist.pick import Pick, SemanticRanker
     from plansmith.planner.triage import Decision
 else:
@@ -202,7 +202,7 @@ class PlannerDeps:
     search: Search | None = None
     ranker: SemanticRanker | None = None
     settings: PlannerSettings = field(default_factory=PlannerSettings)
-    past: Mapping[str, Sequence[Cost]] = field(default_factory=dict[str, Sequence[Cost]])
+    past: Mapping[str, Sequence[Cost]] = field(default_factory=dict[str, "Sequence[Cost]"])
     price_per_million: Decimal | None = None
     count: Count = rough_count
 

@@ -20,7 +20,7 @@ from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.check.names import Catalogue
 from plansmith.planner.estimate import estimate
-from plansmith.ports import Agent, Clock, Closing, PlanStore, Secrets, ToolSource
+from plansmith.ports import Agent, Clock, PlanStore, Secrets, ToolSource
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import definitions
 from plansmith.review.policy import ReviewPolicy, acting_steps, reasons_to_ask
@@ -245,9 +245,3 @@ class PlanIntake:
     ) -> dict[str, str]:
         """Returns the present hash of each tool and agent that a plan calls."""
         return definitions(plan, **await self.known(plan, templates))
-
-    async def close(self) -> None:
-        """Closes the tools and agents that can be closed."""
-        for part in [*self.sources, *self._agents.values()]:
-            if isinstance(part, Closing):
-                await part.close()

@@ -120,11 +120,9 @@ class RunService:
         return self.journals.clock
 
     async def close(self) -> None:
-        """Stops executing and closes the store, tools and agents; runs can be resumed later."""
+        """Stops planning and executing; runs can be resumed later."""
         await self.planner.close()
         await self.execution.close()
-        await self.intake.close()
-        await self.journals.close()
 
     async def create(  # noqa: PLR0913 - all by name
         self,
