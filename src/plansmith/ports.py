@@ -6,16 +6,17 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from plansmith.plan.capability import AgentSpec, ToolSpec
-from plansmith.plan.data import Content, Json
-from plansmith.plan.events import Event
-from plansmith.plan.plan import Plan
-from plansmith.plan.planning_events import PlanningFigures
-from plansmith.plan.schedules import Fire, Schedule
-from plansmith.plan.steps import ReplyStyle
-from plansmith.plan.summary import ModelUse, RunSummary
+if TYPE_CHECKING:
+    from plansmith.plan.capability import AgentSpec, ToolSpec
+    from plansmith.plan.data import Content, Json
+    from plansmith.plan.events import Event
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.planning_events import PlanningFigures
+    from plansmith.plan.schedules import Fire, Schedule
+    from plansmith.plan.steps import ReplyStyle
+    from plansmith.plan.summary import ModelUse, RunSummary
 
 
 @dataclass(frozen=True, slots=True)

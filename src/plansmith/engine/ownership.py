@@ -10,11 +10,13 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from plansmith.errors import RunBusy, StoreAway
-from plansmith.plan.run import Run
 from plansmith.ports import OwnerStore, PlanStore
+
+if TYPE_CHECKING:
+    from plansmith.plan.run import Run
 
 _PROC: Final = Path("/proc")
 _ZOMBIE: Final = "Z"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from plansmith.errors import JournalDamaged, StaleWriter, StoreAway
-from plansmith.plan.data import Content, Json
-from plansmith.plan.events import Event
-from plansmith.plan.summary import RunSummary
 from plansmith.ports import Clock, PlanStore, RepairStore, Sound
+
+if TYPE_CHECKING:
+    from plansmith.plan.data import Content, Json
+    from plansmith.plan.events import Event
+    from plansmith.plan.summary import RunSummary
 
 _T = TypeVar("_T")
 FIRST_S: Final = 0.1

@@ -36,7 +36,7 @@ _ALIKE: Final = frozenset({str, int, bool})
 class Record(BaseModel):
     """An immutable value; two are equal when their JSON is equal."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     def to_json(self) -> dict[str, Json]:
         """Returns the value as plain JSON, without fields that have their default value."""

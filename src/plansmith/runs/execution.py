@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from plansmith.engine.executor import Executor
 from plansmith.engine.journal import Journal, load_replies, load_results
@@ -16,13 +17,15 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import UNDER_WAY, AwaitAnswer, Conclude, Execute, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.review.coverage import redefined
-from plansmith.runs.budgets import RunBudgets
 from plansmith.runs.conclude import conclude
-from plansmith.runs.intake import PlanIntake
-from plansmith.runs.journals import Journals
-from plansmith.runs.planning import RunPlanner
-from plansmith.runs.revising import PlanReviser
 from plansmith.templates.book import runs_templates
+
+if TYPE_CHECKING:
+    from plansmith.runs.budgets import RunBudgets
+    from plansmith.runs.intake import PlanIntake
+    from plansmith.runs.journals import Journals
+    from plansmith.runs.planning import RunPlanner
+    from plansmith.runs.revising import PlanReviser
 
 
 class RunExecution:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plansmith.engine.answers import Known
 from plansmith.engine.call import Callees, secret_problems, secret_uses
@@ -13,28 +13,15 @@ from plansmith.engine.journal import SYSTEM, Entry, Journal
 from plansmith.engine.requested import asking_about_missing, left_out
 from plansmith.engine.timings import RUNS, CallTimings
 from plansmith.errors import InvalidPlan, JournalDamaged, Misconfigured
+from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.capability import AgentSpec, ToolSpec
-from plansmith.plan.data import Json
-from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
-from plansmith.plan.run import Run
 from plansmith.plan.summary import OVER_STATUSES, RunSummary
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.check.names import Catalogue
-from plansmith.planner.context.background import Search
 from plansmith.planner.estimate import Workload
-from plansmith.ports import (
-    Agent,
-    Clock,
-    Closing,
-    Headline,
-    PlanStore,
-    Secrets,
-    SummaryStore,
-    ToolSource,
-)
+from plansmith.ports import Agent, Clock, Headline, PlanStore, Secrets, SummaryStore, ToolSource
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import definitions
 from plansmith.review.policy import ReviewPolicy, acting_steps, reasons_to_ask
@@ -49,6 +36,15 @@ from plansmith.templates.book import (
     usable_templates,
 )
 from plansmith.templates.pinning import contents, pinned
+
+if TYPE_CHECKING:
+    from plansmith.plan.capability import AgentSpec, ToolSpec
+    from plansmith.plan.data import Json
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.run import Run
+    from plansmith.planner.context import background
+else:
+    lazy_modules(globals(), background="plansmith.planner.context.background")
 
 
 class PlanIntake:
@@ -80,11 +76,7 @@ class PlanIntake:
         self._past = past
         self._secrets = secrets
         self._ask_also = ask_also
-        self._agents: dict[str, Agent] = {}
-        for agent in agents:
-            if agent.spec.name in self._agents:
-                raise Misconfigured(f"two agents are called {agent.spec.name!r}")
-            self._agents[agent.spec.name] = agent
+        self._agents = {agent.spec.name: agent for agent in agents}
         self._callees: Callees | None = None
         self._listed: list[list[ToolSpec]] = []
         self._catalogue: tuple[Callees, Catalogue] | None = None
@@ -272,7 +264,7 @@ class PlanIntake:
             self._callees, self._listed = self._table(listed), listed
         return self._callees
 
-    def search(self) -> Search | None:
+    def search(self) -> background.Search | None:
         """Returns the search for background before planning, if a tool is marked for it."""
         marked = (
             source
@@ -280,7 +272,7 @@ class PlanIntake:
             if any(spec.search for spec in specs)
         )
         found = next(marked, None)
-        return Search(found) if found is not None else None
+        return background.Search(found) if found is not None else None
 
     def _table(self, listed: Sequence[Sequence[ToolSpec]]) -> Callees:
         tools: dict[str, ToolSource] = {}
@@ -298,9 +290,3 @@ class PlanIntake:
         """Returns the present hash of each tool and agent that a plan calls."""
         facts, known = await self._facts_and_known(plan, await self.callees(), templates)
         return dict(facts.once(definitions, plan, **known))
-
-    async def close(self) -> None:
-        """Closes the tools and agents that can be closed."""
-        for part in [*self.sources, *self._agents.values()]:
-            if isinstance(part, Closing):
-                await part.close()

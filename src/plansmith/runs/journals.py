@@ -6,22 +6,27 @@ import shlex
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from plansmith.engine.journal import Journal, repair, whole_run
 from plansmith.engine.ownership import Owners
 from plansmith.engine.store_outage import StoreOutage
 from plansmith.errors import JournalDamaged, OtherFolder, OtherTeam
+from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.data import Json
 from plansmith.plan.ids import Ids
 from plansmith.plan.origin import OWN_REQUEST, Origin
-from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import NO_OPTIONS, RunOptions, Team
 from plansmith.plan.summary import RunSummary
-from plansmith.ports import Clock, PlanStore
-from plansmith.report.build import report_maker
+
+if TYPE_CHECKING:
+    from plansmith.plan.data import Json
+    from plansmith.plan.plan import Plan
+    from plansmith.ports import Clock, PlanStore
+    from plansmith.report import build
+else:
+    lazy_modules(globals(), build="plansmith.report.build")
 
 _MAX_REMEMBERED: Final = 1000
 
@@ -85,7 +90,7 @@ class Journals:
     async def whole(self, journal: Journal, results: Mapping[str, Json] | None = None) -> Run:
         """Returns a run with its results and report; reads results that are not given."""
         run = journal.run
-        make = report_maker(run, journal.events)
+        make = build.report_maker(run, journal.events)
         whole = await whole_run(self.store, run, results, make_report=make)
         return await self.owners.marked(whole)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.answers import ONLY_PERSONS, expired, settle, why_not
-from plansmith.engine.budget import BudgetLimits
-from plansmith.engine.journal import Entry, Journal
 from plansmith.engine.requested import asking_about_missing
 from plansmith.errors import (
     JournalDamaged,
@@ -19,29 +18,39 @@ from plansmith.errors import (
     StaleDecision,
     StaleWriter,
 )
+from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.data import Json
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move, sees_first
-from plansmith.plan.origin import Origin
-from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.request import PlanRequest
-from plansmith.ports import Clock, PlanStore
 from plansmith.runs.budgets import RunBudgets
-from plansmith.runs.editing import PlanEditing
 from plansmith.runs.execution import RunExecution, may_execute
-from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals, run_created
 from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanner, review_on_request
-from plansmith.runs.repeating import RunRepeating
-from plansmith.runs.replan import Rounds
 from plansmith.runs.revising import PlanReviser
 from plansmith.runs.stopping import RunStopping, append_decision
+
+if TYPE_CHECKING:
+    from plansmith.engine.budget import BudgetLimits
+    from plansmith.engine.journal import Entry, Journal
+    from plansmith.plan.data import Json
+    from plansmith.plan.origin import Origin
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.run_options import RunOptions
+    from plansmith.ports import Clock, PlanStore
+    from plansmith.runs import editing, repeating
+    from plansmith.runs.intake import PlanIntake
+    from plansmith.runs.replan import Rounds
+else:
+    lazy_modules(
+        globals(),
+        editing="plansmith.runs.editing",
+        repeating="plansmith.runs.repeating",
+    )
 
 SUBMITTED: Final = {"origin": "submitted"}
 _BATCH_SIZE: Final = 100
@@ -87,8 +96,16 @@ class RunService:
             limits=limits,
         )
         self.stopping = RunStopping(journals=journals, execution=self.execution)
-        self.editing = PlanEditing(reviser=self.reviser, stopping=self.stopping)
-        self.repeating = RunRepeating(reviser=self.reviser, create=self.create)
+
+    @cached_property
+    def editing(self) -> editing.PlanEditing:
+        """Changes plans as persons ask."""
+        return editing.PlanEditing(reviser=self.reviser, stopping=self.stopping)
+
+    @cached_property
+    def repeating(self) -> repeating.RunRepeating:
+        """Repeats runs that are over."""
+        return repeating.RunRepeating(reviser=self.reviser, create=self.create)
 
     async def __call__(self) -> list[Run]:
         """Returns all runs, oldest first, without their results: `smith.runs()`."""
@@ -105,11 +122,9 @@ class RunService:
         return self.journals.clock
 
     async def close(self) -> None:
-        """Stops executing and closes the store, tools and agents; runs can be resumed later."""
+        """Stops planning and executing; runs can be resumed later."""
         await self.planner.close()
         await self.execution.close()
-        await self.intake.close()
-        await self.journals.close()
 
     async def create(  # noqa: PLR0913 - all by name
         self,

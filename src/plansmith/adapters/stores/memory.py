@@ -7,15 +7,22 @@ import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import cast
+from typing import TYPE_CHECKING, Final, cast
 
-from plansmith.adapters.stores.batched_reads import ANY_RUN
 from plansmith.errors import JournalDamaged, StaleWriter
-from plansmith.plan.data import Content, Json, canonical_json, content_of
-from plansmith.plan.events import Event
-from plansmith.plan.schedules import Fire, Schedule
-from plansmith.plan.summary import RunSummary
+from plansmith.lazy import lazy_modules
 from plansmith.ports import DayTotal, Headline, News, Planned, Sound
+
+if TYPE_CHECKING:
+    from plansmith.plan import data
+    from plansmith.plan.data import Content, Json
+    from plansmith.plan.events import Event
+    from plansmith.plan.schedules import Fire, Schedule
+    from plansmith.plan.summary import RunSummary
+else:
+    lazy_modules(globals(), data="plansmith.plan.data")
+
+_ANY_RUN: Final = ""  # the name that no run has
 
 
 class MemoryStore:
@@ -54,14 +61,14 @@ class MemoryStore:
                     hint="read the run again and decide again",
                 )
         # Kept as text, so that nobody can change it through a shared dictionary.
-        self._values |= dict(map(content_of, values))
+        self._values |= dict(map(data.content_of, values))
         self._events.setdefault(run, []).extend(events)
         self._statuses[run] = status
         if summary is not None:
             self._summaries[run] = summary
         start = len(self._news) + 1
         self._news += [News(at, run, each.number) for at, each in enumerate(events, start=start)]
-        for waiting in [*self._waiting.pop(run, ()), *self._waiting.pop(ANY_RUN, ())]:
+        for waiting in [*self._waiting.pop(run, ()), *self._waiting.pop(_ANY_RUN, ())]:
             waiting.set()
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
@@ -88,7 +95,7 @@ class MemoryStore:
         """Returns the newest position once it is after the given one."""
         while len(self._news) <= after:
             news = asyncio.Event()
-            self._waiting.setdefault(ANY_RUN, []).append(news)
+            self._waiting.setdefault(_ANY_RUN, []).append(news)
             await news.wait()
         return len(self._news)
 
@@ -155,7 +162,7 @@ class MemoryStore:
 
     async def put(self, value: Json) -> str:
         """Stores a value once and returns its content hash."""
-        digest, self._values[digest] = content_of(value)
+        digest, self._values[digest] = data.content_of(value)
         return digest
 
     async def get(self, digest: str) -> Json:
@@ -167,7 +174,7 @@ class MemoryStore:
     async def keep_template(self, name: str, value: Json) -> int:
         """Stores the next version of a template, unless it equals the last one."""
         versions = self._templates.setdefault(name, [])
-        text = canonical_json(value)
+        text = data.canonical_json(value)
         if not versions or versions[-1][0] != text:
             versions.append((text, False))
         return len(versions)
@@ -214,7 +221,7 @@ class MemoryStore:
     async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
         """Returns the events of a run that were set aside, oldest first."""
         moved = self._aside.get(run, ())
-        return [(each.number, canonical_json(each.to_json())) for each in moved]
+        return [(each.number, data.canonical_json(each.to_json())) for each in moved]
 
     async def claim(self, run: str, owner: str, *, instead_of: str = "") -> str:
         """Makes `owner` own a free run, or one owned by `instead_of`; returns the owner now."""

@@ -6,19 +6,24 @@ import argparse
 import sys
 from collections.abc import Collection, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from plansmith.cli.commands.plans import FileCommand
-from plansmith.cli.describe import run_json, run_lines, waiting_lines
+from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_parts
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import print_json, print_lines
-from plansmith.dialects.native import to_yaml
+from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.run import RunStatus
 from plansmith.plan.summary import OPEN_STATUSES, RunSummary
 from plansmith.text import clip, safe
+
+if TYPE_CHECKING:
+    from plansmith.cli import describe
+    from plansmith.dialects import native
+else:
+    lazy_modules(globals(), describe="plansmith.cli.describe", native="plansmith.dialects.native")
 
 _MOST: Final = 20
 _SHORT: Final = 8
@@ -46,12 +51,12 @@ def _main(args: argparse.Namespace) -> int:
         elif runs:
             ids = [run.run for run in runs]
             length = shortest({*ids, *await lists.beside(ids)})
-            print_lines(_table(runs, length, session.smith.runs.journals.folder))
+            print_lines(_table(runs, length, session.smith.journals.folder))
         else:
             session.say(session.words["no_runs"])
         return Exit.OK
 
-    return in_session(args, work)
+    return in_session(args, work, only_reads=True)
 
 
 def _wanted(given: Sequence[str] | None) -> frozenset[str]:
@@ -121,12 +126,12 @@ def show_run(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
         run = await session.run(args.plan)
         if args.json:
-            print_json(run_json(run, session))
+            print_json(describe.run_json(run, session))
         elif args.yaml:
-            sys.stdout.write(to_yaml(run.plan) if run.plan else "")
+            sys.stdout.write(native.to_yaml(run.plan) if run.plan else "")
         else:
-            print_lines(run_lines(run, session))
-            session.say(*waiting_lines(run, session))
+            print_lines(describe.run_lines(run, session))
+            session.say(*describe.waiting_lines(run, session))
         return Exit.OK
 
     return in_session(args, work)

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.cli.commands.plans import FileCommand
+from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.config import data_folder
